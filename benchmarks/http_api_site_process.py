@@ -61,8 +61,9 @@ def serve_site(database: str, *, requests_per_minute: int = 1_000_000) -> Iterat
 
 
 def _create_token() -> str:
+    from checkpoints.constants import DEFAULT_WORKSPACE
     from checkpoints.enums import ActorKind
-    from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+    from checkpoints.models import Workspace
     from harness_site.accounts import api_tokens
     from harness_site.accounts.models import TokenRole
 

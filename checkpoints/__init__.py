@@ -1,12 +1,15 @@
 """Durable sessions for agents: every turn a new version, every side effect logged before it happens.
 
-Names are imported on first use, so that importing this package does not need a configured Django.
+Names are imported on first use. Django is imported, and configured, when a database is opened: an agent of a server
+needs none.
 """
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from checkpoints.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from checkpoints import exceptions as exceptions
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
     from checkpoints.workflows.workflow import SyncWorkflow as SyncWorkflow
     from checkpoints.workflows.workflow import Workflow as Workflow
 
-__version__ = "0.1.0"
-
 _HOME = {
     "Actor": "checkpoints.decisions.actors",
     "Cadence": "checkpoints.versions.save_cadence",
@@ -70,6 +71,9 @@ _HOME = {
     "tool": "checkpoints.tools.tool",
 }
 
+#: Names that are for databases alone: they take Django, which is configured for them.
+_DATABASE_NAMES = frozenset({"SessionFiles", "SyncSessionFiles", "SyncWriteBehind", "WriteBehind"})
+
 __all__ = [*sorted(_HOME), "exceptions"]
 
 
@@ -78,5 +82,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("checkpoints.exceptions")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    importlib.import_module("checkpoints.configure_django").ensure_configured()
+    if name in _DATABASE_NAMES:
+        importlib.import_module("checkpoints.configure_django").ensure_configured()
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -9,42 +9,33 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
 from uuid import UUID
 
-from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
-
-from checkpoints import constants, database_url, open_and_migrate, sansio
-from checkpoints.client import SyncCheckpointer
-from checkpoints.db.connection import find_connection
-from checkpoints.decisions import run_verify_hooks
-from checkpoints.decisions.actors import Actor, to_actor
-from checkpoints.decisions.decide import DecisionTarget
+from checkpoints import constants, sansio
+from checkpoints.client import SyncCheckpointer, build_client_of_backend
+from checkpoints.client_backend import ClientOptions, Closable, open_backend
+from checkpoints.decisions.actors import Actor
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
-from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.peers import agent_notice_outbox
-from checkpoints.peers.agent_notice_outbox import SendNotice
+from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import TakenTask, Told
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.database_client_state import Store
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.client_state import Store
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
+
+if TYPE_CHECKING:
+    from checkpoints.models import Run
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _Async = Callable[Concatenate["Checkpointer", P], Coroutine[Any, Any, T]]
-
-#: Threads, and therefore connections, that one client uses at most. SQLite takes one writer at a time: more threads
-#: would only wait for each other there.
-WORKERS = {"postgresql": 8, "sqlite": 3}
 
 
 def derive_async_method(method: Callable[Concatenate[SyncCheckpointer, P], T]) -> _Async[P, T]:
@@ -59,8 +50,7 @@ def derive_async_method(method: Callable[Concatenate[SyncCheckpointer, P], T]) -
 
     @wraps(method)
     async def run_in_thread(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        # By its name, because the client may be one over HTTP.
-        return cast("T", await self.run_blocking(partial(getattr(self.sync, method.__name__), *args, **kwargs)))
+        return cast("T", await self.run_blocking(partial(method, self.sync, *args, **kwargs)))
 
     run_in_thread.__module__ = __name__
     run_in_thread.__qualname__ = f"Checkpointer.{method.__name__}"
@@ -74,17 +64,11 @@ class Checkpointer:
     write: an operation that has begun is finished first. `async with` closes it.
     """
 
-    def __new__(cls, url: str | Path | None = None, **options: Any) -> Self:
-        """Create a client; for the address of a server, one over HTTP."""
-        if cls is Checkpointer and database_url.is_server_address(url):
-            return object.__new__(import_module("checkpoints.remote").RemoteCheckpointer)  # type: ignore[no-any-return]
-        return super().__new__(cls)
-
     def __init__(
         self,
         url: str | Path | None = None,
         *,
-        workspace: str = DEFAULT_WORKSPACE,
+        workspace: str = constants.DEFAULT_WORKSPACE,
         lease_seconds: float = constants.LEASE_SECONDS,
         using: str = "default",
         migrate: bool | None = None,
@@ -105,30 +89,19 @@ class Checkpointer:
             token: Token for the server at `url`, from the settings of its site.
 
         Raises:
-            InvalidInput: A time is not a positive number.
+            InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
+                is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
-            DriverMissing: The database driver is not installed.
+            DriverMissing: The database driver, or `httpx` for a server, is not installed.
+            DjangoMissing: Django is not installed, and `url` is not the address of a server.
             DatabaseNotConfigured: The project has no connection `using`.
         """
-        database_url.require_no_token(token)
-        if url is not None:
-            with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
-                using = opener.submit(_open_database, url, migrate).result()
-        self.sync = SyncCheckpointer(
-            using=using,
-            workspace=workspace,
-            lease_seconds=lease_seconds,
-            idle_release_seconds=idle_release_seconds,
-        )
-        self.backend = self.sync.backend
+        options = ClientOptions(url, workspace, lease_seconds, using, migrate, idle_release_seconds, token)
+        self.backend = open_backend(options, on_event_loop=True)
+        self.sync = build_client_of_backend(self.backend)
         self._closed = False
-        self._connections: list[BaseDatabaseWrapper] = []
-        self._executor = ThreadPoolExecutor(
-            WORKERS[find_connection(using).vendor],
-            thread_name_prefix="harness",
-            initializer=_allow_closing_by_other_threads,
-            initargs=(using, self._connections),
-        )
+        self._connections: list[Closable] = []
+        self._executor = self.backend.create_executor(self._connections)
         weakref.finalize(self, self._executor.shutdown, wait=False)
 
     @classmethod
@@ -136,7 +109,7 @@ class Checkpointer:
         cls,
         url: str | Path,
         *,
-        workspace: str = DEFAULT_WORKSPACE,
+        workspace: str = constants.DEFAULT_WORKSPACE,
         lease_seconds: float = constants.LEASE_SECONDS,
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
@@ -156,9 +129,11 @@ class Checkpointer:
             A client. A SQLite file is created where there is none.
 
         Raises:
-            InvalidInput: A time is not a positive number.
+            InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
+                is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
-            DriverMissing: The database driver is not installed.
+            DriverMissing: The database driver, or `httpx` for a server, is not installed.
+            DjangoMissing: Django is not installed, and `url` is not the address of a server.
             ConnectionFailed: The PostgreSQL server refuses the connection.
         """
         return cls(
@@ -173,7 +148,7 @@ class Checkpointer:
     @property
     def store(self) -> Store:
         """State of the client: its database, its workspace and the sessions it owns."""
-        return self.sync.store
+        return self.backend.store
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work on the executor. Once begun it is finished, also when the caller is cancelled.
@@ -389,7 +364,7 @@ class Checkpointer:
         )
 
     @copy_docstring_from(SyncCheckpointer.tell_peers)
-    async def tell_peers(self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT) -> Told:
+    async def tell_peers(self, tell: SendNotice, *, limit: int = constants.BATCH_LIMIT) -> Told:
         return await sansio.run_flow_async(
             self.backend.deliver_agent_notices_flow(tell, limit=limit), self.run_blocking
         )
@@ -411,13 +386,7 @@ class Checkpointer:
         attempt: int | None = None,
     ) -> str:
         target = DecisionTarget(session_id, call_id, 0, step, attempt)
-        call = await self.run_blocking(
-            lambda: run_verify_hooks.request_verification(self.store, target, to_actor(actor))
-        )
-        probe = run_verify_hooks.build_verify_probe(self.store, session_id, call)
-        if probe is None:
-            return "requested"
-        return await sansio.run_flow_async(run_verify_hooks.run_probe_flow(self.store, probe), self.run_blocking)
+        return await sansio.run_flow_async(self.backend.verify_call_flow(target, actor), self.run_blocking)
 
     confirm_landed = derive_async_method(SyncCheckpointer.confirm_landed)
     mark_failed = derive_async_method(SyncCheckpointer.mark_failed)
@@ -440,16 +409,3 @@ async def check_pending_tool_calls(checkpointer: Checkpointer, session_id: str) 
         One dict per call, as `Checkpointer.pending_tool_calls` returns it.
     """
     return await checkpointer.pending_tool_calls(session_id)
-
-
-def _open_database(url: str | Path, migrate: bool | None) -> str:
-    alias = open_and_migrate.open_database(url, migrate=migrate)
-    connections[alias].close()
-    return alias
-
-
-def _allow_closing_by_other_threads(using: str, opened: list[BaseDatabaseWrapper]) -> None:
-    """Allow another thread to close a worker's connection once the worker has ended."""
-    connection = connections[using]
-    connection.inc_thread_sharing()
-    opened.append(connection)

@@ -5,51 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from uuid import UUID
 
-from checkpoints import constants, database_url, open_and_migrate, sansio
-from checkpoints.archive import session_export, session_import
-from checkpoints.archive.session_export import ExportedFile
-from checkpoints.archive.session_import import ImportedSession
-from checkpoints.calls import call_queries, calls_awaiting_decision, calls_without_outcome, intent_log, write_outcomes
+from checkpoints import constants, sansio
+from checkpoints.archive.archive_results import ExportedFile, ImportedSession
+from checkpoints.client_backend import ClientBackend, ClientOptions, open_backend
 from checkpoints.client_decision_methods import DecisionMethods
 from checkpoints.client_waits_for_other_agents import PeerMethods
-from checkpoints.database_client_backend import DatabaseBackend
-from checkpoints.decisions.actors import Actor, to_actor
+from checkpoints.decisions.actors import Actor
 from checkpoints.enums import Phase
-from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
-from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.resume import resume_preview
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
-from checkpoints.sessions import append_without_lease, create_finish_release, fork, session_listing, sweep_lost_runs
-from checkpoints.sessions import prune_versions_and_delete_sessions as sessions_retention
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.sessions.prune_versions_and_delete_sessions import RemovalCounts, RetentionRule
-from checkpoints.store import call_intent_and_outcome
-from checkpoints.store.database_client_state import Store
+from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.call_intent_and_outcome import build_call_intent
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
-from checkpoints.versions import load_version, phase_record_import, phase_versions, save_version
-from checkpoints.versions.phase_record_import import ImportedRecord
+from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.workflow import SyncWorkflow
+
+if TYPE_CHECKING:
+    from checkpoints.models import Run
 
 
 class SyncCheckpointer(PeerMethods, DecisionMethods):
-    """Client for the sessions in one workspace of one database, blocking.
+    """Client for the sessions in one workspace of one database, or of one server, blocking.
 
-    Inside a Django project it uses the connection `using`; with a path or URL as first argument it is the same as
-    `open`. Sessions it has started or resumed are its own until `release_session` or `close`; a `with` block closes
-    it. Safe to use from many threads; a child process needs its own.
+    Inside a Django project it uses the connection `using`; with a path, a URL or the address of a server as first
+    argument it is the same as `open`. Sessions it has started or resumed are its own until `release_session` or
+    `close`; a `with` block closes it. Safe to use from many threads; a child process needs its own.
 
     All errors derive from `CheckpointsError`. Not repeated below: every method can raise `StorageError` and its
     subclasses, among them `StorageUnavailable`, `StorageBusy` and `MigrationsMissing`, `WorkspaceNotFound`, and
     `BlockingCallInAsyncCode` on the thread of an event loop; methods that write can raise `InsideTransaction`.
+    Over HTTP, every method can raise `TokenInvalid`, `RoleInsufficient`, `RateLimited`, `ServerUnavailable` and
+    `ServerFailed` instead. There, a write is sent with a key; if its answer is lost, it is sent again with the same
+    key, and the server answers what the first one did. Decisions are then those of the token, whatever the actor.
 
     The decisions, from `confirm_landed` to `respond_call`, refuse one that does not count by a subclass of
     `DecisionRefused`: `NotPermitted` (the actor may not decide), `ReasonRequired` (there is no reason),
@@ -59,17 +54,11 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
     or `SecondPersonRequired` (the actor has decided so already, and another person has to agree).
     """
 
-    def __new__(cls, url: str | Path | None = None, **options: Any) -> Self:
-        """Create a client; for the address of a server, one over HTTP."""
-        if cls is SyncCheckpointer and database_url.is_server_address(url):
-            return object.__new__(import_module("checkpoints.remote").SyncRemoteCheckpointer)  # type: ignore[no-any-return]
-        return super().__new__(cls)
-
     def __init__(
         self,
         url: str | Path | None = None,
         *,
-        workspace: str = DEFAULT_WORKSPACE,
+        workspace: str = constants.DEFAULT_WORKSPACE,
         lease_seconds: float = constants.LEASE_SECONDS,
         using: str = "default",
         migrate: bool | None = None,
@@ -90,23 +79,22 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             token: Token for the server at `url`, from the settings of its site.
 
         Raises:
-            InvalidInput: A time is not a positive number.
+            InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
+                is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
-            DriverMissing: The database driver is not installed.
+            DriverMissing: The database driver, or `httpx` for a server, is not installed.
+            DjangoMissing: Django is not installed, and `url` is not the address of a server.
             DatabaseNotConfigured: The project has no connection `using`.
         """
-        database_url.require_no_token(token)
-        if url is not None:
-            using = open_and_migrate.open_database(url, migrate=migrate)
-        self.store = Store(using, workspace, lease_seconds, idle_release_seconds)
-        self.backend = DatabaseBackend(self.store)
+        options = ClientOptions(url, workspace, lease_seconds, using, migrate, idle_release_seconds, token)
+        self._set_backend(open_backend(options))
 
     @classmethod
     def open(
         cls,
         url: str | Path,
         *,
-        workspace: str = DEFAULT_WORKSPACE,
+        workspace: str = constants.DEFAULT_WORKSPACE,
         lease_seconds: float = constants.LEASE_SECONDS,
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
@@ -126,9 +114,11 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             A client. A SQLite file is created where there is none.
 
         Raises:
-            InvalidInput: A time is not a positive number.
+            InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
+                is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
-            DriverMissing: The database driver is not installed.
+            DriverMissing: The database driver, or `httpx` for a server, is not installed.
+            DjangoMissing: Django is not installed, and `url` is not the address of a server.
             ConnectionFailed: The PostgreSQL server refuses the connection.
         """
         return cls(
@@ -146,7 +136,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             NotDurable: Versions that were written behind could not be saved; the sessions are released all the same.
         """
-        create_finish_release.release_all_sessions(self.store)
+        self.backend.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(constants.CANNOT_BE_PICKLED)
@@ -261,7 +251,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             NotDurable: Versions that were written behind could not be saved; the session is released all the same.
         """
-        return create_finish_release.release_session(self.store, session_id)
+        return self.backend.release_session(session_id)
 
     def list_sessions(
         self,
@@ -293,8 +283,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             InvalidInput: An argument cannot be a filter, cursor or limit.
         """
-        return session_listing.list_sessions(
-            self.store,
+        return self.backend.list_sessions(
             status=status,
             agent=agent,
             label=label,
@@ -320,7 +309,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             NotRepresentable: `result` has no exact JSON form.
             InvalidInput: `status` is none of the three.
         """
-        create_finish_release.finish_session(self.store, session_id, status, result)
+        self.backend.finish_session(session_id, status, result)
 
     def fork_session(
         self,
@@ -351,18 +340,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             NotPermitted: `actor` may not decide.
             InvalidIdentifier: `new_session_id` cannot be an identifier.
         """
-        if actor is None:
-            return fork.fork_session(self.store, session_id, new_session_id, version=version)
-        deciding_actor = to_actor(actor)
-        deciding_actor.require_may_decide("fork a session")
-        return fork.fork_session(
-            self.store,
-            session_id,
-            new_session_id,
-            version=version,
-            actor=deciding_actor.name,
-            actor_kind=deciding_actor.kind,
-        )
+        return self.backend.fork_session(session_id, new_session_id, version=version, actor=actor)
 
     def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
         """Write a session with all its data to one file, atomically.
@@ -378,7 +356,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SessionNotFound: There is no such session.
             FileNotWritten: The file could not be written; one that was there is unchanged.
         """
-        return session_export.export_session(self.store, session_id, path)
+        return self.backend.export_session(session_id, path)
 
     def import_session(self, path: str | Path, *, session_id: str | None = None) -> ImportedSession:
         """Import a session from a file that `export_session` wrote, into this database or another one.
@@ -402,7 +380,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             ImportConflict: Part of it is in the database already, under another session.
             TooLarge: Its compressed values have more bytes than is allowed for a file of its size.
         """
-        return session_import.import_session_file(self.store, path, session_id=session_id)
+        return self.backend.import_session(path, session_id=session_id)
 
     def delete_session(self, session_id: str, *, dry_run: bool = False) -> RemovalCounts:
         """Delete a session and all its data.
@@ -418,7 +396,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SessionNotFound: There is no such session.
             StillNeeded: A run owns the session, or a person has to decide about it.
         """
-        return sessions_retention.delete_session(self.store, session_id, dry_run=dry_run)
+        return self.backend.delete_session(session_id, dry_run=dry_run)
 
     def release_quarantine(
         self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool = False
@@ -443,17 +421,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             QuarantineStays: Rows do not match, and are not accepted, or cannot be because they are of a transcript.
             SealKeyMissing: This process has no key.
         """
-        admin = to_actor(actor)
-        if isinstance(actor, Actor):
-            admin.require_admin("release this session")
-        return quarantine.release_quarantine(
-            self.store,
-            session_id,
-            actor=admin.name,
-            actor_kind=admin.kind,
-            reason=reason,
-            accept_altered=accept_altered,
-        )
+        return self.backend.release_quarantine(session_id, actor=actor, reason=reason, accept_altered=accept_altered)
 
     # ---- versions
 
@@ -497,10 +465,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             VersionConflict: The session is not at `expected_version`.
         """
         change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return save_version.save_next_version_of_transcript(
-                self.store, session_id, transcript, change, expected_version=expected_version
-            )
+        return self.backend.save_version(session_id, transcript, change, expected_version)
 
     def append_checkpoint(
         self,
@@ -545,8 +510,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             TooLarge: A message or value is larger than its limit.
         """
         change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
-        return append_without_lease.append_version(
-            self.store, session_id, new_messages, change, expected_version=expected_version
+        return self.backend.append_version_with_or_without_run(
+            session_id, new_messages, change, expected_version=expected_version
         )
 
     def save_phase(
@@ -582,16 +547,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             TooLarge: A message or value is larger than its limit.
             VersionConflict: The session is not at `expected_version`.
         """
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return phase_versions.save_phase_version(
-                self.store,
-                session_id,
-                details,
-                snapshot=snapshot,
-                transcript=transcript,
-                plan=plan,
-                expected_version=expected_version,
-            )
+        return self.backend.save_phase(session_id, details, snapshot, transcript, plan, expected_version)
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None = None) -> ImportedRecord:
         """Save a phase record that another system or an older version wrote. On any error nothing is written.
@@ -609,8 +565,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SchemaFromFuture: A newer version of this library wrote the record.
             NotOwner: This client does not own the session.
         """
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return phase_record_import.import_phase_record(self.store, session_id, record, run_id=run_id)
+        return self.backend.import_record(session_id, record, run_id=run_id)
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
         """Load the newest version of a session.
@@ -627,8 +582,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The stored version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return load_version.load_latest_version(self.store, session_id)
+        return self.backend.load_latest(session_id)
 
     def load(self, session_id: str, version: int) -> dict[str, Any]:
         """Load one version of a session.
@@ -646,8 +600,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The stored version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return load_version.load_version(self.store, session_id, version)
+        return self.backend.load(session_id, version)
 
     def list_checkpoints(self, session_id: str, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
         """List versions of a session, newest first, without their transcripts.
@@ -663,8 +616,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             SessionNotFound: There is no such session.
         """
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return load_version.list_checkpoints(self.store, session_id, before=before, limit=limit)
+        return self.backend.list_checkpoints(session_id, before=before, limit=limit)
 
     def messages(
         self, session_id: str, *, after: int = 0, limit: int = 100, version: int | None = None
@@ -686,8 +638,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             InvalidInput: `after` or `limit` is not a fitting number.
             CheckpointCorrupted: A stored message cannot be read.
         """
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
+        return self.backend.list_messages(session_id, after, limit, version)
 
     def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
         """Delete one version. Its number is not used again.
@@ -705,7 +656,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             StillNeeded: It is the only version, the newest one continues from it, or it is the newest one of a
                 session that a run owns or that waits for a decision.
         """
-        return sessions_retention.delete_version(self.store, session_id, version)
+        return self.backend.delete_checkpoint(session_id, version)
 
     def prune(
         self,
@@ -736,7 +687,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             InvalidInput: No rule is given, or one is not a fitting number.
         """
         retention = RetentionRule(keep_last, keep_every, older_than)
-        return sessions_retention.prune_versions(self.store, session_id, retention, dry_run=dry_run)
+        return self.backend.prune(session_id, retention, dry_run=dry_run)
 
     # ---- tool-call log, for loops without a registry
 
@@ -772,11 +723,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             NotRepresentable: `args` has no exact JSON form.
             InvalidInput: An argument cannot be used as such.
         """
-        intent = call_intent_and_outcome.build_call_intent(
-            call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
-        )
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            intent_log.record_issued_call(self.store, session_id, intent)
+        intent = build_call_intent(call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step)
+        self.backend.record_issued_call(session_id, intent)
 
     def record_tool_call_result(
         self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None = None
@@ -795,8 +743,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             LateResultRefused: The result can no longer count; it is kept as evidence.
             NotOwner: This client does not own the session.
         """
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            write_outcomes.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
+        self.backend.record_call_result(session_id, call_id, result_text, success, step=step)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
         """Find the completed call with an idempotency key.
@@ -807,7 +754,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Returns:
             A dict with call_id, tool_name, args_json, result_text, status and more; None where there is no such call.
         """
-        return call_queries.find_completed_call(self.store, idempotency_key)
+        return self.backend.find_completed_call(idempotency_key)
 
     def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
         """List the calls of a session that have no outcome, oldest first.
@@ -820,8 +767,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             revision, verify_reason. `verify_reason` is why the tool's verify hook could not tell; None where no hook
             was asked.
         """
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return calls_without_outcome.list_pending_calls(self.store, session_id)
+        return self.backend.list_pending_calls(session_id)
 
     def pending_decisions(
         self, *, agent: str | None = None, after: int | None = None, limit: int = 50
@@ -841,7 +787,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             InvalidInput: `after` or `limit` is not a fitting number.
         """
-        return calls_awaiting_decision.list_calls_awaiting_decision(self.store, agent=agent, after=after, limit=limit)
+        return self.backend.list_calls_awaiting_decision(agent=agent, after=after, limit=limit)
 
     # ---- resuming
 
@@ -932,9 +878,9 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The newest version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        return resume_preview.preview_resume(self.store, session_id)
+        return self.backend.preview_resume(session_id)
 
-    def sweep_lost_runs(self, *, limit: int = sweep_lost_runs.DEFAULT_LIMIT) -> list[str]:
+    def sweep_lost_runs(self, *, limit: int = constants.BATCH_LIMIT) -> list[str]:
         """End lost runs of the workspace and interrupt their calls, so that people can decide before anybody resumes.
 
         A run is lost when its lease has expired, and on this machine when its process is gone. Any number of processes
@@ -946,7 +892,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Returns:
             The identifiers of their sessions.
         """
-        return sweep_lost_runs.sweep_lost_runs(self.store, limit=limit)
+        return self.backend.sweep_lost_runs(limit=limit)
 
     def workflow(self, session_id: str, workflow_id: str) -> SyncWorkflow:
         """Open the journal of a workflow, or create it, for one pass through its steps.
@@ -964,3 +910,10 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
         return SyncWorkflow(self.store, self.backend.open_step_log(session_id, workflow_id), session_id, workflow_id)
+
+
+def build_client_of_backend(backend: ClientBackend) -> SyncCheckpointer:
+    """Build the client of a backend that is open already."""
+    client = SyncCheckpointer.__new__(SyncCheckpointer)
+    client._set_backend(backend)
+    return client

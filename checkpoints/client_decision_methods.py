@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints import sansio
-from checkpoints.decisions import decide, decision_withdrawal, run_verify_hooks
-from checkpoints.decisions.actors import Actor, to_actor
-from checkpoints.decisions.decide import DecisionTarget
+from checkpoints.client_backend import BackendClient
+from checkpoints.decisions.actors import Actor
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
-from checkpoints.store.database_client_state import Store
 
 
-class DecisionMethods:
+class DecisionMethods(BackendClient):
     """Decisions of people about interrupted calls and about calls that await approval."""
-
-    store: Store
 
     def verify_call(
         self,
@@ -48,9 +45,7 @@ class DecisionMethods:
             NotUndecided: The call is not interrupted.
         """
         target = DecisionTarget(session_id, call_id, 0, step, attempt)
-        call = run_verify_hooks.request_verification(self.store, target, to_actor(actor))
-        probe = run_verify_hooks.build_verify_probe(self.store, session_id, call)
-        return "requested" if probe is None else sansio.run_flow(run_verify_hooks.run_probe_flow(self.store, probe))
+        return sansio.run_flow(self.backend.verify_call_flow(target, actor))
 
     def confirm_landed(
         self,
@@ -85,9 +80,7 @@ class DecisionMethods:
         """
         target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.CONFIRM_LANDED
-        decide.record_decision(
-            self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=result_text
-        )
+        self.backend.record_decision(target, kind, actor=actor, reason=reason, evidence=evidence, result=result_text)
 
     def mark_failed(
         self,
@@ -120,7 +113,7 @@ class DecisionMethods:
         """
         target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.MARK_FAILED
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
+        self.backend.record_decision(target, kind, actor=actor, reason=reason, evidence=evidence)
 
     def approve_rerun(
         self,
@@ -154,7 +147,7 @@ class DecisionMethods:
         """
         target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.APPROVE_RERUN
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
+        self.backend.record_decision(target, kind, actor=actor, reason=reason, evidence=evidence)
 
     def withdraw_decision(
         self,
@@ -196,7 +189,7 @@ class DecisionMethods:
             InvalidInput: An argument cannot be used as such.
         """
         target = DecisionTarget(session_id, call_id, revision, step, attempt)
-        decision_withdrawal.withdraw_decision(self.store, target, actor=actor, reason=reason, evidence=evidence)
+        self.backend.withdraw_decision(target, actor=actor, reason=reason, evidence=evidence)
 
     def approve_call(
         self,
@@ -231,7 +224,7 @@ class DecisionMethods:
         """
         target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.APPROVE
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
+        self.backend.record_decision(target, kind, actor=actor, reason=reason, evidence=evidence)
 
     def edit_call(
         self,
@@ -267,9 +260,7 @@ class DecisionMethods:
         """
         target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.EDIT
-        decide.record_decision(
-            self.store, target, kind, actor=actor, reason=reason, evidence=evidence, new_args=new_args
-        )
+        self.backend.record_decision(target, kind, actor=actor, reason=reason, evidence=evidence, new_args=new_args)
 
     def reject_call(
         self,
@@ -304,7 +295,7 @@ class DecisionMethods:
         """
         target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.REJECT
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=message)
+        self.backend.record_decision(target, kind, actor=actor, reason=reason, evidence=evidence, result=message)
 
     def respond_call(
         self,
@@ -340,4 +331,4 @@ class DecisionMethods:
         """
         target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.RESPOND
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=message)
+        self.backend.record_decision(target, kind, actor=actor, reason=reason, evidence=evidence, result=message)

@@ -6,28 +6,16 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from checkpoints import sansio
-from checkpoints.database_client_backend import DatabaseBackend
-from checkpoints.peers import (
-    accept_agent_response,
-    agent_call_deadlines,
-    agent_notice_outbox,
-    pause_run_until_agents_respond,
-)
-from checkpoints.peers import list_paused_tasks as peer_listing
-from checkpoints.peers.accept_agent_response import PeerResponse
-from checkpoints.peers.agent_notice_outbox import SendNotice
+from checkpoints import constants, sansio
+from checkpoints.client_backend import BackendClient
 from checkpoints.peers.agent_response_outcomes import Answer
+from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
-from checkpoints.store.database_client_state import Store
 from checkpoints.tools.registry import ToolRegistry
 
 
-class PeerMethods:
+class PeerMethods(BackendClient):
     """Pauses of runs, responses of other agents, and deadlines."""
-
-    store: Store
-    backend: DatabaseBackend
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
         """Pause a session until other agents have answered.
@@ -54,7 +42,7 @@ class PeerMethods:
             ReviewRequired: A person has to decide about a call first.
             NotRepresentable: A value has no exact JSON form.
         """
-        return pause_run_until_agents_respond.pause_run(self.store, session_id, state, joins)
+        return self.backend.pause_for_peers(session_id, state, joins)
 
     def accept_response(
         self,
@@ -81,8 +69,7 @@ class PeerMethods:
             NotRepresentable: `result` has no exact JSON form.
             TooLarge: `result` is larger than its limit.
         """
-        response = PeerResponse.from_arguments(peer_call_id, result, session_id, peer, token)
-        return accept_agent_response.accept_response(self.store, response)
+        return self.backend.accept_response(peer_call_id, result, session_id=session_id, peer=peer, token=token)
 
     def take_paused(
         self,
@@ -139,7 +126,7 @@ class PeerMethods:
             PeerCallOver: The call has ended.
             InvalidInput: `deadline` is not a usable time.
         """
-        return agent_call_deadlines.extend_deadline(self.store, peer_call_id, deadline)
+        return self.backend.extend_deadline(peer_call_id, deadline)
 
     def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
         """End a session that waits for other agents as cancelled, and notify them.
@@ -160,7 +147,7 @@ class PeerMethods:
         """
         return sansio.run_flow(self.backend.cancel_paused_task_flow(session_id, tell=tell, reason=reason))
 
-    def tell_peers(self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT) -> Told:
+    def tell_peers(self, tell: SendNotice, *, limit: int = constants.BATCH_LIMIT) -> Told:
         """Send the notices to other agents that are due, each at least once.
 
         These are requests of calls that were stored with `sent=False`, and notices that a call was cancelled or given
@@ -175,7 +162,7 @@ class PeerMethods:
         """
         return sansio.run_flow(self.backend.deliver_agent_notices_flow(tell, limit=limit))
 
-    def sweep_deadlines(self, *, limit: int = agent_call_deadlines.DEFAULT_LIMIT) -> Swept:
+    def sweep_deadlines(self, *, limit: int = constants.BATCH_LIMIT) -> Swept:
         """Give up calls to other agents whose deadline has passed. Any number of processes may do this at once.
 
         Args:
@@ -184,10 +171,10 @@ class PeerMethods:
         Returns:
             The calls that were given up, and the sessions and joins that this completed.
         """
-        return agent_call_deadlines.sweep_deadlines(self.store, limit=limit)
+        return self.backend.sweep_deadlines(limit=limit)
 
     def list_paused(
-        self, *, ready: bool | None = None, agent: str | None = None, limit: int = peer_listing.DEFAULT_LIMIT
+        self, *, ready: bool | None = None, agent: str | None = None, limit: int = constants.BATCH_LIMIT
     ) -> list[dict[str, Any]]:
         """List sessions that wait for other agents, or whose responses are not used yet.
 
@@ -202,7 +189,7 @@ class PeerMethods:
         Raises:
             InvalidInput: `limit` is not a fitting number.
         """
-        return peer_listing.list_paused_tasks(self.store, ready=ready, agent=agent, limit=limit)
+        return self.backend.list_paused(ready=ready, agent=agent, limit=limit)
 
     def peer_calls(self, session_id: str) -> list[dict[str, Any]]:
         """List the calls of a session to other agents, oldest first.
@@ -217,4 +204,4 @@ class PeerMethods:
         Raises:
             SessionNotFound: There is no such session.
         """
-        return peer_listing.list_calls_to_other_agents(self.store, session_id)
+        return self.backend.list_peer_calls(session_id)

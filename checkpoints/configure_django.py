@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import django
-from django.apps import apps
-from django.conf import ENVIRONMENT_VARIABLE, settings
+from checkpoints.exceptions import DjangoMissing
+
+try:
+    import django
+    from django.apps import apps
+    from django.conf import ENVIRONMENT_VARIABLE, settings
+except ImportError as error:
+    raise DjangoMissing from error
 
 
 def ensure_configured() -> None:

@@ -25,3 +25,7 @@ POOL_TIMEOUT_SECONDS = 5
 POOL_SIZE = 8
 #: Number of executions after which the server prepares a statement and no longer parses and plans it.
 PREPARE_THRESHOLD = 3
+#: Largest number of rows that an operation over many sessions handles at once, unless its caller says otherwise.
+BATCH_LIMIT = 100
+#: Workspace of a program that names none.
+DEFAULT_WORKSPACE = "default"

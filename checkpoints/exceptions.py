@@ -1027,6 +1027,19 @@ class DriverMissing(CheckpointsError):
         super().__init__(f"The database under the alias {using!r} cannot be opened: {why}.")
 
 
+class DjangoMissing(CheckpointsError, ImportError):
+    """Django is not installed, and a database of this process was asked for."""
+
+    code = "django_missing"
+    hint = (
+        "Install it: pip install 'django>=5.2'. An agent whose sessions are on a server needs none: "
+        'Checkpointer("https://…", token=…).'
+    )
+
+    def __init__(self) -> None:
+        super().__init__("A database of this process needs Django, which is not installed.")
+
+
 class FrameworkNotSupported(CheckpointsError, ImportError):
     """An agent framework is missing, or its version is not one that its adapter is made for."""
 

@@ -18,10 +18,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 
 from checkpoints import database_url, migrations
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.db.connection import ensure_server_reachable, find_connection
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import BlockingCallInAsyncCode, InvalidDatabaseUrl
-from checkpoints.models import DEFAULT_WORKSPACE
 
 try:
     import fcntl

@@ -16,13 +16,13 @@ from typing import Any, Protocol, Self, TypeVar
 
 from checkpoints import sansio
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.database_client_backend import DatabaseBackend
+from checkpoints.client_backend import ClientBackend
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, copy_docstring_from
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.client_state import OwnedSession, Store
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry, WaitMode
 
@@ -36,7 +36,7 @@ class CheckpointerLike(Protocol):
     def store(self) -> Store: ...
 
     @property
-    def backend(self) -> DatabaseBackend: ...
+    def backend(self) -> ClientBackend: ...
 
 
 class AsyncCheckpointerLike(CheckpointerLike, Protocol):

@@ -15,7 +15,8 @@ from django.test import TransactionTestCase, override_settings
 from django.utils import timezone, translation
 
 from checkpoints import SyncCheckpointer
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.constants import DEFAULT_WORKSPACE
+from checkpoints.models import Workspace
 from harness_site.core import deferred_writes
 from harness_site.installation import migration_state
 from tests.support.database_cleanup import empty

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from checkpoints import sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import OwnershipLost
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.database_client_state import Store
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 
 #: Largest number of released sessions whose pairings are kept.

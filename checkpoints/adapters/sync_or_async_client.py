@@ -11,10 +11,10 @@ from django.db import connections
 from checkpoints import sansio
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.database_client_backend import DatabaseBackend
+from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.sansio import Flow, Transact
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 
 T = TypeVar("T")
 
@@ -56,18 +56,15 @@ class AdapterClient:
         self.given: SyncCheckpointer | Checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
         #: Blocking client of the same store.
         self.sync: SyncCheckpointer = get_sync_client(self.given)
-        if type(self.sync.backend) is not DatabaseBackend:
+        if not isinstance(self.sync.backend, DatabaseBackend):
             raise InvalidInput("This adapter needs a database: a path, or a sqlite or postgresql URL.")
+        #: Work of the client on its database.
+        self.backend: DatabaseBackend = self.sync.backend
 
     @property
     def store(self) -> Store:
         """State of the client."""
         return self.sync.store
-
-    @property
-    def backend(self) -> DatabaseBackend:
-        """Work of the client on its database."""
-        return self.sync.backend
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work on a thread. Argument and result are those of `run_on_thread`."""

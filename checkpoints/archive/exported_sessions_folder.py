@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from checkpoints import sansio
 from checkpoints.archive import session_export, session_import
-from checkpoints.archive.session_export import ExportedFile
-from checkpoints.archive.session_import import ImportedSession
+from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.formats import digests
@@ -21,7 +20,7 @@ from checkpoints.resume import start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 
 if TYPE_CHECKING:
     from checkpoints.tools.registry import CheckpointerLike, ToolRegistry

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from django.db import connections, models, transaction
 
 from checkpoints.archive import fork_origin_segments, row_serializers
+from checkpoints.archive.archive_results import ExportedFile
 from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.archive.file_format import FileHeader, SessionFileWriter
 from checkpoints.audit import insert_unchained_events
@@ -21,27 +21,8 @@ from checkpoints.models import Blob, FrameworkWrite, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 from checkpoints.versions import opaque_contents, version_seals
-
-
-@dataclass(frozen=True)
-class ExportedFile:
-    """File that has been written.
-
-    Attributes:
-        path: Path of the file.
-        session_id: Identifier of the session in it.
-        version: Newest version of the session.
-        size: Size in bytes.
-        digest: Digest the file ends with.
-    """
-
-    path: Path
-    session_id: str
-    version: int
-    size: int
-    digest: str
 
 
 def export_session(store: Store, session_id: str, path: str | Path, *, audited: bool = True) -> ExportedFile:

@@ -16,6 +16,7 @@ from django.db import IntegrityError, models, transaction
 from django.db.models.functions import Now
 
 from checkpoints.archive import row_serializers
+from checkpoints.archive.archive_results import ImportedSession
 from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import calls_without_outcome, verify_call_seal_signatures_and_digests
@@ -42,18 +43,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
-from checkpoints.models import (
-    Blob,
-    Checkpoint,
-    FrameworkWrite,
-    Message,
-    Run,
-    Segment,
-    Session,
-    ToolCall,
-    Workspace,
-)
-from checkpoints.store.database_client_state import Store
+from checkpoints.models import Blob, Checkpoint, FrameworkWrite, Message, Run, Segment, Session, ToolCall, Workspace
+from checkpoints.store.client_state import Store
 
 #: Number of rows that are written at once.
 _BATCH_SIZE = 500
@@ -61,21 +52,6 @@ _BATCH_SIZE = 500
 #: values that are made for that.
 _MAX_COMPRESSION = 200
 _OPEN_STATUSES = frozenset({CallStatus.ISSUED, CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED})
-
-
-@dataclass(frozen=True)
-class ImportedSession:
-    """Session that has been imported.
-
-    Attributes:
-        session_id: Identifier of the session.
-        version: Its newest version.
-        undecided: Number of calls a person has to decide about.
-    """
-
-    session_id: str
-    version: int
-    undecided: int
 
 
 def import_session_file(store: Store, path: str | Path, *, session_id: str | None = None) -> ImportedSession:

@@ -48,7 +48,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_intent_and_outcome import CallIntent, IssuedCall
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 
 #: Statuses of approvals that the next dispatch uses up.
 _CONSUMABLE_STATUSES = frozenset(
@@ -112,8 +112,7 @@ def _insert_sealed_call(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.seal_new_call(keys, place, values)
         values["row_seal"] = call.seal
-        rows = RowChanges()
-        rows.add(ToolCall, None, call.seal)
+        rows = RowChanges(added=[(ToolCall, values["row_seal"])])
         after, head_write = session_head_optimistic_lock.compute_head_after_write(
             session_head_optimistic_lock.get_head(store.using, owned_session),
             rows,

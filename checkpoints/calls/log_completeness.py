@@ -15,7 +15,7 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Session, ToolCall
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.store.database_client_state import OwnedSession
+from checkpoints.store.client_state import OwnedSession
 
 
 def remember_or_forget_live_call_key(owned_session: OwnedSession, key: str, status: str) -> None:

@@ -24,6 +24,7 @@ from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.clock import database_now
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions.actors import Actor, Vote, to_actor
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import (
     APPROVAL_KINDS,
     DECIDING_KINDS,
@@ -56,7 +57,7 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.enum_labels import translate_label
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 
 
 @dataclass(frozen=True)
@@ -110,17 +111,6 @@ _RESULT_GIVING_KINDS = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.RESP
 #: Decisions whose text for the agent is a sufficient reason.
 _SELF_EXPLAINING = frozenset({DecisionKind.REJECT, DecisionKind.RESPOND})
 _SETTLING_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED})
-
-
-@dataclass(frozen=True)
-class DecisionTarget:
-    """Call to decide, and the revision of it that the actor saw."""
-
-    session_id: str
-    call_id: str
-    revision: int
-    step: int | None = None
-    attempt: int | None = None
 
 
 @dataclass(frozen=True)

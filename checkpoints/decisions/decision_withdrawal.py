@@ -28,13 +28,8 @@ from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions.actors import Actor, to_actor
-from checkpoints.decisions.decide import (
-    RULES,
-    DecisionTarget,
-    dump_evidence,
-    list_open_votes,
-    validate_decision_reason,
-)
+from checkpoints.decisions.decide import RULES, dump_evidence, list_open_votes, validate_decision_reason
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import (
     DECIDING_KINDS,
     WITHDRAWABLE_KINDS,
@@ -48,7 +43,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.enum_labels import translate_label
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 
 #: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
 _PERMITTING_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})

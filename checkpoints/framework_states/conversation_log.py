@@ -24,12 +24,12 @@ from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions import prune_versions_and_delete_sessions
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
+from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions import find_new_messages, save_version, segment_queries, version_seals
+from checkpoints.versions import find_new_messages, prepared_transcript, save_version, segment_queries, version_seals
 from checkpoints.versions.blobs import Encoded
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -376,7 +376,9 @@ class _ConversationWrite:
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
         start = self._find_transcript_ending_with_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
-        prepared = find_new_messages.encode_and_digest_transcript(list(messages), after=start.chain, first=start.length)
+        prepared = prepared_transcript.encode_and_digest_transcript(
+            list(messages), after=start.chain, first=start.length
+        )
         end = save_version.build_end_of_prepared_messages(prepared, start)
         if is_branch:
             repeated = save_version.count_results_after_edited_message(

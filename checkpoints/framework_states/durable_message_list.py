@@ -12,8 +12,8 @@ from typing import Any
 from checkpoints.framework_states import last_written_sessions, state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.database_client_state import Store
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.client_state import Store
 from checkpoints.versions import load_version, save_version
 
 

@@ -29,9 +29,9 @@ from checkpoints.framework_states import write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 from checkpoints.store.version_state_columns import VersionChange
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage

@@ -18,9 +18,9 @@ from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.framework_states import state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 from checkpoints.versions import opaque_contents
 from checkpoints.versions.opaque_contents import StoredMessage
 

@@ -12,9 +12,9 @@ from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
 from checkpoints.sessions import framework_state_retention, ownership, prune_versions_and_delete_sessions
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 from checkpoints.versions import opaque_contents
 
 

@@ -37,10 +37,10 @@ from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
 from checkpoints.sessions import append_without_lease, create_finish_release, ownership
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome import CallIntent
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 from checkpoints.versions import opaque_contents, save_version, state_channels
 from checkpoints.versions.blobs import (
     BlobWriter,

@@ -18,10 +18,10 @@ from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import session_head_optimistic_lock
-from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
+from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
-from checkpoints.versions import find_new_messages, save_version, segment_queries
+from checkpoints.versions import find_new_messages, prepared_transcript, save_version, segment_queries
 from checkpoints.versions.opaque_contents import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -207,9 +207,9 @@ def _branch_head_and_build_new_end(
             kept = replace(head, length=content.keep, chain=_read_chain_at_length(store, head, content.keep))
         end = save_version.build_transcript_end_with_added_messages(kept, list(content.added))
         return head, replace(end, said=[*end.said, *content.answers])
-    prepared = find_new_messages.encode_and_digest_transcript(list(content.transcript))
+    prepared = prepared_transcript.encode_and_digest_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()
-    if not find_new_messages.does_transcript_continue_head(prepared, head):
+    if not prepared_transcript.does_transcript_continue_head(prepared, head):
         keep = find_new_messages.count_common_prefix(store.using, prepared, head)
         repeated = save_version.count_results_after_edited_message(
             store, row.pk, row.session_id, operations, head, prepared, keep

@@ -45,7 +45,8 @@ from checkpoints.importers.transcript_import import (
 )
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import DatabaseStore
 
 #: Number of attempts to import a file that another process is in the way of.
 _ATTEMPTS: Final = 5
@@ -190,7 +191,9 @@ class _Parent:
 
     def _report_files_as_refused(self, files: Sequence[SourceFile], why: str) -> None:
         for file in files:
-            self._merged.add_file_report(file, ImportReport(refused=[RefusedFile(str(file.path), why)]))
+            self._merged.add_file_report(
+                file, ImportReport(refused=[RefusedFile(file.path_text, why, is_temporary=True)])
+            )
         self._count_files_as_done(files)
 
     def _count_files_as_done(self, files: Sequence[SourceFile]) -> None:
@@ -221,7 +224,7 @@ def _run_worker(
     parents_link.close()
     gc.freeze()  # the modules, which the parent has loaded, are no garbage
     gc.set_threshold(_GARBAGE_THRESHOLD)
-    store = Store(using, workspace)
+    store = DatabaseStore(using, workspace)
     try:
         while True:
             while not link.poll(_PARENT_POLL_SECONDS):
@@ -309,7 +312,7 @@ def _import_single_file_with_retries(
         try:
             folder.import_or_report(file, lambda offset: on_read(read_before + offset), is_single=False)
         except _OBSTACLES as error:
-            refused.refused = [RefusedFile(str(file.path), str(error))]
+            refused.refused = [RefusedFile(file.path_text, str(error), is_temporary=True)]
         else:
             with suppress(StorageError):  # then the file is read again next time, which changes nothing
                 folder.save_imported_files()

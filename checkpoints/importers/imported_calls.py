@@ -29,7 +29,7 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals.sealed_model import seal_new_rows
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store.call_intent_and_outcome import validate_tool_name
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 
 UNANSWERED_RESULT: Final = (
     "The imported transcript ends before this call was answered. Whether it happened is not known, and nobody has to "

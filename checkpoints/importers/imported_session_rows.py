@@ -22,8 +22,8 @@ from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.price_table import Cost
 from checkpoints.importers.transcript_source_files import LIVE_SECONDS
 from checkpoints.models import Run, Segment, Session
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.database_client_state import Store
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.client_state import Store
 
 #: Machine of an imported session's run, which is unknown.
 IMPORT_HOST: Final = "imported"

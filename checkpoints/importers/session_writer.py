@@ -28,7 +28,7 @@ from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import session_head_optimistic_lock
-from checkpoints.store.database_client_state import Store, TranscriptHead
+from checkpoints.store.client_state import Store, TranscriptHead
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import find_new_messages, save_version, segment_queries
 from checkpoints.versions.save_version import TranscriptEnd, VersionContent

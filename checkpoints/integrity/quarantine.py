@@ -34,7 +34,7 @@ from checkpoints.integrity import backfill_row_seals, verification
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Message, Run, Session
 from checkpoints.seals import row_seals
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 
 logger = logging.getLogger(__name__)
 

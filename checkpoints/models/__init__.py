@@ -1,3 +1,5 @@
+from checkpoints import configured_django as configured_django
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.models.audit import AuditChain, AuditEvent
 from checkpoints.models.call_to_other_agent import EarlyResponse, PeerCall
 from checkpoints.models.checkpoint import Checkpoint
@@ -11,7 +13,7 @@ from checkpoints.models.session import Session
 from checkpoints.models.tool_call import CallValue, LateResult, ToolCall
 from checkpoints.models.transcript import Message, Segment
 from checkpoints.models.workflow import Workflow, WorkflowStep
-from checkpoints.models.workspace import DEFAULT_WORKSPACE, Workspace
+from checkpoints.models.workspace import Workspace
 
 __all__ = [
     "DEFAULT_WORKSPACE",

@@ -2,8 +2,6 @@
 
 from django.db import models
 
-DEFAULT_WORKSPACE = "default"
-
 
 class Workspace(models.Model):
     """Tenant: its sessions, members and tokens. One called `default` always exists."""

@@ -16,6 +16,7 @@ from django.db.models import Value
 from django.db.models.functions import Greatest, Now
 
 from checkpoints.audit import insert_unchained_events
+from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
@@ -26,10 +27,8 @@ from checkpoints.peers.pause_run_until_agents_respond import build_deadline_expr
 from checkpoints.peers.requests_to_other_agents import Deadline, Swept
 from checkpoints.sessions import paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 
-#: Largest number of calls that one sweep expires, plus the remaining ones of the last session.
-DEFAULT_LIMIT = 100
 #: Age after which a response whose pause has not come is deleted.
 KEEP_EARLY_RESPONSES = timedelta(days=1)
 
@@ -57,7 +56,7 @@ def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
         return call.deadline
 
 
-def sweep_deadlines(store: Store, *, limit: int = DEFAULT_LIMIT) -> Swept:
+def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
     """Expire the calls of this workspace whose deadline has passed, and delete early responses that no pause adopted.
 
     Any number of processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a

@@ -8,11 +8,8 @@ any crash.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
-from typing import Protocol
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -22,30 +19,14 @@ from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
 from checkpoints.models import PeerCall
 from checkpoints.peers import encrypted_fields
-from checkpoints.peers.requests_to_other_agents import Notice, Told
-from checkpoints.sansio import Flow, Invoke, Transact
-from checkpoints.store.database_client_state import Store
+from checkpoints.peers.requests_to_other_agents import Notice
+from checkpoints.store.client_state import Store
 
-#: Function that notifies another agent, sync or async. It raises an error if it could not.
-SendNotice = Callable[[Notice], Awaitable[object] | object]
-
-#: Largest number of notices that are delivered at once.
-DEFAULT_LIMIT = 100
 #: Time for which a notice is reserved for the process that claimed it.
 CLAIM_DURATION = timedelta(seconds=30)
 #: Pause after a failed attempt, doubled after each further one, up to the last.
 FIRST_RETRY_PAUSE = timedelta(seconds=1)
 LONGEST_RETRY_PAUSE = timedelta(hours=1)
-
-
-class NoticeOutbox(Protocol):
-    """Notices that are due, in a database or behind a server."""
-
-    def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
-        """Claim due notices. Returns them, and the error by call id of those that cannot be read."""
-
-    def delete_or_postpone_notice(self, notice: Notice, *, delivered: bool) -> None:
-        """Delete a notice that was delivered; let another one stay due."""
 
 
 @dataclass(frozen=True)
@@ -73,23 +54,6 @@ class DatabaseOutbox:
 def delete_or_postpone_notice(store: Store, call_id: str, kind: str, attempt: int, *, delivered: bool) -> None:
     """Delete a notice that was delivered; let another one stay due. One that was replaced meanwhile stays as it is."""
     (_delete_notice if delivered else _postpone_notice)(store, call_id, kind, attempt)
-
-
-def deliver_notices_flow(outbox: NoticeOutbox, tell: SendNotice, *, limit: int = DEFAULT_LIMIT) -> Flow[Told]:
-    """Deliver the due notices through `tell`. Its errors are returned in the result, and the notice is retried
-    later."""
-    notices, errors = yield Transact(lambda: outbox.claim_notices(limit))
-    delivered: list[str] = []
-    for notice in notices:
-        try:
-            yield Invoke(partial(tell, notice))
-        except Exception as error:
-            errors[notice.call_id] = f"{type(error).__name__}: {error}"
-            yield Transact(partial(outbox.delete_or_postpone_notice, notice, delivered=False))
-        else:
-            yield Transact(partial(outbox.delete_or_postpone_notice, notice, delivered=True))
-            delivered.append(notice.call_id)
-    return Told(tuple(delivered), errors)
 
 
 def _claim_due_notices(store: Store, limit: int, session_pk: int | None) -> list[PeerCall]:

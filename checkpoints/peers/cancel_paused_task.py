@@ -10,13 +10,14 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, PauseStatus, SessionStatus
 from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
 from checkpoints.models import Session
-from checkpoints.peers import agent_notice_outbox
-from checkpoints.peers.agent_notice_outbox import DatabaseOutbox, SendNotice
+from checkpoints.peers import deliver_notices
+from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
+from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import Told
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 
 
 def cancel_paused_task_flow(
@@ -31,7 +32,7 @@ def cancel_paused_task_flow(
     session_pk: int = yield Transact(lambda: cancel_paused_task(store, session_id, reason))
     if tell is None:
         return Told()
-    return (yield from agent_notice_outbox.deliver_notices_flow(DatabaseOutbox(store, session_pk), tell))
+    return (yield from deliver_notices.deliver_notices_flow(DatabaseOutbox(store, session_pk), tell))
 
 
 def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:

@@ -6,18 +6,17 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
+from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import FINISHED_SESSION_STATUSES, PAUSED_TASK_STATUSES, JoinStatus
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.database_client_state import Store
-
-DEFAULT_LIMIT = 100
+from checkpoints.store.client_state import Store
 
 
 def list_paused_tasks(
-    store: Store, *, ready: bool | None = None, agent: str | None = None, limit: int = DEFAULT_LIMIT
+    store: Store, *, ready: bool | None = None, agent: str | None = None, limit: int = BATCH_LIMIT
 ) -> list[dict[str, Any]]:
     """List the sessions that wait for other agents or whose responses are not used yet, longest waiting first.
 

@@ -27,7 +27,7 @@ from checkpoints.peers.requests_to_other_agents import Deadline, Paused
 from checkpoints.seals import row_seals
 from checkpoints.sessions import create_finish_release, ownership, paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 
 
 @dataclass(frozen=True)

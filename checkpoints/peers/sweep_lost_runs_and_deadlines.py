@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from checkpoints import constants
 from checkpoints.db.database_operation import database_operation
 from checkpoints.models import Workspace
 from checkpoints.peers import agent_call_deadlines
 from checkpoints.sessions import sweep_lost_runs
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.database_store import DatabaseStore
 
 
 @dataclass(frozen=True)
@@ -21,16 +22,14 @@ class SweepRound:
     complete: tuple[tuple[str, str], ...] = ()
 
 
-def sweep_workspaces(
-    using: str, *, workspace: str | None = None, limit: int = sweep_lost_runs.DEFAULT_LIMIT
-) -> SweepRound:
+def sweep_workspaces(using: str, *, workspace: str | None = None, limit: int = constants.BATCH_LIMIT) -> SweepRound:
     """Sweep `workspace`, or all of them. Any number of processes may do this at once.
 
     `limit` is for each workspace and each kind. Raises `WorkspaceNotFound`.
     """
     total = SweepRound()
     for slug in _list_workspaces(using) if workspace is None else [workspace]:
-        store = Store(using, slug)
+        store = DatabaseStore(using, slug)
         session_ids = sweep_lost_runs.sweep_lost_runs(store, limit=limit)
         expiry = agent_call_deadlines.sweep_deadlines(store, limit=limit)
         total = SweepRound(

@@ -1,4 +1,5 @@
-"""Client of a Harness server over HTTP: the same classes and errors, without a database. It needs `httpx`."""
+"""Backend of a client whose sessions are on a Harness server: the same classes and errors, without a database. It needs
+`httpx`."""
 
-from checkpoints.remote.async_client import RemoteCheckpointer as RemoteCheckpointer
-from checkpoints.remote.sync_client import SyncRemoteCheckpointer as SyncRemoteCheckpointer
+from checkpoints.remote.http_client_backend import RemoteBackend as RemoteBackend
+from checkpoints.remote.http_client_backend import open_remote_backend as open_remote_backend

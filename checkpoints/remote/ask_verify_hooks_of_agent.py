@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints.calls.outcome_types import Landed, NotLanded, Unknown
-from checkpoints.decisions import run_verify_hooks
-from checkpoints.decisions.decide import DecisionTarget
-from checkpoints.decisions.run_verify_hooks import VerifyProbe
+from checkpoints.decisions import ask_verify_hooks
+from checkpoints.decisions.ask_verify_hooks import VerifyProbe
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Transact
-from checkpoints.store.database_client_state import OwnedSession
+from checkpoints.store.client_state import OwnedSession
 
 
 def ask_verify_hook_and_report_answer_flow(
@@ -23,7 +23,7 @@ def ask_verify_hook_and_report_answer_flow(
     probe = VerifyProbe(
         call["number"], target, call["tool_name"], call["args_json"], call["args_digest"], call["run_id"], hook
     )
-    answer = yield from run_verify_hooks.ask_verify_hook_flow(probe)
+    answer = yield from ask_verify_hooks.ask_verify_hook_flow(probe)
     fields = {
         "step": call["step"],
         "attempt": call["attempt"],

@@ -25,7 +25,7 @@ from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall
-from checkpoints.store.database_client_state import OwnedSession
+from checkpoints.store.client_state import OwnedSession
 from checkpoints.tools.dispatch import APPROVAL_POLL_SECONDS, POLL_SECONDS, DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function, get_policy_name
 from checkpoints.tools.tool import Tool

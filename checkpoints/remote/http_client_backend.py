@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from checkpoints import tracing
+from checkpoints import constants, tracing
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.database_client_backend import DatabaseBackend
-from checkpoints.decisions import run_verify_hooks
+from checkpoints.client_backend import ClientOptions, Closable
+from checkpoints.decisions import ask_verify_hooks
 from checkpoints.enums import CallStatus
-from checkpoints.exceptions import ApprovalRequired, CheckpointsError, ReviewRequired, VersionConflict
+from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired, VersionConflict
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.formats.non_validating_dataclass_decoder import load_as
@@ -23,37 +24,75 @@ from checkpoints.ids import validate_id, validate_number
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.loop_state.version_payload import encode_phase
-from checkpoints.models import Run
-from checkpoints.peers import agent_notice_outbox
-from checkpoints.peers.agent_notice_outbox import SendNotice
+from checkpoints.peers import deliver_notices
+from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import Notice, TakenJoin, TakenTask, Told
 from checkpoints.remote import ask_verify_hooks_of_agent
+from checkpoints.remote.call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
+from checkpoints.remote.single_requests import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.remote.workflow_steps import RemoteStepLog
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.database_client_state import OwnedSession
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_state_columns import Unchanged, VersionChange, VersionState
+from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session, trace_session_flow
-from checkpoints.versions import find_new_messages
-from checkpoints.versions.find_new_messages import PreparedTranscript
+from checkpoints.versions import prepared_transcript
+from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
+from checkpoints.versions.prepared_transcript import PreparedTranscript
 from checkpoints.workflows.step_log import StepLog
+
+if TYPE_CHECKING:
+    from checkpoints.models import Run
 
 #: Seconds of one long poll at the gate.
 POLL_SECONDS: Final = 20
+#: Threads of an async client, and therefore requests at one time.
+WORKERS: Final = 16
 
 
-class RemoteBackend(DatabaseBackend):
-    """Operations of a client on a server; each raises what the server raises."""
+def open_remote_backend(options: ClientOptions) -> RemoteBackend:
+    """Open the server that a client was opened with.
 
-    store: RemoteStore
+    Raises `InvalidInput` if there is no token, the address is none, or an option of a database is given, and
+    `DriverMissing` if `httpx` is not installed.
+    """
+    given = {
+        "workspace": options.workspace != constants.DEFAULT_WORKSPACE,
+        "lease_seconds": options.lease_seconds != constants.LEASE_SECONDS,
+        "using": options.using != "default",
+        "migrate": options.migrate is not None,
+        "idle_release_seconds": options.idle_release_seconds is not None,
+    }
+    if any(given.values()):
+        names = ", ".join(name for name, is_given in given.items() if is_given)
+        raise InvalidInput(f"A server has its own {names}; leave it out.")
+    return RemoteBackend(RemoteStore(str(options.url), options.token))
+
+
+class RemoteBackend(SingleRequests):
+    """Operations of a client on a server; each raises what the server raises.
+
+    Every operation can raise `TokenInvalid`, `RoleInsufficient`, `RateLimited`, `ServerUnavailable` and `ServerFailed`.
+    """
 
     def __init__(self, store: RemoteStore) -> None:
-        super().__init__(store)
+        self.store = store
+        store.open_call_log = RemoteCallLog
+
+    def close(self) -> None:
+        with ExitStack() as closing:
+            closing.callback(self.store.close)
+            for owned_session in self.store.list_owned_sessions():
+                closing.callback(self.release_session, owned_session.session_id)
+            self.store.flush_pending_writes()
+
+    def create_executor(self, opened: list[Closable]) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(WORKERS, thread_name_prefix="harness-http")
 
     # opening
 
@@ -99,19 +138,15 @@ class RemoteBackend(DatabaseBackend):
                 waits = tuple(task.pop("open"))
                 return TakenTask(session_id=session_id, point=point, joins=joins, open=waits, **task)
 
-    def cancel_paused_task_flow(
-        self, session_id: str, *, tell: SendNotice | None = None, reason: str = ""
-    ) -> Flow[Told]:
+    def cancel_paused_task_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
         path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/cancel"
         yield Transact(lambda: self.store.send_write_request("POST", path, {"reason": reason}))
         if tell is None:
             return Told()
-        return (yield from agent_notice_outbox.deliver_notices_flow(RemoteOutbox(self.store, session_id), tell))
+        return (yield from deliver_notices.deliver_notices_flow(RemoteOutbox(self.store, session_id), tell))
 
-    def deliver_agent_notices_flow(
-        self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT
-    ) -> Flow[Told]:
-        return agent_notice_outbox.deliver_notices_flow(RemoteOutbox(self.store), tell, limit=limit)
+    def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
+        return deliver_notices.deliver_notices_flow(RemoteOutbox(self.store), tell, limit=limit)
 
     def _take_session_through_gate_flow(
         self,
@@ -168,7 +203,7 @@ class RemoteBackend(DatabaseBackend):
         """Ask the verify hooks that this process has. Returns whether any was asked."""
         is_asked = False
         for call in undecided:
-            hook = run_verify_hooks.find_verify_hook(self.store, held.session_id, call["tool_name"])
+            hook = ask_verify_hooks.find_verify_hook(self.store, held.session_id, call["tool_name"])
             is_due = call["number"] not in probed or call["verify_requested_by"]
             if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
                 continue
@@ -188,18 +223,16 @@ class RemoteBackend(DatabaseBackend):
     def _build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
         point = answer["point"]
         transcript = point["transcript"]
-        run, rows = None, {}
-        results: ReplayableResults = ReplayableResults()
+        run = None
+        results = ReplayableResults()
         if answer["run"] is not None and not point["finished"]:
-            prepared = find_new_messages.encode_and_digest_transcript(transcript)
+            prepared = prepared_transcript.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
             head = build_transcript_head(len(transcript), chain, point["version"])
             run = self.store.add_session_and_keep_lease(session_id, answer["run"], at_gate=False, head=head).run
-            for stored in point["replayable"]:
-                rows[stored["call_id"]] = stored.pop("number")
-                results[stored["call_id"]] = ToolResult(**stored)
-            results._operations = _TakenResults(self.store, session_id)
-            results._rows = rows
+            rows = {stored["call_id"]: stored.pop("number") for stored in point["replayable"]}
+            taken = {stored["call_id"]: ToolResult(**stored) for stored in point["replayable"]}
+            results = ReplayableResults(taken, _TakenResults(self.store, session_id), rows)
         return ResumePoint(
             run=run,
             transcript=transcript,
@@ -240,7 +273,7 @@ class RemoteBackend(DatabaseBackend):
         held = self.store.flush_and_require_owned_session(session_id)
         head = held.head
         known = head.version == expected_version
-        prepared = find_new_messages.encode_and_digest_transcript(
+        prepared = prepared_transcript.encode_and_digest_transcript(
             messages, after=head.chain if known else digests.EMPTY_CHAIN, first=head.length if known else 0
         )
         version = self._post_version(held, "append", prepared, change, expected_version)
@@ -264,9 +297,9 @@ class RemoteBackend(DatabaseBackend):
             validate_number("expected_version", expected_version)
         held = self.store.flush_and_require_owned_session(session_id)
         head = held.head
-        prepared = find_new_messages.encode_and_digest_transcript(transcript)
+        prepared = prepared_transcript.encode_and_digest_transcript(transcript)
         continues = (
-            head.version > 0 and head.length > 0 and find_new_messages.does_transcript_continue_head(prepared, head)
+            head.version > 0 and head.length > 0 and prepared_transcript.does_transcript_continue_head(prepared, head)
         )
         version: int | None = None
         if continues and expected_version in {None, head.version}:
@@ -302,14 +335,20 @@ class RemoteBackend(DatabaseBackend):
         path = f"/sessions/{escape_path_part(session_id if held is None else held.session_id)}/versions"
         return int(self.store.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
 
+    def append_version_with_or_without_run(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+    ) -> int:
+        if self.store.find_owned_session(session_id) is None:
+            return self._append_version_without_run(session_id, messages, change, expected_version)
+        return self.append_version(session_id, messages, change, expected_version=expected_version)
+
     @trace_session(tracing.SAVE)
-    def append_without_run(
+    def _append_version_without_run(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, expected_version: int
     ) -> int:
-        """Append to a session that nobody owns."""
         validate_id("session id", session_id)
         validate_number("expected_version", expected_version)
-        prepared = find_new_messages.encode_and_digest_transcript(messages)
+        prepared = prepared_transcript.encode_and_digest_transcript(messages)
         version = self._post_version(None, "append", prepared, change, expected_version, session_id)
         self.store.notify_save_listeners(session_id)
         return version
@@ -333,7 +372,7 @@ class RemoteBackend(DatabaseBackend):
             fields["plan"] = plan
         raw = {}
         if transcript is not None:
-            prepared = find_new_messages.encode_and_digest_transcript(transcript)
+            prepared = prepared_transcript.encode_and_digest_transcript(transcript)
             raw["messages"] = f"[{','.join(prepared.bodies)}]"
             end = len(prepared.bodies), prepared.chains[-1] if prepared.chains else b""
         else:
@@ -343,6 +382,12 @@ class RemoteBackend(DatabaseBackend):
         held.head = build_transcript_head(*end, version)
         self.store.notify_save_listeners(session_id)
         return version
+
+    def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None) -> ImportedRecord:
+        self.flush_and_require_owned_session(session_id)
+        migrated = migrate_phase_record(session_id, record, run_id)
+        version = self.save_phase(session_id, migrated.details, migrated.snapshot, migrated.transcript, UNCHANGED, None)
+        return ImportedRecord(version, migrated.run_id, migrated.applied)
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
         path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/messages"
@@ -431,8 +476,3 @@ def encode_version_change(change: VersionChange) -> dict[str, str]:
     if state.payload is not None:
         raw["payload"] = state.payload
     return raw
-
-
-def parse_amount(value: float | str) -> float | Decimal:
-    """Read an amount of money: text is an exact decimal number."""
-    return Decimal(value) if isinstance(value, str) else value

@@ -9,20 +9,42 @@ import threading
 import uuid
 import weakref
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import AtGate, CheckpointsError, OwnershipError, SessionFinished, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.models import Run, Session
 from checkpoints.remote.transport import Answer, Transport, escape_path_part
-from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
+from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead
+
+if TYPE_CHECKING:
+    from checkpoints.models import Run
 
 logger = logging.getLogger(__name__)
 
 BEATS_PER_LEASE: Final = 3
 #: Pause in seconds after a heartbeat that was not answered.
 _REPEAT_SECONDS: Final = 1.0
+
+
+@dataclass
+class RemoteRun:
+    """Run that owns a session of a server. Its attributes are those that the row of a run has in a database."""
+
+    id: uuid.UUID
+    session_id: str
+    number: int
+    fence: int
+    resumed_from_id: uuid.UUID | None
+    status: str
+    owner_token: str
+    host: str = field(default_factory=lambda: socket.gethostname()[:255])
+    pid: int = field(default_factory=os.getpid)
+
+    @property
+    def pk(self) -> uuid.UUID:
+        return self.id
 
 
 class RemoteStore(Store):
@@ -36,13 +58,6 @@ class RemoteStore(Store):
         self._beating = threading.Event()
         self._beat_lock = threading.Lock()
         self._heart: threading.Thread | None = None
-
-    def _require_configured_connection(self, using: str) -> None:
-        """Require nothing: the database is the server's."""
-
-    @property
-    def workspace_id(self) -> int:
-        raise NotImplementedError  # the workspace is the token's
 
     def describe_process(self) -> dict[str, Any]:
         """Describe this process for the pages."""
@@ -96,17 +111,16 @@ class RemoteStore(Store):
         """Hold a session that the server has given to this client, and keep its lease."""
         owned_session = self.find_owned_session(session_id)
         if owned_session is None or owned_session.fence != run["fence"]:
-            row = Run(
-                id=uuid.UUID(run["run_id"]),
-                session=Session(session_id=session_id),
-                number=run["number"],
-                fence=run["fence"],
-                resumed_from_id=None if run["resumed_from"] is None else uuid.UUID(run["resumed_from"]),
-                owner_token=self.token,
-                host=socket.gethostname()[:255],
-                pid=os.getpid(),
+            started = RemoteRun(
+                uuid.UUID(run["run_id"]),
+                session_id,
+                run["number"],
+                run["fence"],
+                None if run["resumed_from"] is None else uuid.UUID(run["resumed_from"]),
+                run["status"],
+                self.token,
             )
-            owned_session = OwnedSession(0, session_id, row, row.fence, "", head)
+            owned_session = OwnedSession(0, session_id, cast("Run", started), started.fence, "", head)
             self.add_owned_session(owned_session)
         owned_session.run.status = run["status"]
         owned_session.at_gate = at_gate

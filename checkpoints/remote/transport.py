@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from checkpoints import __version__, exceptions
+from checkpoints import exceptions
 from checkpoints.exceptions import (
     CheckpointerClosed,
     CheckpointsError,
@@ -31,6 +31,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats.canonical import parse_json
 from checkpoints.remote.http_connections import AnswerLost, HttpConnections, Response
+from checkpoints.version import __version__
 
 #: Pauses in seconds before a request is repeated, once for each.
 PAUSES: Final = (0.05, 0.2, 0.5, 1.0, 2.0)

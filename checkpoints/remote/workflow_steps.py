@@ -17,11 +17,11 @@ from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome import IssuedCall
-from checkpoints.store.database_client_state import OwnedSession
+from checkpoints.store.client_state import OwnedSession
 from checkpoints.tools.dispatch import POLL_SECONDS, Execution, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function
 from checkpoints.workflows.step_log import StepValue
-from checkpoints.workflows.step_rows import StepRequest
+from checkpoints.workflows.step_request import StepRequest
 
 
 class RemoteStepLog:

@@ -17,6 +17,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, calls_without_outcome, signed_decisions
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import run_verify_hooks
+from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.enums import (
     AuditKind,
     CallStatus,
@@ -32,7 +33,7 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 
 #: Seconds between two checks for decisions while a run waits for them.
 POLL_SECONDS = 0.25
@@ -79,7 +80,7 @@ def list_undecided_calls(store: Store, owned_session: OwnedSession) -> list[Tool
 
 def _iterate_due_probes(
     store: Store, owned_session: OwnedSession, calls: Iterable[ToolCall], probed_pks: set[int], *, wait: bool
-) -> Iterable[run_verify_hooks.VerifyProbe]:
+) -> Iterable[VerifyProbe]:
     """Iterate over the probes to run now: each once automatically, and again whenever a person requests it.
 
     A run that waits does not ask about a tool that still runs in this process before it has ended.

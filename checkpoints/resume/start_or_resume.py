@@ -10,12 +10,12 @@ from checkpoints.exceptions import (
 )
 from checkpoints.ids import validate_id
 from checkpoints.models import Run, ToolCall
-from checkpoints.resume import resume_gate, resume_point
+from checkpoints.resume import build_resume_point, resume_gate
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import create_finish_release, ownership
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.client_state import OwnedSession, Store
 from checkpoints.tracing import RESUME, trace_session_flow
 from checkpoints.versions import loop_state_at_version, save_version
 
@@ -49,7 +49,7 @@ def _resume_without_idle_release_flow(
     store: Store, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str, paused: bool
 ) -> Flow[ResumePoint]:
     finished_point: ResumePoint | None = yield Transact(
-        lambda: resume_point.load_resume_point_if_finished(store, session_id)
+        lambda: build_resume_point.load_resume_point_if_finished(store, session_id)
     )
     if finished_point is not None:
         return finished_point
@@ -57,10 +57,10 @@ def _resume_without_idle_release_flow(
         lambda: _take_or_renew_ownership(store, session_id, takeover=takeover, paused=paused)
     )
     try:
-        latest, position = yield Transact(lambda: resume_point.load_version_to_continue(store, owned_session))
+        latest, position = yield Transact(lambda: build_resume_point.load_version_to_continue(store, owned_session))
         yield from resume_gate.wait_for_decisions_flow(store, owned_session, wait=wait, timeout=timeout)
         point: ResumePoint = yield Transact(
-            lambda: resume_point.build_resume_point(store, owned_session, latest, position)
+            lambda: build_resume_point.build_resume_point(store, owned_session, latest, position)
         )
     except OwnershipLost:
         raise
@@ -104,19 +104,19 @@ def resume_or_list_undecided_calls(
     """
     if description is not None:
         create_finish_release.create_session(store, session_id, description)
-    finished_point = resume_point.load_resume_point_if_finished(store, session_id)
+    finished_point = build_resume_point.load_resume_point_if_finished(store, session_id)
     if finished_point is not None:
         return finished_point
     owned_session = _take_or_renew_ownership(store, session_id, takeover=takeover, paused=paused)
     try:
-        latest, position = resume_point.load_version_to_continue(store, owned_session)
+        latest, position = build_resume_point.load_version_to_continue(store, owned_session)
         while True:
             undecided_calls = resume_gate.list_undecided_calls(store, owned_session)
             if undecided_calls:
                 resume_gate.mark_run_waiting(store, owned_session)
                 return undecided_calls
             if resume_gate.activate_session_after_decisions(store, owned_session):
-                return resume_point.build_resume_point(store, owned_session, latest, position)
+                return build_resume_point.build_resume_point(store, owned_session, latest, position)
     except OwnershipLost:
         raise
     except BaseException:

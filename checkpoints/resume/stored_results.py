@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, KeysView
-from typing import Any, Self
+from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.models import ToolCall
-from checkpoints.resume import resume_plan
 from checkpoints.store.replayed_call_matching import OpenOperations
 
 
@@ -19,18 +18,17 @@ class ReplayableResults(dict[str, ToolResult]):
     model again: from the first listing on, nothing is taken, and calls are paired in order.
     """
 
-    _operations: OpenOperations | None = None
-    _rows: dict[str, int] = {}
-    _listed = False
-
-    @classmethod
-    def from_calls(cls, operations: OpenOperations, answers: Iterable[ToolCall]) -> Self:
-        """Build the results of `answers`, whose operations are among `operations`."""
-        calls = list(answers)
-        results = cls({call.call_id: resume_plan.build_replayed_result(call) for call in calls})
-        results._operations = operations
-        results._rows = {call.call_id: call.pk for call in calls}
-        return results
+    def __init__(
+        self,
+        results: Mapping[str, ToolResult] = MappingProxyType({}),
+        operations: OpenOperations | None = None,
+        rows: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Create the mapping of `results`, whose calls have `rows` in the log and are among `operations`."""
+        super().__init__(results)
+        self._operations = operations
+        self._rows = rows
+        self._listed = False
 
     def _record_stored_result_used(self, call_id: str) -> None:
         if self._operations is not None and call_id in self._rows and not self._listed:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -12,51 +10,16 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, calls_without_outcome, write_outcomes
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
-from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, NotRepresentable, StorageUnavailable
+from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, StorageUnavailable
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session
 from checkpoints.seals import sealed_model
 from checkpoints.sessions import ownership, paused_task_guards
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import OwnedSession, Store
-
-TITLE_LENGTH = 200
-
-
-@dataclass(frozen=True)
-class SessionDescription:
-    """Descriptive fields of a new session. An existing session keeps its own."""
-
-    user_message: str = ""
-    agent: str = ""
-    title: str | None = None
-    scratchpad_root: str | None = None
-    metadata: dict[str, Any] | None = None
-    labels: Iterable[str] = ()
-
-    def build_columns(self) -> dict[str, Any]:
-        if self.metadata is not None and not isinstance(self.metadata, dict):
-            raise NotRepresentable("metadata", f"a {type(self.metadata).__name__} is not a dict")
-        if isinstance(self.labels, str):
-            raise InvalidInput(f"labels is the text {self.labels!r}; give a list of labels.")
-        title, field_name = (self.user_message, "user_message") if self.title is None else (self.title, "title")
-        return {
-            "agent": _validate_single_line(self.agent, "agent"),
-            "title": _validate_single_line(title, field_name),
-            "scratchpad_root": _validate_single_line(self.scratchpad_root or "", "scratchpad_root", 4096),
-            "metadata": to_canonical_json(self.metadata or {}, "metadata"),
-            "labels": to_canonical_json([validate_id("label", label) for label in self.labels], "labels"),
-        }
-
-
-def _validate_single_line(text: object, label: str, length: int = TITLE_LENGTH) -> str:
-    """Validate `text` as one storable line of at most `length` characters."""
-    if not isinstance(text, str):
-        raise InvalidInput(f"{label} is a {type(text).__name__}, not text.")
-    line = " ".join(text.encode("utf-8", "replace").decode().replace("\0", " ").split())
-    return line if len(line) <= length else line[: length - 1] + "…"
+from checkpoints.store.client_state import OwnedSession, Store
 
 
 def create_session(store: Store, session_id: str, description: SessionDescription) -> None:

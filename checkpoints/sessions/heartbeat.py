@@ -22,7 +22,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import OwnedSession, Store, list_live_stores
+from checkpoints.store.client_state import OwnedSession, Store, list_live_stores
 
 logger = logging.getLogger(__name__)
 

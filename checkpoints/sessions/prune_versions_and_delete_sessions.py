@@ -7,7 +7,6 @@ Version numbers are never reused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,7 +18,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.enums import AuditKind, SessionStatus
-from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
+from checkpoints.exceptions import StillNeeded, VersionNotFound
 from checkpoints.formats.canonical import parse_json
 from checkpoints.models import (
     AuditEvent,
@@ -41,67 +40,17 @@ from checkpoints.models import (
 )
 from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_task_guards
+from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 from checkpoints.versions import loop_state_at_version, opaque_contents
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
 
 
-@dataclass(frozen=True)
-class RetentionRule:
-    """Rule for the versions to keep: the last `keep_last`, every `keep_every`-th number, and those younger than
-    `older_than`.
-
-    At least one has to be given; the newest version is always kept.
-    """
-
-    keep_last: int | None = None
-    keep_every: int | None = None
-    older_than: timedelta | None = None
-
-    def __post_init__(self) -> None:
-        if self.keep_last is None and self.keep_every is None and self.older_than is None:
-            raise InvalidInput("Say what to keep: keep_last, keep_every or older_than.")
-        for name in ("keep_last", "keep_every"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise InvalidInput(f"{name} is {value!r}; it has to be a whole number from 1.")
-        if self.older_than is not None and self.older_than < timedelta(0):
-            raise InvalidInput("older_than cannot be negative.")
-
-    def list_removable_versions(self, versions: QuerySet[Checkpoint], newest: int) -> list[int]:
-        """List the version numbers that may be removed, oldest first."""
-        removable = versions.exclude(version=newest)
-        if self.older_than is not None:
-            removable = removable.filter(created_at__lt=Now() - self.older_than)
-        numbers = list(removable.order_by("version").values_list("version", flat=True))
-        if self.keep_last is not None:
-            last = set(versions.order_by("-version").values_list("version", flat=True)[: self.keep_last])
-            numbers = [number for number in numbers if number not in last]
-        if self.keep_every is not None:
-            numbers = [number for number in numbers if number % self.keep_every]
-        return numbers
-
-
 #: Events that say what was removed. Their time is that of the beginning of their transaction.
 _REMOVALS: Final = frozenset({AuditKind.SESSION_DELETED, AuditKind.VERSIONS_REMOVED})
 _LONGEST_TRANSACTION: Final = timedelta(minutes=1)
-
-
-@dataclass(frozen=True)
-class RemovalCounts:
-    """Counts of removed rows; with a dry run, of the rows that would be removed.
-
-    Attributes:
-        versions: Number of versions.
-        messages: Number of messages.
-        dry_run: Whether nothing was removed.
-    """
-
-    versions: int
-    messages: int
-    dry_run: bool = False
 
 
 def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, dry_run: bool = False) -> RemovalCounts:
@@ -117,11 +66,25 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                     if newest is None
                     else loop_state_at_version.find_version_with_valid_snapshot(store, session_id, newest)
                 )
-                numbers = [] if newest is None else retention.list_removable_versions(versions, newest.version)
+                numbers = [] if newest is None else _list_removable_versions(retention, versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
                 return _remove_versions(store, row, numbers, dry_run=dry_run)
         except _DryRunRollback as dry:
             return dry.removed
+
+
+def _list_removable_versions(rule: RetentionRule, versions: QuerySet[Checkpoint], newest: int) -> list[int]:
+    """List the version numbers that may be removed, oldest first."""
+    removable = versions.exclude(version=newest)
+    if rule.older_than is not None:
+        removable = removable.filter(created_at__lt=Now() - rule.older_than)
+    numbers = list(removable.order_by("version").values_list("version", flat=True))
+    if rule.keep_last is not None:
+        last = set(versions.order_by("-version").values_list("version", flat=True)[: rule.keep_last])
+        numbers = [number for number in numbers if number not in last]
+    if rule.keep_every is not None:
+        numbers = [number for number in numbers if number % rule.keep_every]
+    return numbers
 
 
 def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts:

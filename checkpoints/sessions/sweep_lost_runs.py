@@ -8,18 +8,16 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints import process_identity
+from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.database_client_state import Store, list_live_stores
-
-#: Largest number of sessions that one sweep handles.
-DEFAULT_LIMIT = 100
+from checkpoints.store.client_state import Store, list_live_stores
 
 
-def sweep_lost_runs(store: Store, *, limit: int = DEFAULT_LIMIT) -> list[str]:
+def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
     """End lost runs and interrupt the calls they had issued. Returns the ids of their sessions.
 
     A run is lost when its lease has expired; a run of this machine also when its process is dead. Any number of

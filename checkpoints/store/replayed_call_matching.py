@@ -12,14 +12,17 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from checkpoints.enums import SETTLED_CALL_STATUSES, CallStatus
-from checkpoints.models import ToolCall
+
+if TYPE_CHECKING:
+    from checkpoints.models import ToolCall
 
 #: Name of a tool, and the digest of the arguments it was requested with.
 CallFingerprint = tuple[str, str]
 #: Function that reads the calls of the session that no saved version has answered, oldest first.
-ReadCalls = Callable[[], Sequence[ToolCall]]
+ReadCalls = Callable[[], "Sequence[ToolCall]"]
 
 
 @dataclass(eq=False)

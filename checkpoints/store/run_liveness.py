@@ -8,7 +8,7 @@ from checkpoints import process_identity
 from checkpoints.db.clock import database_now
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
-from checkpoints.store.database_client_state import is_store_alive_in_this_process
+from checkpoints.store.client_state import is_store_alive_in_this_process
 
 
 def is_run_alive(run: Run, now: datetime | None = None) -> bool:

@@ -18,7 +18,7 @@ from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotenc
 from checkpoints.tools.tool import Tool, ToolOptions, VerifyHook, make_tool
 
 if TYPE_CHECKING:
-    from checkpoints.store.database_client_state import Store
+    from checkpoints.store.client_state import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 WaitMode = Literal["wait", "raise"]

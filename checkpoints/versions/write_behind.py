@@ -20,7 +20,8 @@ from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import DatabaseStore
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.versions import phase_versions, save_version
 from checkpoints.versions.save_cadence import ENDING_PHASES, Cadence
@@ -74,7 +75,7 @@ class SyncWriteBehind:
             InvalidInput: A number is not positive, or the client is written behind already.
             NotOverHttp: The client is one of a server.
         """
-        if checkpointer.store.open_call_log is not None:
+        if not isinstance(checkpointer.store, DatabaseStore):
             raise NotOverHttp("Writing behind")
         self.store = checkpointer.store
         self._behind = BackgroundWriter(

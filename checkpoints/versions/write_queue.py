@@ -11,7 +11,7 @@ from typing import Any
 from checkpoints.exceptions import FileError
 from checkpoints.formats.canonical import parse_json
 from checkpoints.store.version_state_columns import VersionState
-from checkpoints.versions import find_new_messages
+from checkpoints.versions import find_new_messages, prepared_transcript
 
 #: Seconds until the next attempt after a transient error: at first and at most.
 FIRST_RETRY_PAUSE, LONGEST_RETRY_PAUSE = 0.05, 2.0
@@ -31,7 +31,9 @@ class FrozenTranscript:
             self.snapshot, transcript
         )
         keep = len(self.snapshot) if is_continuation else 0
-        prepared = find_new_messages.encode_and_digest_transcript(transcript[keep:] if keep else transcript, first=keep)
+        prepared = prepared_transcript.encode_and_digest_transcript(
+            transcript[keep:] if keep else transcript, first=keep
+        )
         new_messages = [parse_json(body) for body in prepared.bodies]
         return FrozenTranscript(
             self.messages[:keep] + new_messages,

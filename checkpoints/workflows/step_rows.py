@@ -1,12 +1,8 @@
-"""Steps of a workflow (a function, its arguments, a version) and their rows in the journal."""
+"""Rows of the steps of a workflow in its journal."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -16,102 +12,18 @@ from checkpoints.calls import verify_call_seal_signatures_and_digests
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
-from checkpoints.exceptions import CheckpointCorrupted, InvalidArguments, SchemaFromFuture, StepIdentityChanged
+from checkpoints.exceptions import CheckpointCorrupted, SchemaFromFuture, StepIdentityChanged
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical import parse_json
 from checkpoints.ids import MAX_LENGTH, validate_id
 from checkpoints.models import Decision, Session, ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
-from checkpoints.store.call_intent_and_outcome import TOOL_NAME_LENGTH
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 from checkpoints.tools.idempotency import make_idempotency_key
-from checkpoints.tools.tool import Tool
+from checkpoints.workflows.step_request import StepRequest
 
 _KINDS_GIVING_RESULTS = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.PROBE_LANDED, DecisionKind.RESPOND})
-
-
-@dataclass(frozen=True)
-class StepRequest:
-    """Requested step. `args` is the canonical JSON text of the arguments by name."""
-
-    step_id: str
-    tool: Tool
-    args: str
-    version: str
-
-    @property
-    def args_digest(self) -> str:
-        return digests.digest_text(self.args)
-
-
-@dataclass(frozen=True)
-class BoundStepRequest(StepRequest):
-    """Requested step with the arguments that its function gets."""
-
-    bound: inspect.BoundArguments
-
-    @classmethod
-    def from_arguments(
-        cls,
-        step_id: str,
-        function: Callable[..., Any] | Tool,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        version: object,
-    ) -> BoundStepRequest:
-        """Build a request. Raises `InvalidIdentifier`, `InvalidArguments`, `NotRepresentable`, `TooLarge`."""
-        tool = function if isinstance(function, Tool) else Tool(_get_function_name(function), function)
-        try:
-            bound_args = _get_signature(tool.run).bind(*args, **kwargs)
-        except TypeError as error:
-            raise InvalidArguments(tool.name, str(error)) from None
-        return cls(
-            validate_id("step id", step_id),
-            tool,
-            to_canonical_json(dict(bound_args.arguments), "args"),
-            validate_id("version", str(version)),
-            bound_args,
-        )
-
-    def bind_function(self, changed_args: str | None = None) -> Callable[[], Any]:
-        """Bind the function to its arguments, or to those that a person changed them to."""
-        bound_args = (
-            self.bound
-            if changed_args in {None, self.args}
-            else self._bind_changed_args(parse_json(changed_args or "{}"))
-        )
-        return partial(self.tool.run, *bound_args.args, **bound_args.kwargs)
-
-    def _bind_changed_args(self, args: dict[str, Any]) -> inspect.BoundArguments:
-        signature = self.bound.signature
-        known_args = {name: args[name] for name in signature.parameters if name in args}
-        if known_args.keys() != args.keys():
-            raise InvalidArguments(self.tool.name, f"it takes {', '.join(signature.parameters) or 'none'}")
-        bound_args = inspect.BoundArguments(signature, known_args)
-        try:
-            return signature.bind(*bound_args.args, **bound_args.kwargs)
-        except TypeError as error:
-            raise InvalidArguments(self.tool.name, str(error)) from None
-
-
-def _get_signature(function: Callable[..., Any]) -> inspect.Signature:
-    try:
-        return inspect.signature(function)
-    except ValueError:  # a function written in C without a signature
-        return inspect.Signature(
-            [
-                inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
-                inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
-            ]
-        )
-
-
-def _get_function_name(function: Callable[..., Any]) -> str:
-    while isinstance(function, partial):
-        function = function.func
-    name: str = getattr(function, "__qualname__", type(function).__qualname__)
-    return name.rpartition("<locals>.")[2][-TOOL_NAME_LENGTH:]
 
 
 def get_or_create_workflow(store: Store, owned_session: OwnedSession, workflow_id: str) -> Workflow:

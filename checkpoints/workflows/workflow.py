@@ -17,12 +17,12 @@ from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequir
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.sansio import Flow, copy_docstring_from
 from checkpoints.store.call_intent_and_outcome import CallOutcome
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.tools.tool import Tool
 from checkpoints.workflows.step_log import StepLog, StepValue
-from checkpoints.workflows.step_rows import BoundStepRequest, StepRequest
+from checkpoints.workflows.step_request import BoundStepRequest, StepRequest
 
 
 class WorkflowJournal:

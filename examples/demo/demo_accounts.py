@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import Role
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.sign_in_links import build_sign_in_link
 

@@ -7,8 +7,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import FINISHED_SESSION_STATUSES
-from checkpoints.models import DEFAULT_WORKSPACE, Session
+from checkpoints.models import Session
 from checkpoints.store.run_liveness import is_run_alive
 
 FIRST_NUMBER = 17

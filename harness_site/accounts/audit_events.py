@@ -9,8 +9,9 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from checkpoints.audit import insert_unchained_events
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import ActorKind, AuditKind
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
 
 #: Actor of attempts with an unknown name. The name is not stored: it may be a password in the wrong field.

@@ -14,8 +14,9 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import AuditKind, Role
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.models import Workspace
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
 from harness_site.site_address import build_absolute_url, is_address_local

@@ -12,9 +12,10 @@ from ninja import Router
 from checkpoints import sansio
 from checkpoints.calls import call_dicts, intent_log, write_outcomes
 from checkpoints.calls.outcome_types import Landed, NotLanded, ToolResult, Unknown
+from checkpoints.database_backend.call_log import StoreCallLog
 from checkpoints.decisions import run_verify_hooks
-from checkpoints.decisions.decide import DecisionTarget
-from checkpoints.decisions.run_verify_hooks import VerifyProbe
+from checkpoints.decisions.ask_verify_hooks import VerifyProbe
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, KeyPolicy
 from checkpoints.exceptions import CallInProgress, InvalidInput, OwnershipLost
 from checkpoints.formats.canonical import parse_or_text, to_canonical_json
@@ -23,9 +24,9 @@ from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import call_intent_and_outcome, row_lookups
 from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall, require_args_dict, validate_tool_name
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 from checkpoints.store.replayed_call_matching import get_call_fingerprint
-from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOptions
+from checkpoints.tools.dispatch import DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.tool import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head

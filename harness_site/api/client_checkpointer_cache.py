@@ -12,12 +12,14 @@ from threading import Lock
 from typing import Final
 
 from checkpoints import SyncCheckpointer
+from checkpoints.client import build_client_of_backend
 from checkpoints.constants import LEASE_SECONDS
-from checkpoints.database_client_backend import DatabaseBackend
+from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import DatabaseStore
 from harness_site.accounts.models import ApiToken
 
 #: Number of clients whose state is kept in memory.
@@ -33,12 +35,11 @@ def get_or_create_checkpointer(token: ApiToken, client: str) -> SyncCheckpointer
     with _lock:
         checkpointer = _clients.get(name)
         if checkpointer is None:
-            checkpointer = _clients[name] = SyncCheckpointer(workspace=token.workspace.slug)
             process = ProcessIdentity(f"token {token.name}"[:255], "", 0, "")
-            checkpointer.store = Store(
+            store = DatabaseStore(
                 workspace=token.workspace.slug, lease_seconds=LEASE_SECONDS, remote_process=process, token=name
             )
-            checkpointer.backend = DatabaseBackend(checkpointer.store)
+            checkpointer = _clients[name] = build_client_of_backend(DatabaseBackend(store))
         _clients.move_to_end(name)
         while len(_clients) > MAX_CLIENTS:
             _clients.popitem(last=False)

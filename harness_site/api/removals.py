@@ -8,7 +8,8 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.sessions.prune_versions_and_delete_sessions import RemovalCounts, find_recorded_removal
+from checkpoints.sessions.prune_versions_and_delete_sessions import find_recorded_removal
+from checkpoints.sessions.retention_rule import RemovalCounts
 from harness_site.api.idempotent_writes import mark_response_as_finding_nothing, mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite

@@ -30,9 +30,9 @@ from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release, heartbeat, ownership
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable

@@ -9,16 +9,17 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import sansio
+from checkpoints.database_backend.workflow_steps import DatabaseStepLog
 from checkpoints.exceptions import CallInProgress, WorkflowNotFound
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Workflow, WorkflowStep
 from checkpoints.store import row_lookups
-from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession, Store
 from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.workflows import step_rows
-from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
-from checkpoints.workflows.step_rows import StepRequest
+from checkpoints.workflows.step_log import StepValue
+from checkpoints.workflows.step_request import StepRequest
 from harness_site.api import calls, request_schemas, response_schemas, session_read_audit
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.json_responses import build_json_response

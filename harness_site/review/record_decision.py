@@ -3,11 +3,12 @@
 from typing import Any
 
 from checkpoints.decisions.actors import Actor
-from checkpoints.decisions.decide import DecisionTarget, record_decision
+from checkpoints.decisions.decide import record_decision
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 from harness_site.review import evidence_files
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.restore_masked_results import restore_masked_result

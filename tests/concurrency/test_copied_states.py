@@ -16,7 +16,7 @@ from checkpoints.framework_states import conversation_log, remove_and_copy_state
 from checkpoints.framework_states.conversation_log import NewEntry, NewRecord
 from checkpoints.framework_states.state_store import NewState
 from checkpoints.models import Blob, FrameworkState, Session
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from tests.conftest import Open
 from tests.support.processes import until
 

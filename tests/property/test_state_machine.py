@@ -27,7 +27,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, Session, ToolCall, Workspace
 from checkpoints.sansio import Invoke, Sleep, Step
-from checkpoints.store.database_client_state import is_store_alive_in_this_process
+from checkpoints.store.client_state import is_store_alive_in_this_process
 from checkpoints.tools.dispatch import WaitOptions, dispatch_call_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
 from tests.property.state_processes import Flight, Process, outcome, toolbox, until_it_runs

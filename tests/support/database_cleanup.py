@@ -11,7 +11,8 @@ from functools import cache
 from django.apps import apps
 from django.db import connection, transaction
 
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.constants import DEFAULT_WORKSPACE
+from checkpoints.models import Workspace
 from harness_site.core import deferred_writes
 
 #: Tables that no test writes to.

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 
 from checkpoints.calls.decision_signatures import sign_decision
 from checkpoints.calls.signed_decisions import ANSWERING_KINDS, DecisionTerms
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.db.clock import database_now
 from checkpoints.enums import (
     ActorKind,
@@ -23,18 +24,7 @@ from checkpoints.enums import (
 from checkpoints.formats import to_canonical_json
 from checkpoints.formats.argument_order import encode_argument_order
 from checkpoints.formats.digests import EMPTY_CHAIN, digest_text, extend_hash_chain
-from checkpoints.models import (
-    DEFAULT_WORKSPACE,
-    Checkpoint,
-    Decision,
-    LateResult,
-    Message,
-    Run,
-    Segment,
-    Session,
-    ToolCall,
-    Workspace,
-)
+from checkpoints.models import Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall, Workspace
 from harness_site.accounts.models import Membership
 
 PASSWORD = "correct horse battery"

@@ -122,10 +122,10 @@ GROUPS = (
             "NothingToImport",
         ),
     ),
-    Group("Results: versions removed", "checkpoints.sessions.prune_versions_and_delete_sessions", ("RemovalCounts",)),
-    Group("Results: exported files", "checkpoints.archive.session_export", ("ExportedFile",)),
-    Group("Results: imported sessions", "checkpoints.archive.session_import", ("ImportedSession",)),
-    Group("Results: imported records", "checkpoints.versions.phase_record_import", ("ImportedRecord",)),
+    Group("Results: versions removed", "checkpoints.sessions.retention_rule", ("RemovalCounts",)),
+    Group("Results: exported files", "checkpoints.archive.archive_results", ("ExportedFile",)),
+    Group("Results: imported sessions", "checkpoints.archive.archive_results", ("ImportedSession",)),
+    Group("Results: imported records", "checkpoints.versions.phase_record_migration", ("ImportedRecord",)),
     Group("Results: tickets", "checkpoints.versions.write_queue", ("Ticket",)),
 )
 #: Async classes by the blocking class that documents them.

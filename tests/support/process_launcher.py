@@ -28,6 +28,7 @@ ORDER_BYTES = 65_536
 EARLY = (
     "checkpoints.aio",
     "checkpoints.client",
+    "checkpoints.database_backend.client_backend",
     "django.core.management.commands.migrate",
     "django.db.backends.postgresql.base",
     "django.db.backends.sqlite3.base",

@@ -34,13 +34,13 @@ from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_th
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
-from checkpoints.database_client_backend import DatabaseBackend
+from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
 from checkpoints.framework_states import last_written_sessions, line_log, remove_and_copy_states
 from checkpoints.framework_states.line_log import LineLog, NewLine
 from checkpoints.models import Session
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class HarnessSessionStore(SessionStore):
             InvalidInput: The client is one of a server over HTTP.
         """
         self.checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
-        if type(self.sync_checkpointer.backend) is not DatabaseBackend:
+        if not isinstance(self.sync_checkpointer.backend, DatabaseBackend):
             raise InvalidInput("A store of the Claude Agent SDK needs a database: a path, or a database URL.")
         self.agent = agent
         #: Policies of hooks, which log calls themselves.

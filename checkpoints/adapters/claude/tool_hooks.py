@@ -27,7 +27,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 

@@ -34,8 +34,8 @@ from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEn
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.seals.session_heads import RowChanges
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage

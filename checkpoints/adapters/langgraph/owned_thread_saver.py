@@ -5,7 +5,7 @@ from __future__ import annotations
 from checkpoints.adapters.langgraph.saver import HarnessSaver
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.sessions import ownership
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 
 
 class OwnedThreadSaver(HarnessSaver):

@@ -35,15 +35,15 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.database_client_backend import DatabaseBackend
+from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.framework_states import interrupt_decisions, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome import CallIntent
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.blobs import (
     Encoded,
@@ -113,7 +113,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """
         super().__init__(serde=serde)
         self.checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
-        if type(self.sync_checkpointer.backend) is not DatabaseBackend:
+        if not isinstance(self.sync_checkpointer.backend, DatabaseBackend):
             raise InvalidInput("A checkpointer of LangGraph needs a database: a path, or a sqlite or postgresql URL.")
         self.agent = agent
         self.transcript_channel = transcript_channel

@@ -24,7 +24,7 @@ from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.framework_states import interrupt_decisions
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard, guard
 
 Result: TypeAlias = ToolMessage | Command[Any]

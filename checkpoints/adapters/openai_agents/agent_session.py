@@ -23,7 +23,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.formats import content_blocks
 from checkpoints.framework_states import durable_message_list
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 
 T = TypeVar("T")
 Item = dict[str, Any]

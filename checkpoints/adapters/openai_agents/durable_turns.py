@@ -17,8 +17,8 @@ from checkpoints.formats.canonical import parse_json_object, to_canonical_json
 from checkpoints.framework_states import durable_message_list
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
-from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.database_client_state import Store
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.client_state import Store
 from checkpoints.versions import load_version
 
 Item = dict[str, Any]

@@ -24,11 +24,11 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.database_client_backend import DatabaseBackend
+from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.framework_states import conversation_log
 from checkpoints.framework_states.conversation_log import LogConflict, NewRecord, StoredRecord
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class HarnessConversationStore(ConversationStore):
             InvalidInput: The client is one of a server over HTTP.
         """
         self.checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
-        if type(self.sync_checkpointer.backend) is not DatabaseBackend:
+        if not isinstance(self.sync_checkpointer.backend, DatabaseBackend):
             raise InvalidInput("A store of conversations needs a database: a path, or a sqlite or postgresql URL.")
         self.agent = agent
         #: Records as this store has written them last, by conversation.

@@ -30,7 +30,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.formats import parse_json
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: What a run does at the gate: end with the requests, wait for the decision, or fail with the error of this library.

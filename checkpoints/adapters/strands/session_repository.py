@@ -25,7 +25,7 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import Checkpoint
 from checkpoints.models import Session as SessionRow
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 
 T = TypeVar("T")
 _FRAMEWORK: Final = "strands"

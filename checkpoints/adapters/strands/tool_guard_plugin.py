@@ -26,7 +26,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsError, ReviewRequired, SessionNotFound
 from checkpoints.formats import content_blocks
 from checkpoints.models import ToolCall
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 

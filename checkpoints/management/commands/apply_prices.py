@@ -8,10 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.client import SyncCheckpointer
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers.price_table import load_price_table
 from checkpoints.importers.reestimate_costs import apply_price_table
-from checkpoints.models import DEFAULT_WORKSPACE
 
 
 class Command(BaseCommand):

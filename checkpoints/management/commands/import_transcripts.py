@@ -14,6 +14,7 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.client import SyncCheckpointer
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers import detect_format
 from checkpoints.importers.import_progress_bar_and_summary import ProgressBar, iterate_summary_lines
@@ -21,7 +22,6 @@ from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.price_table import load_price_table
 from checkpoints.importers.transcript_import import ImportOptions, import_transcripts
 from checkpoints.importers.watch_folder import FolderWatch, watch_transcripts
-from checkpoints.models import DEFAULT_WORKSPACE
 
 #: Exit status if lines were left out as damaged, and if a file was refused.
 DAMAGED_STATUS: Final = 3

@@ -10,8 +10,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.client import SyncCheckpointer
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.models import DEFAULT_WORKSPACE, Session
+from checkpoints.models import Session
 
 #: Number of sessions that are read at once, and after which progress is reported.
 BATCH_SIZE = 100

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.constants import BATCH_LIMIT
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.peers.sweep_lost_runs_and_deadlines import SweepRound, sweep_workspaces
-from checkpoints.sessions.sweep_lost_runs import DEFAULT_LIMIT
 
 
 class Command(BaseCommand):
@@ -22,7 +22,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--limit", type=int, default=DEFAULT_LIMIT, help="sessions, and calls, to handle at most")
+        parser.add_argument("--limit", type=int, default=BATCH_LIMIT, help="sessions, and calls, to handle at most")
         parser.add_argument("--workspace", help="only this one")
         parser.add_argument("--database", default="default", help="connection alias")
         parser.add_argument("--json", action="store_true", help='{"lost": […], "expired": […], "complete": […]}')

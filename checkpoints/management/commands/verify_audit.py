@@ -6,8 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from checkpoints import audit
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import InvalidInput
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.models import Workspace
 
 
 class Command(BaseCommand):

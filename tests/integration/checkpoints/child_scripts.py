@@ -10,7 +10,7 @@ from typing import Any
 
 from checkpoints import Checkpointer, SyncCheckpointer, check_pending_tool_calls, exceptions
 from checkpoints.calls import running_tools
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from tests.support.processes import heed, say
 
 

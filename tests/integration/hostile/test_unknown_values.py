@@ -8,17 +8,7 @@ from django.test import Client
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import Role
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.models import (
-    AuditEvent,
-    Checkpoint,
-    Decision,
-    Join,
-    PausedTask,
-    PeerCall,
-    Run,
-    Session,
-    ToolCall,
-)
+from checkpoints.models import AuditEvent, Checkpoint, Decision, Join, PausedTask, PeerCall, Run, Session, ToolCall
 from tests.support.client_login import sign_in
 from tests.support.factories import make_user
 from tests.support.hidden_character_texts import make_hostile_session, pages_of

@@ -1,7 +1,6 @@
 """The wheel, installed into clean environments outside the checkout."""
 
 import http.client
-import os
 import re
 import subprocess
 import sys
@@ -13,49 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.integration.packaging.clean_environment import ROOT, clean_environment, install, list_installed, run
 from tests.support.site_process import free_port
-
-ROOT = Path(__file__).parents[3]
-_PINS = re.compile(r"^[a-z0-9-]+(?:\[[a-z,]+\])?==\S+(?: ; .*?)?(?= \\$)", re.MULTILINE)
-
-
-def run(*arguments: object, cwd: Path, **environment: str) -> str:
-    """Run a program without the variables of this test run; return what it prints."""
-    done = subprocess.run(
-        [str(argument) for argument in arguments],
-        cwd=cwd,
-        env=clean_environment(cwd) | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def clean_environment(home: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "LANG", "LC_", "SSL_"))}
-    return kept | {"PATH": os.environ["PATH"], "HOME": str(home)}
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
-    (built,) = folder.glob("*.whl")
-    return built
-
-
-def install(wheel: Path, folder: Path, extra: str = "") -> Path:
-    """Install the wheel into a new environment with the locked versions; return its folder of programs."""
-    constraints = folder / "constraints.txt"
-    constraints.write_text("\n".join(_PINS.findall((ROOT / "requirements.lock").read_text())))
-    run(sys.executable, "-m", "venv", "--without-pip", folder / "environment", cwd=folder)
-    programs = folder / "environment" / "bin"
-    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet", "--no-compile"]
-    package = f"harness-checkpoints{extra} @ {wheel.as_uri()}"
-    run(*pip, "--disable-pip-version-check", "--constraint", constraints, package, cwd=folder)
-    return programs
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +70,7 @@ def test_library_requires_only_django(library: Path, tmp_path: Path) -> None:
     programs, work = library, tmp_path / "work"
     work.mkdir()
 
-    installed = "from importlib.metadata import distributions; print(*(each.name for each in distributions()))"
-    listed = run(programs / "python", "-c", installed, cwd=work)
-    assert {name.lower() for name in listed.split()} == {"asgiref", "django", "harness-checkpoints", "sqlparse"}
+    assert list_installed(programs, work) == {"asgiref", "django", "harness-checkpoints", "sqlparse"}
     (work / "agent.py").write_text(SAVE_A_TURN)
     assert run(programs / "python", "agent.py", cwd=work) == "charged 4\n"
     url = f"sqlite:///{work / 'agent.db'}"

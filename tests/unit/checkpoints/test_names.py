@@ -31,12 +31,59 @@ def test_import_alone_loads_no_django() -> None:
     assert loaded == []
 
 
-def test_exceptions_load_no_database() -> None:
-    loaded = in_a_fresh_process(
-        "import sys, json; from checkpoints import exceptions; print(json.dumps('django.db' in sys.modules))"
-    )
+#: Names that are for databases alone.
+DATABASE_NAMES = {"SessionFiles", "SyncSessionFiles", "SyncWriteBehind", "WriteBehind"}
+AGENT_OF_A_SERVER = f"""
+import json, sys
+import checkpoints, checkpoints.enums, checkpoints.exceptions, checkpoints.loop_state, checkpoints.peers
+names = sorted(set(checkpoints.__all__) - {DATABASE_NAMES!r})
+imported = [getattr(checkpoints, name) for name in names]
+with checkpoints.SyncCheckpointer("http://127.0.0.1:9", token="t"):
+    checkpoints.Checkpointer("http://127.0.0.1:9", token="t")
+print(json.dumps(sorted({{name.split(".")[0] for name in sys.modules}} & {{"asgiref", "django", "sqlparse"}})))
+"""
+#: As where Django is not installed.
+HIDE_DJANGO = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"asgiref", "django", "sqlparse"}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hidden())
+"""
+OPEN_WITHOUT_DJANGO = f"""
+import importlib, json
+import checkpoints
+said = []
+tried = [
+    *(lambda name=name: getattr(checkpoints, name) for name in {sorted(DATABASE_NAMES)!r}),
+    *(
+        lambda name=name: importlib.import_module(f"checkpoints.{{name}}")
+        for name in ("adapters", "importers", "models", "testing")
+    ),
+    lambda: checkpoints.SyncCheckpointer("agent.db"),
+    lambda: checkpoints.Checkpointer.open("sqlite:///agent.db"),
+    lambda: checkpoints.SyncCheckpointer(),
+]
+for use in tried:
+    try:
+        use()
+    except checkpoints.exceptions.DjangoMissing as error:
+        said.append(error.hint.split(":")[0])
+print(json.dumps([len(tried), said]))
+"""
 
-    assert loaded is False
+
+def test_agent_of_a_server_imports_no_django() -> None:
+    assert in_a_fresh_process(AGENT_OF_A_SERVER) == []
+
+
+def test_agent_of_a_server_needs_no_django() -> None:
+    assert in_a_fresh_process(HIDE_DJANGO + AGENT_OF_A_SERVER) == []
+
+
+def test_what_needs_a_database_says_without_django_what_to_install() -> None:
+    assert in_a_fresh_process(HIDE_DJANGO + OPEN_WITHOUT_DJANGO) == [11, 11 * ["Install it"]]
 
 
 def test_every_public_name_can_be_imported_without_settings() -> None:

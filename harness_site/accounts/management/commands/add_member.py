@@ -6,8 +6,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from checkpoints.audit import insert_unchained_events
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import ActorKind, AuditKind, Role
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
 from harness_site.core.management_command_hints import format_management_command
 

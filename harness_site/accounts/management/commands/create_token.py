@@ -4,8 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import ActorKind
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.models import Workspace
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
 

@@ -17,7 +17,7 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.peers import Join, Notice, PeerCall, Swept, Told
-from checkpoints.remote import SyncRemoteCheckpointer
+from checkpoints.remote import RemoteBackend
 from checkpoints.remote.http_connections import AnswerLost, Response
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole
@@ -98,7 +98,7 @@ def test_client_waits_as_the_server_asks_while_the_database_gives_no_answer(
         return []
 
     monkeypatch.setattr(SyncCheckpointer, "list_sessions", list_sessions)
-    assert cast(SyncRemoteCheckpointer, cp)._send_read_request("/sessions")["sessions"] == []
+    assert cast(RemoteBackend, cp.backend)._send_read_request("/sessions")["sessions"] == []
     assert failures == []
     assert pauses == [1.0, 1.0]
 

@@ -11,7 +11,7 @@ import pytest
 
 from checkpoints import Actor, Checkpointer, Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown
 from checkpoints.calls.outcome_types import LANDED_WITHOUT_RESULT
-from checkpoints.decisions import run_verify_hooks
+from checkpoints.decisions import ask_verify_hooks, run_verify_hooks
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (
     AlreadyDecided,
@@ -288,7 +288,7 @@ def test_ambiguous_error_contains_the_answer_of_the_hook(cp: SyncCheckpointer) -
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
 def test_hanging_hook_times_out(open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
-    monkeypatch.setattr(run_verify_hooks, "VERIFY_TIMEOUT", 0.05)
+    monkeypatch.setattr(ask_verify_hooks, "VERIFY_TIMEOUT", 0.05)
     cp, released = open_after_interrupted_payment(open_checkpointer), threading.Event()
 
     async def forever(args: dict[str, Any]) -> None:

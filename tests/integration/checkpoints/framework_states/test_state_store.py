@@ -26,7 +26,7 @@ from checkpoints.integrity import verification
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Message, Run, Session
 from checkpoints.sessions import framework_state_retention
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.versions import opaque_contents
 from checkpoints.versions.blobs import (
     EncodedValue,

@@ -14,7 +14,7 @@ from checkpoints.framework_states.state_store import NewWrite
 from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain

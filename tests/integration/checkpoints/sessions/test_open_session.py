@@ -14,7 +14,7 @@ from checkpoints.loop_state.phase_details import StepStarted
 from checkpoints.models import Session
 from checkpoints.resume import start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.session_description import SessionDescription
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import call_statuses, conversation, start_session
 

@@ -233,7 +233,7 @@ def test_policy_once_reports_an_earlier_answer(
 
 
 def test_chosen_policy_logs_no_warning(cp: SyncCheckpointer, effects: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "checkpoints.tools")
+    caplog.set_level(logging.INFO, "checkpoints")
     tools = ShellAgent(effects, idempotency="once").tools(start_session(cp))
     save(cp, [], *dispatch(tools, "call_1"))
     dispatch(tools, "call_2")

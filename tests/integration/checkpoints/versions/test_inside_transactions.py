@@ -15,9 +15,10 @@ from django.db.models.functions import Now
 from django.test import TestCase
 
 from checkpoints import Checkpointer, SyncCheckpointer, SyncWorkflow, Tool, ToolRegistry
+from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InsideTransaction, ResultNotRecorded, StorageBusy
 from checkpoints.loop_state.phase_details import StepStarted
-from checkpoints.models import DEFAULT_WORKSPACE, Session, Workspace
+from checkpoints.models import Session, Workspace
 from checkpoints.peers import Join, PeerCall
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session, text_message

@@ -12,25 +12,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from django.db.models import QuerySet
-
-from checkpoints.constants import LEASE_SECONDS
-from checkpoints.db.connection import find_connection
-from checkpoints.db.database_operation import database_operation
-from checkpoints.exceptions import InvalidInput, NotOwner, OpenedInAnotherProcess, ReleasedWhenIdle, WorkspaceNotFound
-from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
+from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
+from checkpoints.exceptions import InvalidInput, NotOwner, OpenedInAnotherProcess, ReleasedWhenIdle
 from checkpoints.process_identity import ProcessIdentity
-from checkpoints.seals.row_seals import SealStart
-from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store.call_intent_and_outcome import IssuedCall
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionState
 
-
-def _select_workspace_id(slug: str) -> QuerySet[Workspace, int]:
-    return Workspace.objects.filter(slug=slug).values_list("pk", flat=True)
+if TYPE_CHECKING:
+    from checkpoints.models import Run
+    from checkpoints.seals.row_seals import SealStart
+    from checkpoints.seals.session_heads import SessionHead
 
 
 class VerifyHookProvider(Protocol):
@@ -74,13 +68,40 @@ class UnconfirmedSave:
     state: VersionState
 
 
-class SealedCall(NamedTuple):
-    """Call as it was sealed last: the columns that its later seals and writes need, its seal, and the beginning of its
-    later seals."""
+class ChangingCallColumns(NamedTuple):
+    """Sealed columns of a call that hot statements change, in the order of the seal."""
 
-    columns: dict[str, Any]
+    status: str
+    reason: str = ""
+    result: str | None = None
+    result_digest: str = ""
+    error_type: str = ""
+    revision: int = 1
+    interrupted_at: datetime | None = None
+    settled_at: datetime | None = None
+    answered_version: int | None = None
+    #: None as long as the seal does not cover the key.
+    id: int | None = None
+
+
+class SealedCall(NamedTuple):
+    """Call as it was sealed last, with what its later seals and writes need.
+
+    Attributes:
+        columns: Columns that change.
+        seal: Its seal; None if it has none.
+        start: Beginning of its later seals.
+        run_id: Run that issued it.
+        key: Its idempotency key.
+        is_answerable: Whether a version answers it once it is settled.
+    """
+
+    columns: ChangingCallColumns
     seal: bytes | None
     start: SealStart
+    run_id: uuid.UUID
+    key: str
+    is_answerable: bool
 
 
 @dataclass(frozen=True)
@@ -172,7 +193,6 @@ class Store:
         """
         if not lease_seconds > 0:
             raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
-        self._require_configured_connection(using)
         if idle_release_seconds is not None and not idle_release_seconds > 0:
             raise InvalidInput(f"idle_release_seconds is {idle_release_seconds}; it has to be more than 0, or None.")
         self.using = using
@@ -200,26 +220,16 @@ class Store:
         self._issuing = [threading.Lock() for _ in range(64)]
         #: Listeners, called with the id of a session after each version of it that was saved here, and at its end.
         self.after_save: list[Callable[[str], None]] = []
-        #: Constructor of the call logs of sessions that are not in this process's database, from the store and the
-        #: id of the session.
-        self.open_call_log: Callable[[Any, str], Any] | None = None
+        #: Constructor of the call log of a session, from the store and the id of the session. The backend sets it.
+        self.open_call_log: Callable[[Any, str], Any]
         #: Background writer of versions, if there is one.
         self.behind: PendingWrites | None = None
         _live_stores[self.token] = self
 
-    def _require_configured_connection(self, using: str) -> None:
-        """Require that the connection can be used. Raises `DatabaseNotConfigured`."""
-        find_connection(using)
-
     @property
     def workspace_id(self) -> int:
         """Primary key of the workspace. Raises `WorkspaceNotFound`."""
-        if self._workspace_id is None:
-            with database_operation(self.using, writes=False):
-                self._workspace_id = _select_workspace_id(self.workspace).using(self.using).first()
-            if self._workspace_id is None:
-                raise WorkspaceNotFound(self.workspace)
-        return self._workspace_id
+        raise NotImplementedError
 
     def get_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session. Raises `NotOwner`, `ReleasedWhenIdle`."""

@@ -1,0 +1,265 @@
+"""Backend of a client: what a database of this process and a server each do in their own way.
+
+`database_backend` and `remote` have one each. Neither is imported before a client is opened, so an agent of a
+server needs no Django.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from checkpoints.archive.archive_results import ExportedFile, ImportedSession
+from checkpoints.decisions.actors import Actor
+from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.enums import DecisionKind
+from checkpoints.loop_state.phase_details import PhaseDetails
+from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.peers.agent_response_outcomes import Answer
+from checkpoints.peers.deliver_notices import SendNotice
+from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
+from checkpoints.resume.resume_point import ResumePoint
+from checkpoints.sansio import Flow
+from checkpoints.server_address import is_server_address
+from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.call_intent_and_outcome import CallIntent
+from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.version_state_columns import Unchanged, VersionChange
+from checkpoints.versions.phase_record_migration import ImportedRecord
+from checkpoints.workflows.step_log import StepLog
+
+if TYPE_CHECKING:
+    from checkpoints.models import Run
+
+
+@dataclass(frozen=True)
+class ClientOptions:
+    """Arguments with which a client was opened, as `SyncCheckpointer` describes them."""
+
+    url: str | Path | None
+    workspace: str
+    lease_seconds: float
+    using: str
+    migrate: bool | None
+    idle_release_seconds: float | None
+    token: str | None
+
+
+class BackendClient:
+    """Client whose operations are those of a backend."""
+
+    backend: ClientBackend
+    store: Store
+
+    def _set_backend(self, backend: ClientBackend) -> None:
+        self.backend, self.store = backend, backend.store
+
+
+class Closable(Protocol):
+    """Connection of a worker thread."""
+
+    def close(self) -> object: ...
+
+
+class ClientBackend(Protocol):
+    """Operations of a client; each raises what the client's method of the name raises."""
+
+    @property
+    def store(self) -> Store:
+        """State of the client."""
+
+    def close(self) -> None:
+        """Release the sessions that the client owns, and close what it has opened."""
+
+    def create_executor(self, opened: list[Closable]) -> ThreadPoolExecutor:
+        """Create the threads of an async client; they add to `opened` what has to be closed after they have ended."""
+
+    # sessions
+
+    def start_session_flow(
+        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+    ) -> Flow[Run]: ...
+
+    def resume_flow(
+        self,
+        session_id: str,
+        description: SessionDescription | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool | str = False,
+    ) -> Flow[ResumePoint]:
+        """Resume the session. With a `description` one that does not exist is created."""
+
+    def find_session_id_of_run(self, run_id: object) -> str: ...
+
+    def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
+        """Return the state of an owned session that may be written to."""
+
+    def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+        """Find the last heartbeat of the session's owner and the end of its lease; if it is being opened, those to
+        come."""
+
+    def release_session(self, session_id: str) -> bool: ...
+
+    def finish_session(self, session_id: str, status: str, result: Any) -> None: ...
+
+    def list_sessions(
+        self,
+        *,
+        status: str | None,
+        agent: str | None,
+        label: str | None,
+        updated_before: datetime | None,
+        after: str | None,
+        limit: int,
+    ) -> list[dict[str, Any]]: ...
+
+    def fork_session(
+        self, session_id: str, new_session_id: str, *, version: int | None, actor: Actor | str | None
+    ) -> int: ...
+
+    def export_session(self, session_id: str, path: str | Path) -> ExportedFile: ...
+
+    def import_session(self, path: str | Path, *, session_id: str | None) -> ImportedSession: ...
+
+    def delete_session(self, session_id: str, *, dry_run: bool) -> RemovalCounts: ...
+
+    def release_quarantine(self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool) -> int: ...
+
+    def preview_resume(self, session_id: str) -> dict[str, Any]: ...
+
+    def sweep_lost_runs(self, *, limit: int) -> list[str]: ...
+
+    # versions
+
+    def save_version(
+        self,
+        session_id: str,
+        transcript: Sequence[dict[str, Any]],
+        change: VersionChange,
+        expected_version: int | None = None,
+    ) -> int:
+        """Save the next version of an owned session from its whole transcript."""
+
+    def append_version(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+    ) -> int:
+        """Save the next version of an owned session from its new messages."""
+
+    def append_version_with_or_without_run(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+    ) -> int:
+        """Save the next version of a session from its new messages; it may be one that nobody owns."""
+
+    def save_phase(
+        self,
+        session_id: str,
+        details: PhaseDetails,
+        snapshot: RuntimeSnapshot | None,
+        transcript: Sequence[dict[str, Any]] | None,
+        plan: dict[str, Any] | Unchanged | None,
+        expected_version: int | None,
+    ) -> int: ...
+
+    def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None) -> ImportedRecord: ...
+
+    def load_latest(self, session_id: str) -> dict[str, Any] | None: ...
+
+    def load(self, session_id: str, version: int) -> dict[str, Any]: ...
+
+    def list_checkpoints(self, session_id: str, *, before: int | None, limit: int) -> list[dict[str, Any]]: ...
+
+    def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]: ...
+
+    def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts: ...
+
+    def prune(self, session_id: str, retention: RetentionRule, *, dry_run: bool) -> RemovalCounts: ...
+
+    # calls and steps
+
+    def record_issued_call(self, session_id: str, intent: CallIntent) -> None: ...
+
+    def record_call_result(
+        self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None
+    ) -> None: ...
+
+    def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None: ...
+
+    def list_pending_calls(self, session_id: str) -> list[dict[str, Any]]: ...
+
+    def list_calls_awaiting_decision(
+        self, *, agent: str | None, after: int | None, limit: int
+    ) -> list[dict[str, Any]]: ...
+
+    def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
+        """Open the journal of a workflow, or create it."""
+
+    # decisions
+
+    def verify_call_flow(self, target: DecisionTarget, actor: Actor | str) -> Flow[str]: ...
+
+    def record_decision(
+        self,
+        target: DecisionTarget,
+        kind: DecisionKind,
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None,
+        result: str | None = None,
+        new_args: dict[str, Any] | None = None,
+    ) -> None: ...
+
+    def withdraw_decision(
+        self,
+        target: DecisionTarget,
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None,
+    ) -> None: ...
+
+    # other agents
+
+    def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused: ...
+
+    def accept_response(
+        self, peer_call_id: str, result: Any, *, session_id: str | None, peer: str | None, token: str | None
+    ) -> Answer: ...
+
+    def take_paused_flow(
+        self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
+    ) -> Flow[TakenTask]: ...
+
+    def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime: ...
+
+    def cancel_paused_task_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]: ...
+
+    def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]: ...
+
+    def sweep_deadlines(self, *, limit: int) -> Swept: ...
+
+    def list_paused(self, *, ready: bool | None, agent: str | None, limit: int) -> list[dict[str, Any]]: ...
+
+    def list_peer_calls(self, session_id: str) -> list[dict[str, Any]]: ...
+
+
+def open_backend(options: ClientOptions, *, on_event_loop: bool = False) -> ClientBackend:
+    """Open a server, or a database of this process, which takes Django.
+
+    `on_event_loop` tells that the caller is on the thread of an event loop. Raises what the constructor of the client
+    raises.
+    """
+    if is_server_address(options.url):
+        remote = import_module("checkpoints.remote")
+        return cast("ClientBackend", remote.open_remote_backend(options))
+    import_module("checkpoints.configure_django").ensure_configured()
+    database = import_module("checkpoints.database_backend.client_backend")
+    return cast("ClientBackend", database.open_database_backend(options, on_event_loop=on_event_loop))

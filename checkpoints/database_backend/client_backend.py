@@ -1,0 +1,392 @@
+"""Operations of a client on sessions in a database; `remote/http_client_backend.py` has them over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.db import connections
+
+from checkpoints import open_and_migrate, server_address
+from checkpoints.archive import session_export, session_import
+from checkpoints.archive.archive_results import ExportedFile, ImportedSession
+from checkpoints.calls import call_queries, calls_awaiting_decision, calls_without_outcome, intent_log, write_outcomes
+from checkpoints.client_backend import ClientOptions, Closable
+from checkpoints.database_backend.call_log import StoreCallLog
+from checkpoints.database_backend.workflow_steps import DatabaseStepLog
+from checkpoints.db import clock
+from checkpoints.db.connection import find_connection
+from checkpoints.db.database_operation import database_operation
+from checkpoints.decisions import decide, decision_withdrawal, run_verify_hooks
+from checkpoints.decisions.actors import Actor, to_actor
+from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.enums import DecisionKind
+from checkpoints.integrity import quarantine
+from checkpoints.loop_state.phase_details import PhaseDetails
+from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.models import Run, Session, ToolCall
+from checkpoints.peers import (
+    accept_agent_response,
+    agent_call_deadlines,
+    cancel_paused_task,
+    deliver_notices,
+    list_paused_tasks,
+    pause_run_until_agents_respond,
+    take_paused_task,
+)
+from checkpoints.peers.accept_agent_response import PeerResponse
+from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
+from checkpoints.peers.agent_response_outcomes import Answer
+from checkpoints.peers.deliver_notices import SendNotice
+from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
+from checkpoints.resume import resume_preview, start_or_resume
+from checkpoints.resume.resume_point import ResumePoint
+from checkpoints.sansio import Flow, Transact
+from checkpoints.sessions import (
+    append_without_lease,
+    create_finish_release,
+    fork,
+    prune_versions_and_delete_sessions,
+    session_listing,
+    sweep_lost_runs,
+)
+from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store import row_lookups
+from checkpoints.store.call_intent_and_outcome import CallIntent
+from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.version_state_columns import Unchanged, VersionChange
+from checkpoints.versions import load_version, phase_record_import, phase_versions, save_version
+from checkpoints.versions.phase_record_migration import ImportedRecord
+from checkpoints.workflows.step_log import StepLog
+
+#: Threads, and therefore connections, that one async client uses at most. SQLite takes one writer at a time: more
+#: threads would only wait for each other there.
+WORKERS = {"postgresql": 8, "sqlite": 3}
+
+
+def open_database_backend(options: ClientOptions, *, on_event_loop: bool) -> DatabaseBackend:
+    """Open the database that a client was opened with; Django is configured."""
+    server_address.require_no_token(options.token)
+    using = options.using
+    if options.url is not None and on_event_loop:
+        with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
+            using = opener.submit(_open_and_close_database, options).result()
+    elif options.url is not None:
+        using = open_and_migrate.open_database(options.url, migrate=options.migrate)
+    store = DatabaseStore(using, options.workspace, options.lease_seconds, options.idle_release_seconds)
+    return DatabaseBackend(store)
+
+
+def _open_and_close_database(options: ClientOptions) -> str:
+    alias = open_and_migrate.open_database(str(options.url), migrate=options.migrate)
+    connections[alias].close()
+    return alias
+
+
+def _allow_closing_by_other_threads(using: str, opened: list[Closable]) -> None:
+    """Allow another thread to close a worker's connection once the worker has ended."""
+    connection = connections[using]
+    connection.inc_thread_sharing()
+    opened.append(connection)
+
+
+class DatabaseBackend:
+    """Operations of a client on its store's database."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        store.open_call_log = StoreCallLog
+
+    def close(self) -> None:
+        create_finish_release.release_all_sessions(self.store)
+
+    def create_executor(self, opened: list[Closable]) -> ThreadPoolExecutor:
+        using = self.store.using
+        return ThreadPoolExecutor(
+            WORKERS[find_connection(using).vendor],
+            thread_name_prefix="harness",
+            initializer=_allow_closing_by_other_threads,
+            initargs=(using, opened),
+        )
+
+    # sessions
+
+    def start_session_flow(
+        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+    ) -> Flow[Run]:
+        return start_or_resume.start_session_flow(self.store, session_id, description, takeover=takeover)
+
+    def resume_flow(
+        self,
+        session_id: str,
+        description: SessionDescription | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool | str = False,
+    ) -> Flow[ResumePoint]:
+        if description is None:
+            return start_or_resume.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        return start_or_resume.create_or_resume_session_flow(
+            self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
+        )
+
+    def find_session_id_of_run(self, run_id: object) -> str:
+        return row_lookups.find_session_id_of_run(self.store, run_id)
+
+    def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
+        return row_lookups.flush_and_require_owned_session(self.store, session_id)
+
+    def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+        store = self.store
+        with database_operation(store.using, writes=False):
+            rows = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
+            row = rows.select_related("owner").first()
+            now = clock.database_now(store.using)
+        if row is None or row.owner is None:
+            return now, now + store.lease
+        return row.owner.heartbeat_at, row.owner.lease_expires_at
+
+    def release_session(self, session_id: str) -> bool:
+        return create_finish_release.release_session(self.store, session_id)
+
+    def finish_session(self, session_id: str, status: str, result: Any) -> None:
+        create_finish_release.finish_session(self.store, session_id, status, result)
+
+    def list_sessions(
+        self,
+        *,
+        status: str | None,
+        agent: str | None,
+        label: str | None,
+        updated_before: datetime | None,
+        after: str | None,
+        limit: int,
+    ) -> list[dict[str, Any]]:
+        return session_listing.list_sessions(
+            self.store,
+            status=status,
+            agent=agent,
+            label=label,
+            updated_before=updated_before,
+            after=after,
+            limit=limit,
+        )
+
+    def fork_session(
+        self, session_id: str, new_session_id: str, *, version: int | None, actor: Actor | str | None
+    ) -> int:
+        if actor is None:
+            return fork.fork_session(self.store, session_id, new_session_id, version=version)
+        deciding_actor = to_actor(actor)
+        deciding_actor.require_may_decide("fork a session")
+        return fork.fork_session(
+            self.store,
+            session_id,
+            new_session_id,
+            version=version,
+            actor=deciding_actor.name,
+            actor_kind=deciding_actor.kind,
+        )
+
+    def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
+        return session_export.export_session(self.store, session_id, path)
+
+    def import_session(self, path: str | Path, *, session_id: str | None) -> ImportedSession:
+        return session_import.import_session_file(self.store, path, session_id=session_id)
+
+    def delete_session(self, session_id: str, *, dry_run: bool) -> RemovalCounts:
+        return prune_versions_and_delete_sessions.delete_session(self.store, session_id, dry_run=dry_run)
+
+    def release_quarantine(self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool) -> int:
+        admin = to_actor(actor)
+        if isinstance(actor, Actor):
+            admin.require_admin("release this session")
+        return quarantine.release_quarantine(
+            self.store,
+            session_id,
+            actor=admin.name,
+            actor_kind=admin.kind,
+            reason=reason,
+            accept_altered=accept_altered,
+        )
+
+    def preview_resume(self, session_id: str) -> dict[str, Any]:
+        return resume_preview.preview_resume(self.store, session_id)
+
+    def sweep_lost_runs(self, *, limit: int) -> list[str]:
+        return sweep_lost_runs.sweep_lost_runs(self.store, limit=limit)
+
+    # versions
+
+    def save_version(
+        self,
+        session_id: str,
+        transcript: Sequence[dict[str, Any]],
+        change: VersionChange,
+        expected_version: int | None = None,
+    ) -> int:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return save_version.save_next_version_of_transcript(
+                self.store, session_id, transcript, change, expected_version=expected_version
+            )
+
+    def append_version(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+    ) -> int:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return save_version.save_next_version_of_new_messages(
+                self.store, session_id, messages, change, expected_version=expected_version
+            )
+
+    def append_version_with_or_without_run(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+    ) -> int:
+        return append_without_lease.append_version(
+            self.store, session_id, messages, change, expected_version=expected_version
+        )
+
+    def save_phase(
+        self,
+        session_id: str,
+        details: PhaseDetails,
+        snapshot: RuntimeSnapshot | None,
+        transcript: Sequence[dict[str, Any]] | None,
+        plan: dict[str, Any] | Unchanged | None,
+        expected_version: int | None,
+    ) -> int:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return phase_versions.save_phase_version(
+                self.store,
+                session_id,
+                details,
+                snapshot=snapshot,
+                transcript=transcript,
+                plan=plan,
+                expected_version=expected_version,
+            )
+
+    def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None) -> ImportedRecord:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return phase_record_import.import_phase_record(self.store, session_id, record, run_id=run_id)
+
+    def load_latest(self, session_id: str) -> dict[str, Any] | None:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return load_version.load_latest_version(self.store, session_id)
+
+    def load(self, session_id: str, version: int) -> dict[str, Any]:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return load_version.load_version(self.store, session_id, version)
+
+    def list_checkpoints(self, session_id: str, *, before: int | None, limit: int) -> list[dict[str, Any]]:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return load_version.list_checkpoints(self.store, session_id, before=before, limit=limit)
+
+    def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
+
+    def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
+        return prune_versions_and_delete_sessions.delete_version(self.store, session_id, version)
+
+    def prune(self, session_id: str, retention: RetentionRule, *, dry_run: bool) -> RemovalCounts:
+        return prune_versions_and_delete_sessions.prune_versions(self.store, session_id, retention, dry_run=dry_run)
+
+    # calls and steps
+
+    def record_issued_call(self, session_id: str, intent: CallIntent) -> None:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            intent_log.record_issued_call(self.store, session_id, intent)
+
+    def record_call_result(
+        self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None
+    ) -> None:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            write_outcomes.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
+
+    def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
+        return call_queries.find_completed_call(self.store, idempotency_key)
+
+    def list_pending_calls(self, session_id: str) -> list[dict[str, Any]]:
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return calls_without_outcome.list_pending_calls(self.store, session_id)
+
+    def list_calls_awaiting_decision(self, *, agent: str | None, after: int | None, limit: int) -> list[dict[str, Any]]:
+        return calls_awaiting_decision.list_calls_awaiting_decision(self.store, agent=agent, after=after, limit=limit)
+
+    def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
+        return DatabaseStepLog.open(self.store, session_id, workflow_id)
+
+    # decisions
+
+    def verify_call_flow(self, target: DecisionTarget, actor: Actor | str) -> Flow[str]:
+        store = self.store
+        call: ToolCall = yield Transact(lambda: run_verify_hooks.request_verification(store, target, to_actor(actor)))
+        probe = run_verify_hooks.build_verify_probe(store, target.session_id, call)
+        return "requested" if probe is None else (yield from run_verify_hooks.run_probe_flow(store, probe))
+
+    def record_decision(
+        self,
+        target: DecisionTarget,
+        kind: DecisionKind,
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None,
+        result: str | None = None,
+        new_args: dict[str, Any] | None = None,
+    ) -> None:
+        decide.record_decision(
+            self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=result, new_args=new_args
+        )
+
+    def withdraw_decision(
+        self,
+        target: DecisionTarget,
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None,
+    ) -> None:
+        decision_withdrawal.withdraw_decision(self.store, target, actor=actor, reason=reason, evidence=evidence)
+
+    # other agents
+
+    def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
+        return pause_run_until_agents_respond.pause_run(self.store, session_id, state, joins)
+
+    def accept_response(
+        self, peer_call_id: str, result: Any, *, session_id: str | None, peer: str | None, token: str | None
+    ) -> Answer:
+        response = PeerResponse.from_arguments(peer_call_id, result, session_id, peer, token)
+        return accept_agent_response.accept_response(self.store, response)
+
+    def take_paused_flow(
+        self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
+    ) -> Flow[TakenTask]:
+        return take_paused_task.take_paused_task_flow(
+            self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
+        )
+
+    def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
+        return agent_call_deadlines.extend_deadline(self.store, peer_call_id, deadline)
+
+    def cancel_paused_task_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
+        return cancel_paused_task.cancel_paused_task_flow(self.store, session_id, tell=tell, reason=reason)
+
+    def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
+        return deliver_notices.deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)
+
+    def sweep_deadlines(self, *, limit: int) -> Swept:
+        return agent_call_deadlines.sweep_deadlines(self.store, limit=limit)
+
+    def list_paused(self, *, ready: bool | None, agent: str | None, limit: int) -> list[dict[str, Any]]:
+        return list_paused_tasks.list_paused_tasks(self.store, ready=ready, agent=agent, limit=limit)
+
+    def list_peer_calls(self, session_id: str) -> list[dict[str, Any]]:
+        return list_paused_tasks.list_calls_to_other_agents(self.store, session_id)

@@ -1,0 +1,85 @@
+"""Log of the steps of a workflow in this process's database."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Self
+
+from checkpoints.calls import call_queries
+from checkpoints.database_backend import call_log
+from checkpoints.database_backend.call_log import StoreExecution
+from checkpoints.decisions import run_verify_hooks
+from checkpoints.enums import CallStatus, KeyPolicy
+from checkpoints.exceptions import StepRejected
+from checkpoints.formats.canonical import parse_json
+from checkpoints.models import ToolCall, Workflow, WorkflowStep
+from checkpoints.sansio import Flow, Transact
+from checkpoints.store import row_lookups
+from checkpoints.store.call_intent_and_outcome import CallIntent, IssuedCall
+from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.tools import dispatch
+from checkpoints.tools.dispatch import Execution, WaitOptions
+from checkpoints.workflows import step_rows
+from checkpoints.workflows.step_log import StepValue
+from checkpoints.workflows.step_request import StepRequest
+
+
+class DatabaseStepLog:
+    """Log of the steps of a workflow of an owned session."""
+
+    def __init__(self, store: Store, session_id: str, workflow: Workflow) -> None:
+        """Continue with a journal that was opened before; `workflow` is its row."""
+        self._store = store
+        self._session_id = session_id
+        self._row = workflow
+
+    @classmethod
+    def open(cls, store: Store, session_id: str, workflow_id: str) -> Self:
+        """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
+        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        return cls(store, session_id, step_rows.get_or_create_workflow(store, owned_session, workflow_id))
+
+    def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
+        store = self._store
+        owned_session, step = yield Transact(partial(self._find_or_create_step_of_owned_session, request))
+        intent = _build_step_intent(step, request)
+        call = yield from call_log.issue_call_or_find_answer_flow(store, owned_session, intent, wait_options)
+        if isinstance(call, ToolCall):
+            return StepValue((yield Transact(partial(self._load_step_value_unless_rejected, step, call))))
+        return StoreExecution(store, owned_session, request.tool, call)
+
+    def _find_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
+        owned_session = row_lookups.flush_and_require_owned_session(self._store, self._session_id)
+        return owned_session, step_rows.find_or_create_step(self._store, owned_session, self._row, request)
+
+    def _load_step_value_unless_rejected(self, step: WorkflowStep, call: ToolCall) -> Any:
+        if call.status == CallStatus.REJECTED:
+            raise StepRejected(self._session_id, self._row.workflow_id, step.step_id, call.result_text or "")
+        return step_rows.load_step_value(self._store, call)
+
+    def probe_step_flow(self, request: StepRequest) -> Flow[bool]:
+        owned_session, step = yield Transact(partial(self._find_or_create_step_of_owned_session, request))
+        call: ToolCall | None = yield Transact(lambda: step_rows.find_live_call(self._store, owned_session, step))
+        if call is None or call.status != CallStatus.INTERRUPTED or call.session_id != owned_session.pk:
+            return False
+        probe = run_verify_hooks.build_probe_with_hook(request.tool.verify, self._session_id, call)
+        if probe is None:
+            return False
+        yield from run_verify_hooks.run_probe_flow(self._store, probe)
+        return True
+
+    def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
+        return (yield Transact(partial(self._load_step_value_of_call, issued_call.pk)))
+
+    def _load_step_value_of_call(self, call_pk: int) -> Any:
+        return step_rows.load_step_value(self._store, call_queries.get_call(self._store, self._session_id, call_pk))
+
+    def list_steps(self) -> list[dict[str, Any]]:
+        return step_rows.list_steps(self._store, self._row)
+
+
+def _build_step_intent(step: WorkflowStep, request: StepRequest) -> CallIntent:
+    args = parse_json(request.args)
+    return dispatch.build_tool_intent(
+        request.tool, args, request.args, KeyPolicy.STEP, step.idempotency_key, step.call_id, None
+    )

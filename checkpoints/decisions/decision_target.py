@@ -1,0 +1,16 @@
+"""Call that a decision is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DecisionTarget:
+    """Call to decide, and the revision of it that the actor saw."""
+
+    session_id: str
+    call_id: str
+    revision: int
+    step: int | None = None
+    attempt: int | None = None

@@ -1,0 +1,47 @@
+"""Description of a new session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from checkpoints.exceptions import InvalidInput, NotRepresentable
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.ids import validate_id
+
+TITLE_LENGTH = 200
+
+
+@dataclass(frozen=True)
+class SessionDescription:
+    """Descriptive fields of a new session. An existing session keeps its own."""
+
+    user_message: str = ""
+    agent: str = ""
+    title: str | None = None
+    scratchpad_root: str | None = None
+    metadata: dict[str, Any] | None = None
+    labels: Iterable[str] = ()
+
+    def build_columns(self) -> dict[str, Any]:
+        if self.metadata is not None and not isinstance(self.metadata, dict):
+            raise NotRepresentable("metadata", f"a {type(self.metadata).__name__} is not a dict")
+        if isinstance(self.labels, str):
+            raise InvalidInput(f"labels is the text {self.labels!r}; give a list of labels.")
+        title, field_name = (self.user_message, "user_message") if self.title is None else (self.title, "title")
+        return {
+            "agent": _validate_single_line(self.agent, "agent"),
+            "title": _validate_single_line(title, field_name),
+            "scratchpad_root": _validate_single_line(self.scratchpad_root or "", "scratchpad_root", 4096),
+            "metadata": to_canonical_json(self.metadata or {}, "metadata"),
+            "labels": to_canonical_json([validate_id("label", label) for label in self.labels], "labels"),
+        }
+
+
+def _validate_single_line(text: object, label: str, length: int = TITLE_LENGTH) -> str:
+    """Validate `text` as one storable line of at most `length` characters."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"{label} is a {type(text).__name__}, not text.")
+    line = " ".join(text.encode("utf-8", "replace").decode().replace("\0", " ").split())
+    return line if len(line) <= length else line[: length - 1] + "…"
