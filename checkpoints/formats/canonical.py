@@ -118,6 +118,10 @@ def parse_json(text: str) -> Any:
         value = _decode_json(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP_MESSAGE) from None
+    except ValueError as error:
+        if "set_int_max_str_digits" in str(error):  # the interpreter's advice is for programmers
+            raise ValueError(_TOO_MANY_DIGITS_MESSAGE) from None
+        raise
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_nested_deeper_than(value, MAX_DEPTH):
         raise ValueError(_TOO_DEEP_MESSAGE)
     return value
@@ -170,6 +174,7 @@ def _parse_finite_float(number: str) -> float:
     return value
 
 
+_TOO_MANY_DIGITS_MESSAGE = "a number has too many digits"
 _TOO_DEEP_MESSAGE = f"it is nested more than {MAX_DEPTH} levels deep"
 _decode_json = json.JSONDecoder(parse_constant=_raise_for_nan_or_infinity, parse_float=_parse_finite_float).decode
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from checkpoints.exceptions import CheckpointsError, InvalidInput
+from checkpoints.importers.path_text import format_path
 
 
 class ImportRefused(CheckpointsError):
@@ -37,7 +38,7 @@ class NothingToImport(InvalidInput):
 
     def __init__(self, path: Path, why: str) -> None:
         self.path = path
-        super().__init__(f"There is nothing to import in {path}: {why}.")
+        super().__init__(f"There is nothing to import in {format_path(path)}: {why}.")
 
 
 class FormatRefused(InvalidInput):
@@ -47,8 +48,15 @@ class FormatRefused(InvalidInput):
     hint = "Leave the format out, so that it is detected, or name the right one. docs/importing.md lists them."
 
     def __init__(self, path: Path, why: str) -> None:
-        self.path = path
-        super().__init__(f"{path} is not imported: {why}.")
+        self.path, self.why = path, why
+        super().__init__(f"{format_path(path)} is not imported: {why}.")
+
+
+class EncodingRefused(FormatRefused):
+    """A file that has to be converted before its content can be read."""
+
+    code = "encoding_refused"
+    hint = "Convert it to UTF-8 without compression, and import it again."
 
 
 class InvalidPriceTable(InvalidInput):

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from checkpoints.importers.path_text import format_path
+
 #: Number of damaged lines that are reported with their text; more are only counted.
 MAX_DAMAGED_KEPT = 1000
 #: Fields of a report that are lists.
@@ -40,10 +42,13 @@ class RefusedFile:
     Attributes:
         path: Path of the file.
         why: Reason, as a sentence.
+        is_temporary: Whether the same file may be imported later: the database failed, or another process was in the
+            way.
     """
 
     path: str
     why: str
+    is_temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ class ImportReport:
         self.skipped += 1
         if len(self.damaged) < MAX_DAMAGED_KEPT:
             excerpt = text if len(text) <= EXCERPT_LENGTH else f"{text[:EXCERPT_LENGTH]}… ({len(text):,} characters)"
-            self.damaged.append(DamagedPlace(str(path), line, why, excerpt))
+            self.damaged.append(DamagedPlace(format_path(path), line, why.rstrip("."), excerpt))
 
     def merge(self, other: ImportReport) -> None:
         """Add what another report counts and lists.

@@ -18,6 +18,10 @@ COUNTED_TOKENS: Final = (
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
 )
+#: A request that states more tokens has no count; the sum of a session has 64 bits.
+_MOST_TOKENS: Final = 10**12
+#: Years that a transcript can be from. Others are no times: not every calendar and time zone can show them.
+_FIRST_YEAR, _LAST_YEAR = 1970, 2200
 #: Larger numbers are Unix times in milliseconds.
 _LARGEST_SECONDS: Final = 10**11
 
@@ -75,7 +79,7 @@ class UsageTotals:
 
 def parse_token_count(value: object) -> int:
     """Return a number of tokens; 0 for anything else."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_TOKENS
     return value if is_count and isinstance(value, int) else 0
 
 
@@ -91,9 +95,11 @@ def parse_time(value: object) -> datetime | None:
     try:
         if isinstance(value, str):
             parsed = datetime.fromisoformat(value)
-            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            return datetime.fromtimestamp(value / 1000 if value > _LARGEST_SECONDS else value, UTC)
+            if _FIRST_YEAR <= parsed.year <= _LAST_YEAR:
+                return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
+        elif isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            parsed = datetime.fromtimestamp(value / 1000 if value > _LARGEST_SECONDS else value, UTC)
+            return parsed if parsed.year <= _LAST_YEAR else None
     except (ValueError, OverflowError, OSError):
         return None
     return None

@@ -28,6 +28,7 @@ from checkpoints.importers.imported_session_rows import (
     make_session_id,
     select_storable_values,
 )
+from checkpoints.importers.path_text import format_path
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_recorder import TranscriptRecorder
@@ -134,12 +135,12 @@ class ImportContext:
         origin = TranscriptOrigin(
             validate_id("session id", session_id),
             self.format.name,
-            source_path="" if self.path is None else str(self.path),
+            source_path="" if self.path is None else format_path(self.path),
             imported_by=self.imported_by,
             agent=self.agent or agent or self.format.agent,
             labels=labels or (self.format.name,),
         )
-        origin.metadata = {IMPORT_MARK: {"file": self.path.name} if self.path else {}}
+        origin.metadata = {IMPORT_MARK: {"file": format_path(self.path.name)} if self.path else {}}
         recorder = TranscriptRecorder(
             self.store,
             origin,

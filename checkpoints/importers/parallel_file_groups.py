@@ -115,8 +115,8 @@ def _find_session_name(file: SourceFile) -> str:
         with file.path.open("rb") as stream:
             head = stream.read(_HEAD_BYTES)
     except OSError:  # its import reports it
-        return str(file.path)
+        return file.path_text
     if _SPAN_FIELD.search(head):
         return "spans"
     field = _SESSION_FIELD.search(head)
-    return str(file.path) if field is None else field[1].decode("utf-8", "replace")
+    return file.path_text if field is None else field[1].decode("utf-8", "replace")

@@ -12,12 +12,12 @@ from typing import Any
 from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
-from checkpoints.exceptions import CheckpointsError, InvalidInput
+from checkpoints.exceptions import CheckpointsError, InvalidInput, StorageError
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers import detect_format
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
-from checkpoints.importers.import_errors import FormatRefused, ImportOvertaken, NothingToImport
+from checkpoints.importers.import_errors import EncodingRefused, FormatRefused, ImportOvertaken, NothingToImport
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
 from checkpoints.importers.parallel_file_groups import can_fork, choose_number_of_workers
@@ -26,6 +26,7 @@ from checkpoints.importers.transcript_source_files import (
     FEW_SAMPLE_VALUES,
     FileReader,
     SourceFile,
+    find_reason_to_convert,
     find_source_files,
     read_sample,
 )
@@ -37,8 +38,19 @@ _PROGRESS_STEP_BYTES = 256 * 1024
 _CHUNK_SIZE = 500
 #: Number of files that are remembered by one statement.
 _REMEMBERED_FILES = 20
+#: Errors after which the same file can be imported later.
+TEMPORARY_ERRORS = (ImportOvertaken, StorageError)
 #: Errors of one file that do not stop a folder; the last ones are of content that no reader expects.
-UNEXPECTED_CONTENT = (CheckpointsError, OSError, TypeError, ValueError, KeyError, AttributeError, RecursionError)
+UNEXPECTED_CONTENT = (
+    CheckpointsError,
+    OSError,
+    TypeError,
+    ValueError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True)
@@ -202,10 +214,12 @@ class FileImport:
 def _choose_format(file: SourceFile, options: ImportOptions) -> TranscriptFormat:
     if not options.format:
         few_values = read_sample(file, FEW_SAMPLE_VALUES)
+        _require_readable_encoding(file)
         certain = detect_format.find_certain_format(few_values) if len(few_values) >= FEW_SAMPLE_VALUES else None
         if certain is not None:
             return certain
     values = read_sample(file)
+    _require_readable_encoding(file)
     if options.format:
         chosen = detect_format.get_format(options.format)
         detect_format.require_format(file.path, values, chosen)
@@ -215,6 +229,12 @@ def _choose_format(file: SourceFile, options: ImportOptions) -> TranscriptFormat
         why = "most of its entries are of no known format" if values else "it has no JSON objects"
         raise FormatRefused(file.path, why)
     return detected
+
+
+def _require_readable_encoding(file: SourceFile) -> None:
+    """Raise `EncodingRefused` for a file of lines that has to be converted before it can be read."""
+    if why := find_reason_to_convert(file):
+        raise EncodingRefused(file.path, why)
 
 
 class FolderImport:
@@ -290,18 +310,19 @@ class FolderImport:
             if is_single or not is_internal_subagent_file(file.path):
                 self.import_file(file, on_read)
                 return
-            self.report.helpers.append(str(file.path))
+            self.report.helpers.append(file.path_text)
         except FormatRefused as error:
             if is_single:
                 raise
-            if self._options.format:
-                self.report.refused.append(RefusedFile(str(file.path), error.detail))
+            if self._options.format or isinstance(error, EncodingRefused):
+                self.report.refused.append(RefusedFile(file.path_text, f"{error.why}. {error.hint}"))
                 return
-            self.report.empty.append(str(file.path))
+            self.report.empty.append(file.path_text)
         except UNEXPECTED_CONTENT as error:
             if is_single or isinstance(error, self._obstacles):
                 raise
-            self.report.refused.append(RefusedFile(str(file.path), f"{error} ({type(error).__name__})"))
+            is_temporary = isinstance(error, TEMPORARY_ERRORS)
+            self.report.refused.append(RefusedFile(file.path_text, f"{error} ({type(error).__name__})", is_temporary))
             return
         self.add_imported_file_row(file, "", [], live=False)
 
@@ -323,7 +344,7 @@ class FolderImport:
         """Write what was read of a file, and note how it was then. Raises what refuses it."""
         sessions, file = file_import.finish(), file_import.file
         if file_import.is_empty:
-            self.report.empty.append(str(file.path))
+            self.report.empty.append(file.path_text)
         self.add_imported_file_row(file, file_import.format.name, sessions, live=file_import.is_live)
 
     def add_imported_file_row(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
@@ -331,8 +352,8 @@ class FolderImport:
         self._read.append(
             ImportedFile(
                 workspace_id=self._store.workspace_id,
-                path_digest=digest_text(str(file.path)),
-                path=str(file.path),
+                path_digest=digest_text(file.path_text),
+                path=file.path_text,
                 format=format_name,
                 size=file.size,
                 modified_ns=file.modified_ns,
@@ -362,7 +383,7 @@ class FolderImport:
         }
         same: dict[Path, list[str]] = {}
         for file in files:
-            row = rows.get(digest_text(str(file.path)))
+            row = rows.get(digest_text(file.path_text))
             if row is not None and row[:2] == (file.size, file.modified_ns) and not row[3]:
                 same[file.path] = parse_json(row[2])
         existing = self._list_existing_session_ids({session for sessions in same.values() for session in sessions})

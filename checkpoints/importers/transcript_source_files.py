@@ -18,6 +18,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.importers.import_errors import NothingToImport
 from checkpoints.importers.import_report import ImportReport
+from checkpoints.importers.path_text import format_path
 
 LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
 _SUFFIXES: Final = (*LINE_SUFFIXES, ".json", ".traj")
@@ -28,6 +29,11 @@ SAMPLE_VALUES: Final = 24
 #: Number of values that are enough if all of them are certainly of one format.
 FEW_SAMPLE_VALUES: Final = 4
 _SAMPLE_BYTES: Final = 4 * 1024 * 1024
+#: Reasons to convert a file, and how it begins then.
+_UNREADABLE_BEGINNINGS: Final = {
+    "it is UTF-16 or UTF-32, not UTF-8": (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff", b"{\0", b"\0{", b"\0\0\0{"),
+    "it is compressed": (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"BZh", b"\xfd7zX"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,13 @@ class SourceFile:
     #: Whole value of a file that is not made of lines; parsed when it is first needed.
     document: Any = field(default=None, repr=False)
     is_lines: bool = True
+    #: First bytes of its content, as far as a sample of it has been read.
+    beginning: bytes = b""
+
+    @property
+    def path_text(self) -> str:
+        """Path for reports and for the database."""
+        return format_path(self.path)
 
     @property
     def modified_at(self) -> datetime:
@@ -72,7 +85,7 @@ def find_source_files(path: Path) -> list[SourceFile]:
     Raises `NothingToImport`.
     """
     if path.is_file():
-        return [describe_source_file(path, path.stem)]
+        return [describe_source_file(path, format_path(path.stem))]
     if not path.is_dir():
         raise NothingToImport(path, "it does not exist")
     is_codex = path.name == ".codex" and (path / "sessions").is_dir()
@@ -97,7 +110,8 @@ def _iterate_files(folder: Path) -> Iterator[SourceFile]:
                 continue
             if stat.S_ISREG(status.st_mode):
                 relative = path.removeprefix(root).lstrip(os.sep).rpartition(".")[0]
-                yield SourceFile(Path(path), relative.replace(os.sep, "/"), status.st_size, status.st_mtime_ns)
+                relative = format_path(relative.replace(os.sep, "/"))
+                yield SourceFile(Path(path), relative, status.st_size, status.st_mtime_ns)
 
 
 def read_sample(file: SourceFile, count: int = SAMPLE_VALUES) -> list[Any]:
@@ -112,9 +126,12 @@ def read_sample(file: SourceFile, count: int = SAMPLE_VALUES) -> list[Any]:
         while lines[-1] and not lines[-1].strip():
             lines.append(stream.readline(_SAMPLE_BYTES))
         lines += islice(iter(lambda: stream.readline(_SAMPLE_BYTES), b""), count)
-    values = [value for line in lines if isinstance(value := _parse_json_or_none(line), dict)]
+    file.beginning = lines[0][:4]
+    parsed = [_parse_json_or_none(line) for line in lines]
+    values = [value for value in parsed if isinstance(value, dict)]
     starts_list = b"".join(lines[:1]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-    if len(values) > 1 or (values and len(lines) == 1):
+    has_more_than_first = isinstance(parsed[0], dict) and any(line.strip() for line in lines[1:])
+    if len(values) > 1 or (values and len(lines) == 1) or has_more_than_first:
         return values
     file.document = None if file.size > MAX_VALUE_BYTES * 8 else _parse_json_or_none(file.path.read_bytes())
     file.is_lines = not isinstance(file.document, dict | list)
@@ -124,9 +141,21 @@ def read_sample(file: SourceFile, count: int = SAMPLE_VALUES) -> list[Any]:
     return read_sample(file)
 
 
+def find_reason_to_convert(file: SourceFile) -> str:
+    """Return why a file of lines has to be converted before it can be read; empty if it has not, or has no sample."""
+    if not file.is_lines:
+        return ""
+    for names, beginnings in _UNREADABLE_BEGINNINGS.items():
+        if file.beginning.startswith(beginnings):
+            return names
+    return ""
+
+
 def _parse_json_or_none(raw: bytes) -> Any:
     try:
-        return parse_json(raw.decode(json.detect_encoding(raw)).strip())
+        text = raw.decode(json.detect_encoding(raw))
+        del raw  # a document of hundreds of megabytes is in memory once less
+        return parse_json(text)
     except (ValueError, RecursionError):
         return None
 

@@ -37,26 +37,38 @@ def _insert_thousands_separators(number: str, digits: int, _language: str | None
 
 def format_day(day: date) -> str:
     """Format a day and its month, abbreviated: 10 Nov."""
-    # Translators: a format of Django's filter `date`: the day and the abbreviated month, such as 10 Nov
-    return _format_date_in_language(day, gettext("j M"), get_language())
+    return _format_day_in_language(day, get_language())
 
 
 def format_day_with_weekday(day: date) -> str:
     """Format a day with its weekday and month, abbreviated: Tue 10 Nov."""
-    # Translators: a format of Django's filter `date`: weekday, day and abbreviated month, such as Tue 10 Nov
-    return _format_date_in_language(day, gettext("D j M"), get_language())
+    return _format_day_with_weekday_in_language(day, get_language())
 
 
 def format_date_with_year(day: date) -> str:
     """Format a day with its weekday, month and year, abbreviated: Tue 10 Nov 2026."""
-    # Translators: a format of Django's filter `date`: weekday, day, abbreviated month and year, such as Tue 10 Nov 2026
-    return _format_date_in_language(day, gettext("D j M Y"), get_language())
+    return _format_date_with_year_in_language(day, get_language())
+
+
+# The language of the following functions is the current one. It is a part of the keys of their caches.
 
 
 @lru_cache(maxsize=1_000)
-def _format_date_in_language(day: date, pattern: str, _language: str | None) -> str:
-    """Format a date in the current language, which is a part of the key of the cache."""
-    return format_date(day, pattern)
+def _format_day_in_language(day: date, _language: str | None) -> str:
+    # Translators: a format of Django's filter `date`: the day and the abbreviated month, such as 10 Nov
+    return format_date(day, gettext("j M"))
+
+
+@lru_cache(maxsize=1_000)
+def _format_day_with_weekday_in_language(day: date, _language: str | None) -> str:
+    # Translators: a format of Django's filter `date`: weekday, day and abbreviated month, such as Tue 10 Nov
+    return format_date(day, gettext("D j M"))
+
+
+@lru_cache(maxsize=1_000)
+def _format_date_with_year_in_language(day: date, _language: str | None) -> str:
+    # Translators: a format of Django's filter `date`: weekday, day, abbreviated month and year, such as Tue 10 Nov 2026
+    return format_date(day, gettext("D j M Y"))
 
 
 def format_duration(seconds: float) -> str:

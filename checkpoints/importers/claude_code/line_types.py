@@ -13,6 +13,7 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.formats.content_blocks import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import MAX_LENGTH
+from checkpoints.importers.imported_message import parse_token_count
 
 Line = dict[str, Any]
 
@@ -264,12 +265,8 @@ def split_payload_and_envelope(line: Line) -> tuple[Line, Line]:
 def count_message_tokens(message: dict[str, Any]) -> Counter[str]:
     """Count the tokens that a message of the agent used."""
     usage = message.get("usage")
-    counts = {name: usage.get(name) for name in USAGE_FIELDS} if isinstance(usage, dict) else {}
-    return Counter({name: count for name, count in counts.items() if _is_token_count(count)})
-
-
-def _is_token_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
+    counts = {name: parse_token_count(usage.get(name)) for name in USAGE_FIELDS} if isinstance(usage, dict) else {}
+    return Counter({name: count for name, count in counts.items() if count})
 
 
 def iterate_unknown_types(line: Line) -> Iterator[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
 import tempfile
+import tracemalloc
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,8 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
+from checkpoints.importers.import_errors import EncodingRefused
+from checkpoints.importers.transcript_source_files import describe_source_file, read_sample
 from checkpoints.models import Session, ToolCall
 from tests.integration.checkpoints.importers.transcript_writer import TranscriptWriter
 
@@ -164,3 +169,87 @@ def test_any_value_in_any_message_field_is_imported_without_an_error(
     assert (again.new_messages, again.new_calls, again.skipped) == (0, 0, first.skipped)
     assert Session.objects.filter(session_id__startswith=session_id).count() == first.sessions
     assert not ToolCall.objects.filter(status="issued").exists()
+
+
+def write_lines(path: Path, *values: Any, encoding: str = "utf-8") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("".join(f"{json.dumps(value)}\n" for value in values).encode(encoding))
+    os.utime(path, (1_741_100_000, 1_741_100_000))
+    return path
+
+
+def say(uuid: str, text: str = "Hi", **fields: Any) -> dict[str, Any]:
+    return {"type": "user", "uuid": uuid, "message": {"role": "user", "content": text}, "sessionId": "s", **fields}
+
+
+def test_names_that_are_no_utf_8_stop_nothing(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    for number, name in enumerate((b"caf\xe9.jsonl", b"caf\xe8.jsonl", b"ok.jsonl")):
+        path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+        write_lines(path, *({"role": "user", "content": f"{text} {number}"} for text in ("Hi", "Bye")))
+    write_lines(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl")), {"unknown": 1})
+    report = import_transcripts(cp, tmp_path, skip_unchanged=True)
+    assert sorted(report.session_ids) == ["caf\\xe8", "caf\\xe9", "ok"]
+    assert [path.rpartition("/")[2] for path in report.empty] == ["\\xff.jsonl"]
+    assert json.dumps(report.to_dict()).encode()
+    again = import_transcripts(cp, tmp_path, skip_unchanged=True)
+    assert (again.unchanged, again.files) == (4, 0)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "gzip"])
+def test_file_that_has_to_be_converted_is_refused_with_the_reason(
+    cp: SyncCheckpointer, tmp_path: Path, encoding: str
+) -> None:
+    write_lines(tmp_path / "ok.jsonl", say("u1"), say("u2"))
+    path = write_lines(
+        tmp_path / "other.jsonl", say("u3"), say("u4"), encoding="utf-8" if encoding == "gzip" else encoding
+    )
+    if encoding == "gzip":
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    report = import_transcripts(cp, tmp_path)
+    assert (report.session_ids, report.skipped, len(report.refused)) == (["s"], 0, 1)
+    why = "it is compressed" if encoding == "gzip" else "it is UTF-16 or UTF-32, not UTF-8"
+    assert report.refused[0].why == f"{why}. Convert it to UTF-8 without compression, and import it again."
+    with pytest.raises(EncodingRefused, match=why):
+        import_transcripts(cp, path)
+
+
+def test_document_in_utf_16_is_read(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    path = tmp_path / "order.json"
+    path.write_text(json.dumps([{"role": "user", "content": "Hi"}], indent=1), encoding="utf-16")
+    assert import_transcripts(cp, path).messages == 1
+
+
+def test_long_line_after_a_short_one_is_not_read_as_a_document(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "long.jsonl", say("u1"), say("u2", "x" * 9_000_000))
+    tracemalloc.start()
+    try:
+        read_sample(describe_source_file(path, "long"))
+        assert tracemalloc.get_traced_memory()[1] < 16_000_000
+    finally:
+        tracemalloc.stop()
+    assert import_transcripts(cp, path).messages == 2
+
+
+@pytest.mark.parametrize(
+    "time", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "1969-12-31T00:00:00Z", 253402300799000]
+)
+def test_time_from_another_age_is_none(cp: SyncCheckpointer, tmp_path: Path, time: Any) -> None:
+    known = "2025-03-04T10:00:00Z"
+    import_transcripts(cp, write_lines(tmp_path / "s.jsonl", say("u1", timestamp=known), say("u2", timestamp=time)))
+    session = Session.objects.get()
+    assert session.created_at == session.updated_at == datetime(2025, 3, 4, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("count", [-5, 10**30, 10**13, 1.5, "7", True])
+def test_number_of_tokens_that_is_none_does_not_count(cp: SyncCheckpointer, tmp_path: Path, count: Any) -> None:
+    message = {"role": "assistant", "id": "m1", "content": "Hi", "usage": {"input_tokens": count, "output_tokens": 4}}
+    answer = {"type": "assistant", "uuid": "a1", "sessionId": "s", "message": message}
+    import_transcripts(cp, write_lines(tmp_path / "s.jsonl", say("u1"), answer))
+    assert Session.objects.get().total_tokens == 4
+
+
+def test_number_with_thousands_of_digits_is_reported_in_plain_words(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "s.jsonl", say("u1"), say("u2"))
+    path.write_text(path.read_text() + '{"type": "user", "uuid": "u3", "x": ' + "9" * 5000 + "}\n")
+    report = import_transcripts(cp, path)
+    assert [(place.line, place.why) for place in report.damaged] == [(3, "a number has too many digits")]

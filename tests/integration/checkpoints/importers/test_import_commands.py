@@ -94,7 +94,7 @@ def test_wrong_format_is_refused_and_the_folder_is_imported(
     status, text = run_with_status("import_transcripts", "--format=openai-chat", str(path.parent))
     assert status == REFUSED_STATUS
     assert "1 session (1 new)" in text
-    assert f"Refused: {path}: {path} is not imported: most of its entries are not of the format openai-chat; " in text
+    assert f"Refused: {path}: most of its entries are not of the format openai-chat; " in text
     assert "it looks like codex" in text
     assert list(Session.objects.values_list("session_id", flat=True)) == ["order"]
     assert run_with_status("import_transcripts", "--format=openai-chat", str(path))[0] == REFUSED_STATUS
