@@ -304,7 +304,7 @@ class MirrorWriter(ImportWriter):
         self._transaction = mirror_transaction
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
-        self._kinds: dict[str, CallFingerprint] = {}
+        self._kinds: Mapping[str, CallFingerprint] = {}
 
     @contextmanager
     def open_transaction(self) -> Iterator[None]:
@@ -356,7 +356,7 @@ class MirrorWriter(ImportWriter):
         made = [call for turn in turns for call in turn.calls]
         if made or calls.has_late_results() or not self._is_next_version(turns, first):
             self._transaction.lock_known_session()
-        self._kinds |= {call.call_id: get_call_fingerprint(call) for call in made}
+        self._kinds = calls.kinds
         if made and self._row is not None:
             rows = ToolCall.objects.using(self.store.using).filter(session=self._row)
             logged = rows.filter(call_id__in={call.call_id for call in made}).exclude(side_effects=IMPORTED_MARK)
