@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from checkpoints.formats.canonical import parse_json
@@ -117,10 +118,8 @@ def find_answer(attributes: Body) -> Any:
     ]
     calls = attributes.get(_ANSWER_CALLS)
     if isinstance(calls, str):
-        try:
+        with suppress(ValueError):  # it is kept as it is
             calls = parse_json(calls)
-        except ValueError:
-            pass  # it is kept as it is
     if not parts and not calls:
         return find_span_fact(attributes, "outputs")
     calls = calls if isinstance(calls, list) else [calls] if calls else []
