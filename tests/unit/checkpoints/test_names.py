@@ -136,7 +136,7 @@ def test_importers_and_labels_can_be_used_without_settings() -> None:
 
 
 def test_text_is_in_an_enumeration_that_has_it() -> None:
-    texts = ["completed", CallStatus.COMPLETED, "paid", "", None, 1, []]
+    texts: list[object] = ["completed", CallStatus.COMPLETED, "paid", "", None, 1, []]
 
     assert [text in CallStatus for text in texts] == [True, True, False, False, False, False, False]
 
