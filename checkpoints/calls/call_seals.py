@@ -17,39 +17,28 @@ from checkpoints.db.hot_statements import AnsweredCall
 from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES, CallStatus, KeyScope
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
-from checkpoints.store.client_state import OwnedSession, SealedCall
+from checkpoints.store.client_state import ChangingCallColumns, OwnedSession, SealedCall
 
-#: Values of the columns that the statement which issues a call does not set.
-_NEW_CALL: dict[str, Any] = {
-    "id": None,
-    "answered_version": None,
-    "sentence_template": "",
-    "allowed_decisions": "",
-    "result": None,
-    "revision": 1,
-    "interrupted_at": None,
-    "settled_at": None,
-}
-#: Columns of a call that a run remembers: those that change, and those that say what may be done with it.
-_REMEMBERED_COLUMNS = (*row_seals.list_changing_fields(ToolCall), "run", "idempotency_key", "key_policy", "key_scope")
-_select_remembered_columns = itemgetter(*_REMEMBERED_COLUMNS)
+#: Values of the stable columns that the statement which issues a call does not set.
+_NEW_CALL: dict[str, Any] = {"sentence_template": "", "allowed_decisions": ""}
+_select_changing_columns = itemgetter(*ChangingCallColumns._fields)
 #: Largest number of calls that a run remembers.
 _MAX_REMEMBERED_CALLS = 512
 
 
 def seal_new_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
     """Return a call that is issued with `values`, with its seal. `place` is its workspace, session and step."""
-    columns = {**_NEW_CALL, **values, **place}
-    start = row_seals.start_row_seal(keys, ToolCall, columns)
-    return _build_sealed_call(start, columns, row_seals.finish_row_seal(start, columns))
+    start = row_seals.start_row_seal(keys, ToolCall, {**_NEW_CALL, **values, **place})
+    columns = ChangingCallColumns(values["status"])
+    seal = row_seals.finish_row_seal(start, columns)
+    return SealedCall(columns, seal, start, values["run"], values["idempotency_key"], _is_answerable(values))
 
 
-def _build_sealed_call(start: SealStart, columns: Mapping[str, Any], seal: bytes | None) -> SealedCall:
-    """Build what is remembered of a call, from all of its sealed columns."""
-    return SealedCall(dict(zip(_REMEMBERED_COLUMNS, _select_remembered_columns(columns), strict=True)), seal, start)
+def _is_answerable(columns: Mapping[str, Any]) -> bool:
+    """Return whether a version answers a call once it is settled."""
+    return columns["key_policy"] in POLICIES_MATCHING_ARGUMENTS and columns["key_scope"] == KeyScope.SESSION
 
 
 class SealedOutcome(NamedTuple):
@@ -70,13 +59,25 @@ def seal_outcome(
     before = owned_session.sealed_calls.pop(call_pk, None) or _load_and_verify_calls(using, keys, [call_pk]).get(
         call_pk
     )
-    if before is None or (before.columns["status"], before.columns["run"]) != (CallStatus.ISSUED, owned_session.run_id):
+    if before is None or (before.columns.status, before.run_id) != (CallStatus.ISSUED, owned_session.run_id):
         return None
-    time_field = "interrupted_at" if values["status"] == CallStatus.INTERRUPTED else "settled_at"
-    values = {**values, time_field: clock.now()}
-    columns = {**before.columns, **values, "id": call_pk, "revision": before.columns["revision"] + 1}
-    values["row_seal"] = row_seals.finish_row_seal(before.start, columns)
-    return SealedOutcome(values, before, SealedCall(columns, values["row_seal"], before.start))
+    known, now = before.columns, clock.now()
+    is_interrupted = values["status"] == CallStatus.INTERRUPTED
+    columns = ChangingCallColumns(
+        values["status"],
+        values.get("reason", known.reason),
+        values.get("result", known.result),
+        values.get("result_digest", known.result_digest),
+        values.get("error_type", known.error_type),
+        known.revision + 1,
+        now if is_interrupted else known.interrupted_at,
+        known.settled_at if is_interrupted else now,
+        known.answered_version,
+        call_pk,
+    )
+    seal = row_seals.finish_row_seal(before.start, columns)
+    values = {**values, "interrupted_at" if is_interrupted else "settled_at": now, "row_seal": seal}
+    return SealedOutcome(values, before, SealedCall(columns, seal, *before[2:]))
 
 
 @dataclass
@@ -106,21 +107,20 @@ def compute_answered_call_seals(
         call = known.get(pk)
         if call is None or not _is_settled_and_unanswered(call.columns):
             continue
-        seal = row_seals.finish_row_seal(call.start, {**call.columns, "answered_version": version})
-        answered.rows.append(AnsweredCall(pk, call.columns["revision"], seal))
+        seal = row_seals.finish_row_seal(call.start, call.columns._replace(answered_version=version))
+        answered.rows.append(AnsweredCall(pk, call.columns.revision, seal))
         answered.changes.add(ToolCall, call.seal, seal)
     return answered
 
 
-def _is_settled_and_unanswered(columns: Mapping[str, Any]) -> bool:
-    return columns["status"] in SETTLED_CALL_STATUSES and columns["answered_version"] is None
+def _is_settled_and_unanswered(columns: ChangingCallColumns) -> bool:
+    return columns.status in SETTLED_CALL_STATUSES and columns.answered_version is None
 
 
 def cache_sealed_call(owned_session: OwnedSession, call_pk: int, call: SealedCall) -> None:
     """Remember a call of this run for as long as a hot statement may still change it."""
-    calls, columns = owned_session.sealed_calls, call.columns
-    is_answerable = columns["key_policy"] in POLICIES_MATCHING_ARGUMENTS and columns["key_scope"] == KeyScope.SESSION
-    if columns["status"] != CallStatus.ISSUED and not (is_answerable and columns["status"] in SETTLED_CALL_STATUSES):
+    calls, status = owned_session.sealed_calls, call.columns.status
+    if status != CallStatus.ISSUED and not (call.is_answerable and status in SETTLED_CALL_STATUSES):
         return  # people decide about it, or no version will answer it
     calls[call_pk] = call
     if len(calls) > _MAX_REMEMBERED_CALLS:
@@ -138,6 +138,12 @@ def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) 
     for call in ToolCall.objects.using(using).filter(pk__in=call_pks):
         row_seals.verify_row(call)
         columns = row_seals.read_sealed_columns(call)
-        seal = None if call.row_seal is None else bytes(call.row_seal)
-        calls[call.pk] = _build_sealed_call(row_seals.start_row_seal(keys, ToolCall, columns), columns, seal)
+        calls[call.pk] = SealedCall(
+            ChangingCallColumns._make(_select_changing_columns(columns)),
+            None if call.row_seal is None else bytes(call.row_seal),
+            row_seals.start_row_seal(keys, ToolCall, columns),
+            call.run_id,
+            call.idempotency_key,
+            _is_answerable(columns),
+        )
     return calls

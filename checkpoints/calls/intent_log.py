@@ -112,8 +112,7 @@ def _insert_sealed_call(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.seal_new_call(keys, place, values)
         values["row_seal"] = call.seal
-        rows = RowChanges()
-        rows.add(ToolCall, None, call.seal)
+        rows = RowChanges(added=[(ToolCall, values["row_seal"])])
         after, head_write = session_head_optimistic_lock.compute_head_after_write(
             session_head_optimistic_lock.get_head(store.using, owned_session),
             rows,

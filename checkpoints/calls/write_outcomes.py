@@ -117,8 +117,10 @@ def _write_sealed_outcome(
     if outcome is None or head is None:
         return False
     status = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    rows = RowChanges()
-    rows.add(ToolCall, outcome.before.seal, outcome.after.seal)
+    rows = RowChanges(
+        [] if outcome.before.seal is None else [(ToolCall, outcome.before.seal)],
+        [(ToolCall, outcome.values["row_seal"])],
+    )
     after, head_write = session_head_optimistic_lock.compute_head_after_write(head, rows, status)
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
@@ -128,9 +130,7 @@ def _write_sealed_outcome(
     )
     if is_settled:
         call_seals.cache_sealed_call(owned_session, call_pk, outcome.after)
-        log_completeness.remember_or_forget_live_call_key(
-            owned_session, outcome.after.columns["idempotency_key"], values["status"]
-        )
+        log_completeness.remember_or_forget_live_call_key(owned_session, outcome.after.key, values["status"])
     return is_settled
 
 

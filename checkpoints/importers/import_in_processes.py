@@ -191,7 +191,9 @@ class _Parent:
 
     def _report_files_as_refused(self, files: Sequence[SourceFile], why: str) -> None:
         for file in files:
-            self._merged.add_file_report(file, ImportReport(refused=[RefusedFile(file.path_text, why)]))
+            self._merged.add_file_report(
+                file, ImportReport(refused=[RefusedFile(file.path_text, why, is_temporary=True)])
+            )
         self._count_files_as_done(files)
 
     def _count_files_as_done(self, files: Sequence[SourceFile]) -> None:
@@ -310,7 +312,7 @@ def _import_single_file_with_retries(
         try:
             folder.import_or_report(file, lambda offset: on_read(read_before + offset), is_single=False)
         except _OBSTACLES as error:
-            refused.refused = [RefusedFile(file.path_text, str(error))]
+            refused.refused = [RefusedFile(file.path_text, str(error), is_temporary=True)]
         else:
             with suppress(StorageError):  # then the file is read again next time, which changes nothing
                 folder.save_imported_files()

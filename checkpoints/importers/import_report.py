@@ -42,10 +42,13 @@ class RefusedFile:
     Attributes:
         path: Path of the file.
         why: Reason, as a sentence.
+        is_temporary: Whether the same file may be imported later: the database failed, or another process was in the
+            way.
     """
 
     path: str
     why: str
+    is_temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
-from checkpoints.exceptions import CheckpointsError, InvalidInput
+from checkpoints.exceptions import CheckpointsError, InvalidInput, StorageError
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers import detect_format
@@ -38,6 +38,8 @@ _PROGRESS_STEP_BYTES = 256 * 1024
 _CHUNK_SIZE = 500
 #: Number of files that are remembered by one statement.
 _REMEMBERED_FILES = 20
+#: Errors after which the same file can be imported later.
+TEMPORARY_ERRORS = (ImportOvertaken, StorageError)
 #: Errors of one file that do not stop a folder; the last ones are of content that no reader expects.
 UNEXPECTED_CONTENT = (
     CheckpointsError,
@@ -319,7 +321,8 @@ class FolderImport:
         except UNEXPECTED_CONTENT as error:
             if is_single or isinstance(error, self._obstacles):
                 raise
-            self.report.refused.append(RefusedFile(file.path_text, f"{error} ({type(error).__name__})"))
+            is_temporary = isinstance(error, TEMPORARY_ERRORS)
+            self.report.refused.append(RefusedFile(file.path_text, f"{error} ({type(error).__name__})", is_temporary))
             return
         self.add_imported_file_row(file, "", [], live=False)
 

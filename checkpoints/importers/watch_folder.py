@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Final
@@ -15,7 +16,13 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
 from checkpoints.importers.path_text import format_path
-from checkpoints.importers.transcript_import import UNEXPECTED_CONTENT, FileImport, FolderImport, ImportOptions
+from checkpoints.importers.transcript_import import (
+    TEMPORARY_ERRORS,
+    UNEXPECTED_CONTENT,
+    FileImport,
+    FolderImport,
+    ImportOptions,
+)
 from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
 
 #: Seconds between two looks at the folder.
@@ -48,6 +55,8 @@ class FolderWatch:
         self._known: dict[Path, tuple[int, int]] = {}
         self._open: OrderedDict[Path, FileImport] = OrderedDict()
         self._live: set[Path] = set()
+        #: Why files, or the folder, could not be imported at the last look; they are tried again at the next.
+        self._failed: dict[str, str] = {}
 
     def import_existing(self, progress: Progress | None = None) -> None:
         """Import what is there already, without reading unchanged files."""
@@ -55,14 +64,13 @@ class FolderWatch:
             files = find_source_files(self.path)
         except NothingToImport:
             return
+        self._known = {file.path: (file.size, file.modified_ns) for file in files}
         try:
-            self._folder.import_files(self.path, files, progress, skip_unchanged=True, workers=self._workers)
+            with self._trying_again_after_failures(files):
+                self._folder.import_files(self.path, files, progress, skip_unchanged=True, workers=self._workers)
         except NothingToImport:
             pass  # the files may get their first lines later
-        except (CheckpointsError, OSError) as error:
-            self.report.refused.append(RefusedFile(format_path(self.path), str(error)))
         now = clock.now()
-        self._known = {file.path: (file.size, file.modified_ns) for file in files}
         self._live = {file.path for file in files if file.is_live(now)}
 
     def import_changes(self) -> int:
@@ -80,26 +88,53 @@ class FolderWatch:
         else:
             changed_alone = changed
         for file in changed_alone:
-            self._import_file(file)
+            with self._trying_again_after_failures([file]):
+                self._import_file(file)
         return len(changed)
 
     def _import_many_files(self, files: Sequence[SourceFile]) -> None:
         """Import many files at once, by several processes if they are worth it."""
-        try:
+        with self._trying_again_after_failures(files):
             self._folder.import_changed_files(files, None, is_single=False, workers=self._workers)
-        except (CheckpointsError, OSError) as error:
-            self.report.refused.append(RefusedFile(format_path(self.path), str(error)))
         now = clock.now()
         self._live |= {file.path for file in files if file.is_live(now)}
+
+    @contextmanager
+    def _trying_again_after_failures(self, files: Sequence[SourceFile]) -> Iterator[None]:
+        """Forget files that cannot be imported just now, so that the next look finds them changed.
+
+        The same failure is reported once, however often it comes again.
+        """
+        reported, by_name = len(self.report.refused), {file.path_text: file.path for file in files}
+        try:
+            yield
+        except NothingToImport:
+            raise
+        except TEMPORARY_ERRORS as error:
+            self.report.refused += [RefusedFile(name, str(error), is_temporary=True) for name in by_name]
+        except (CheckpointsError, OSError) as error:
+            self.report.refused.append(RefusedFile(format_path(self.path), str(error)))
+        refused = self.report.refused[reported:]
+        del self.report.refused[reported:]
+        self.report.refused += [file for file in refused if self._failed.get(file.path) != file.why]
+        self._failed = {name: why for name, why in self._failed.items() if name not in by_name}
+        self._failed |= {file.path: file.why for file in refused if file.is_temporary}
+        for file in refused:
+            if file.is_temporary and file.path in by_name:
+                self._known.pop(by_name[file.path], None)
 
     def import_ended_transcripts(self) -> int:
         """Import transcripts again that have not gone on for long: they count as ended. Returns their number."""
         now = clock.now()
-        files = find_source_files(self.path) if self._live else []
+        try:
+            files = find_source_files(self.path) if self._live else []
+        except NothingToImport:
+            return 0
         ended = [file for file in files if file.path in self._live and not file.is_live(now)]
         for file in ended:
             self._open.pop(file.path, None)
-            self._import_file(file)
+            with self._trying_again_after_failures([file]):
+                self._import_file(file)
         return len(ended)
 
     def _import_file(self, file: SourceFile) -> None:
@@ -114,6 +149,8 @@ class FolderWatch:
                 opened = self._folder.import_file(file)
         except FormatRefused:
             return  # a new file may have no line yet; it is tried again when it grows
+        except TEMPORARY_ERRORS:
+            raise
         except UNEXPECTED_CONTENT as error:
             self.report.refused.append(RefusedFile(file.path_text, str(error)))
             return

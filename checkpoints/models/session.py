@@ -37,6 +37,7 @@ class Session(SealedModel):
         "head_number",
         "row_sum",
     )
+    stable_sealed_fields = 8
     unsealed_fields = {
         "agent": "a headline for lists",
         "title": "a headline for lists",

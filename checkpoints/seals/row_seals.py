@@ -22,27 +22,28 @@ def compute_seal_from_named_values(keys: SealKeys, model: type[models.Model], va
 
 
 class SealStart(NamedTuple):
-    """Beginning of the seals of one row: the state of the digest after its stable columns, which are encoded once."""
+    """Beginning of the seals of one row: the state of the digest after its stable columns, which are encoded once, and
+    the function that encodes the others."""
 
-    model: type[models.Model]
     key: SealKey
     state: Any
+    encode: RowEncoder
 
 
 def start_row_seal(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> SealStart:
     """Return the beginning of the seals of a row, from the values of its stable columns."""
     select, encode, purpose = _get_stable_encoding(model)
-    return SealStart(model, keys.current, keys.current.start_seal(purpose, encode(select(values))))
+    state = keys.current.start_seal(purpose, encode(select(values)))
+    return SealStart(keys.current, state, _get_encoder_of_changing_fields(model))
 
 
-def finish_row_seal(start: SealStart, values: Mapping[str, Any]) -> bytes:
-    """Return the seal of a row that begins as `start` says, from the values of its changing columns.
+def finish_row_seal(start: SealStart, values: Sequence[Any]) -> bytes:
+    """Return the seal of a row that begins as `start` says, from the values of its changing columns, in their order.
 
     It is what `compute_seal_from_named_values` returns for all of them.
     """
-    select, encode, _ = _get_changing_encoding(start.model)
     state = start.state.copy()
-    state.update(encode(select(values)))
+    state.update(start.encode(values))
     return start.key.id + state.digest()  # type: ignore[no-any-return]
 
 
@@ -149,8 +150,8 @@ def _get_stable_encoding(model: type[models.Model]) -> _Encoding:
 
 
 @cache
-def _get_changing_encoding(model: type[models.Model]) -> _Encoding:
-    return _build_encoding(model, list_changing_fields(model), "", "]")
+def _get_encoder_of_changing_fields(model: type[models.Model]) -> RowEncoder:
+    return build_row_encoder(model, list_changing_fields(model), "", "]")
 
 
 def _build_encoding(model: type[models.Model], names: tuple[str, ...], opening: str, closing: str) -> _Encoding:
@@ -191,7 +192,7 @@ def _get_revision_without_key(model: type[models.Model]) -> int | None:
 
 
 def list_changing_fields(model: type[models.Model]) -> tuple[str, ...]:
-    """List the sealed fields that hot statements change, in the order of their encoding."""
+    """List the sealed fields behind the stable ones, in the order of their encoding."""
     return get_sealed_fields(model)[_count_stable_fields(model) :]
 
 

@@ -86,7 +86,7 @@ class SealedModel(models.Model):
 
     sealed_fields: ClassVar[tuple[str, ...]] = ()
     unsealed_fields: ClassVar[Mapping[str, str]] = {}
-    #: Number of the first sealed fields that the hot statements do not change, so that they encode them once for a row.
+    #: Number of the first sealed fields that most hot statements do not change, so that these encode them once.
     stable_sealed_fields: ClassVar[int] = 0
     #: Revision in which the seal of a row does not cover its key, because the statement that inserts it does not know
     #: the key yet; None if there is none. Every later revision covers it, so that rows which name it have their place.

@@ -23,6 +23,7 @@ from django.db import connections, models
 
 from checkpoints.exceptions import IntegrityError, WitnessAhead
 from checkpoints.seals import row_seals, witness
+from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.seal_keys import KEY_ID_SIZE, NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.witness_records import WitnessedHead, build_session_name
 
@@ -35,11 +36,15 @@ CountedRow = tuple[type[models.Model], bytes]
 
 
 class SessionHead(NamedTuple):
-    """Sealed columns of a session, the sum of its rows, and its seal; no seal if it has none yet."""
+    """Sealed columns of a session, the sum of its rows, and its seal; no seal if it has none yet.
+
+    `start` is the beginning of its seal, if that is known: the next write may leave the columns before it as they are.
+    """
 
     columns: Mapping[str, Any]
     total: int
     seal: bytes | None
+    start: SealStart | None = None
 
     @property
     def session_pk(self) -> int:
@@ -56,15 +61,22 @@ class SessionHead(NamedTuple):
 
     def compute_next_head(self, keys: SealKeys, rows: RowChanges, changes: Mapping[str, Any]) -> SessionHead:
         """Return the head after a write that replaces `rows` and changes sealed columns."""
-        total, columns = self.total, {**self.columns, **changes}
+        key, total, columns = keys.current, self.total, {**self.columns, **changes}
         for model, seal in rows.added:
             total += _compute_row_sum_term(keys, model, seal)
         for model, seal in rows.removed:
             total -= _compute_row_sum_term(keys, model, seal)
         total %= _MODULUS
-        columns["head_number"] += 1
-        columns["row_sum"] = _mask_row_sum(keys.current, columns["id"], total)
-        return SessionHead(columns, total, row_seals.compute_seal_from_named_values(keys, get_session_model(), columns))
+        columns["head_number"] = number = columns["head_number"] + 1
+        columns["row_sum"] = row_sum = _mask_row_sum(key, columns["id"], total)
+        if not changes.items() <= self.columns.items():
+            return SessionHead(
+                columns, total, row_seals.compute_seal_from_named_values(keys, get_session_model(), columns)
+            )
+        start = self.start
+        if start is None or start.key is not key:
+            start = row_seals.start_row_seal(keys, get_session_model(), columns)
+        return SessionHead(columns, total, row_seals.finish_row_seal(start, (number, row_sum)), start)
 
     def get_written_columns(self) -> dict[str, Any]:
         """Return the columns that every write of a head changes, with the seal."""
@@ -334,8 +346,7 @@ def _compute_row_sum_mask(key: SealKey, session_pk: int, nonce: bytes) -> int:
 
 def _mask_row_sum(key: SealKey, session_pk: int, total: int) -> bytes:
     nonce = os.urandom(_NONCE_SIZE)
-    masked = (total + _compute_row_sum_mask(key, session_pk, nonce)) % _MODULUS
-    return nonce + masked.to_bytes(NUMBER_SIZE, "big")
+    return nonce + ((total + _compute_row_sum_mask(key, session_pk, nonce)) % _MODULUS).to_bytes(NUMBER_SIZE, "big")
 
 
 def _unmask_row_sum(key: SealKey, session_pk: int, stored: bytes) -> int:

@@ -68,13 +68,40 @@ class UnconfirmedSave:
     state: VersionState
 
 
-class SealedCall(NamedTuple):
-    """Call as it was sealed last: the columns that its later seals and writes need, its seal, and the beginning of its
-    later seals."""
+class ChangingCallColumns(NamedTuple):
+    """Sealed columns of a call that hot statements change, in the order of the seal."""
 
-    columns: dict[str, Any]
+    status: str
+    reason: str = ""
+    result: str | None = None
+    result_digest: str = ""
+    error_type: str = ""
+    revision: int = 1
+    interrupted_at: datetime | None = None
+    settled_at: datetime | None = None
+    answered_version: int | None = None
+    #: None as long as the seal does not cover the key.
+    id: int | None = None
+
+
+class SealedCall(NamedTuple):
+    """Call as it was sealed last, with what its later seals and writes need.
+
+    Attributes:
+        columns: Columns that change.
+        seal: Its seal; None if it has none.
+        start: Beginning of its later seals.
+        run_id: Run that issued it.
+        key: Its idempotency key.
+        is_answerable: Whether a version answers it once it is settled.
+    """
+
+    columns: ChangingCallColumns
     seal: bytes | None
     start: SealStart
+    run_id: uuid.UUID
+    key: str
+    is_answerable: bool
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,11 @@ from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead, UnconfirmedSave
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState, count_total_tokens
-from checkpoints.tracing import SAVE, trace_session
+from checkpoints.tracing import SAVE, SESSION, open_span
 from checkpoints.versions import find_new_messages, prepared_transcript, segment_queries, version_seals
 from checkpoints.versions.prepared_transcript import PreparedTranscript
 
 
-@trace_session(SAVE)
 def save_next_version_of_transcript(
     store: Store,
     session_id: str,
@@ -51,21 +50,23 @@ def save_next_version_of_transcript(
 
     A `VersionChange` is applied to the state of the previous version.
     """
-    change = change.to_state_if_complete() if isinstance(change, VersionChange) else change
-    if expected_version is not None:
-        validate_number("expected_version", expected_version)
-    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
-    version = None
-    if owned_session.unanswered is not None:
-        state, end = (
-            _resolve_version_state(store, owned_session, change),
-            _find_new_messages_after_head(owned_session.head, transcript) or _build_end_of_whole_transcript(transcript),
-        )
-        version = _find_version_of_repeated_save(store, owned_session, owned_session.unanswered, end, state)
-    if version is None:
-        version = _save_next_version(store, owned_session, transcript, change, expected_version)
-    store.notify_save_listeners(session_id)
-    return version
+    with open_span(SAVE, {SESSION: session_id}):
+        change = change.to_state_if_complete() if isinstance(change, VersionChange) else change
+        if expected_version is not None:
+            validate_number("expected_version", expected_version)
+        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        version = None
+        if owned_session.unanswered is not None:
+            state, end = (
+                _resolve_version_state(store, owned_session, change),
+                _find_new_messages_after_head(owned_session.head, transcript)
+                or _build_end_of_whole_transcript(transcript),
+            )
+            version = _find_version_of_repeated_save(store, owned_session, owned_session.unanswered, end, state)
+        if version is None:
+            version = _save_next_version(store, owned_session, transcript, change, expected_version)
+        store.notify_save_listeners(session_id)
+        return version
 
 
 def _save_next_version(
@@ -131,27 +132,27 @@ def _encode_and_copy_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[P
     return prepared_transcript.encode_and_digest_transcript(transcript), copy
 
 
-@trace_session(SAVE)
 def save_next_version_of_new_messages(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
 ) -> int:
     """Save the next version from the messages that are new since `expected_version`. Returns its number."""
-    validate_number("expected_version", expected_version)
-    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
-    head = owned_session.head
-    if head.version != expected_version:
-        head = _load_current_transcript_head(store, owned_session)
-    if head.version != expected_version:
-        raise VersionConflict(session_id, expected_version, head.version)
-    end = build_transcript_end_with_added_messages(head, new)
-    state = change.apply_to(load_newest_version_state(store, owned_session, head))
-    version = None
-    if owned_session.unanswered is not None:
-        version = _find_version_of_repeated_save(store, owned_session, owned_session.unanswered, end, state)
-    if version is None:
-        version = _append_next_version(store, owned_session, head, end, state)
-    store.notify_save_listeners(session_id)
-    return version
+    with open_span(SAVE, {SESSION: session_id}):
+        validate_number("expected_version", expected_version)
+        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        head = owned_session.head
+        if head.version != expected_version:
+            head = _load_current_transcript_head(store, owned_session)
+        if head.version != expected_version:
+            raise VersionConflict(session_id, expected_version, head.version)
+        end = build_transcript_end_with_added_messages(head, new)
+        state = change.apply_to(load_newest_version_state(store, owned_session, head))
+        version = None
+        if owned_session.unanswered is not None:
+            version = _find_version_of_repeated_save(store, owned_session, owned_session.unanswered, end, state)
+        if version is None:
+            version = _append_next_version(store, owned_session, head, end, state)
+        store.notify_save_listeners(session_id)
+        return version
 
 
 def _append_next_version(

@@ -45,7 +45,7 @@ def test_save_passes_few_files(cp: SyncCheckpointer) -> None:
 
     assert files == [
         "checkpoints/client.py",
-        "checkpoints/tracing.py",
+        "checkpoints/database_backend/client_backend.py",
         "checkpoints/versions/save_version.py",
         "checkpoints/store/session_head_optimistic_lock.py",
         "checkpoints/db/hot_statements.py",

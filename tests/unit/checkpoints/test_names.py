@@ -74,6 +74,34 @@ print(json.dumps([len(tried), said]))
 """
 
 
+#: The second thread opens its client while Django, configured for the first one, still loads its apps.
+OPEN_ON_TWO_THREADS = """
+import json, tempfile, threading, time
+from django.apps import AppConfig
+import checkpoints
+folder, opened, is_loading, create = tempfile.mkdtemp(), [], threading.Event(), AppConfig.create
+def create_slowly(entry):
+    is_loading.set()
+    time.sleep(0.3)
+    return create(entry)
+AppConfig.create = create_slowly
+def open_client(name):
+    with checkpoints.SyncCheckpointer(f"{folder}/{name}.db"):
+        opened.append(name)
+first, second = (threading.Thread(target=open_client, args=(name,)) for name in ("first", "second"))
+first.start()
+is_loading.wait()
+second.start()
+first.join()
+second.join()
+print(json.dumps(sorted(opened)))
+"""
+
+
+def test_two_threads_open_the_first_clients_of_a_program() -> None:
+    assert in_a_fresh_process(OPEN_ON_TWO_THREADS) == ["first", "second"]
+
+
 def test_agent_of_a_server_imports_no_django() -> None:
     assert in_a_fresh_process(AGENT_OF_A_SERVER) == []
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.db import OperationalError, connections
 from django.utils import timezone
 
 from checkpoints import SyncCheckpointer
@@ -62,6 +65,50 @@ def test_session_of_an_unchanged_file_is_finished(
     assert watch.import_ended_transcripts() == 1
     row, call = Session.objects.get(), ToolCall.objects.get()
     assert (row.status, call.status, call.reason) == ("cancelled", "discarded", "no_result")
+
+
+def fail(*arguments: Any) -> Any:
+    raise OperationalError("the database is away")
+
+
+@pytest.mark.parametrize("is_first_import", [True, False])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_watch_tries_again_what_the_database_could_not_take(
+    cp: SyncCheckpointer, live: TranscriptWriter, is_first_import: bool, workers: int
+) -> None:
+    watch = FolderWatch(cp, live.path.parent, workers=workers)
+    if not is_first_import:
+        watch.import_existing()
+        live.says("Paid.", message="msg_2")
+    with connections[cp.store.using].execute_wrapper(fail):
+        if is_first_import:
+            watch.import_existing()
+        for _ in range(3):
+            watch.import_changes()
+    (refused,) = watch.report.refused
+    assert (refused.path, refused.is_temporary) == (str(live.path), True)
+    assert watch.import_changes() == 1
+    assert Session.objects.get().message_count == 2 + (not is_first_import)
+    assert watch.import_changes() == 0
+    with connections[cp.store.using].execute_wrapper(fail):
+        live.says("Bye.", message="msg_3")
+        watch.import_changes()
+    assert len(watch.report.refused) == 2
+
+
+def test_watch_of_a_folder_that_is_removed_goes_on(
+    cp: SyncCheckpointer, live: TranscriptWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = FolderWatch(cp, live.path.parent)
+    watch.import_existing()
+    text = live.path.read_text()
+    shutil.rmtree(live.path.parent)
+    assert (watch.import_changes(), watch.import_ended_transcripts()) == (0, 0)
+    live.path.parent.mkdir()
+    live.path.write_text(text)
+    live.says("Paid.", message="msg_2")
+    assert watch.import_changes() == 1
+    assert Session.objects.get().message_count == 3
 
 
 def test_lost_lease_of_an_import_needs_no_decision(cp: SyncCheckpointer, live: TranscriptWriter) -> None:

@@ -8,10 +8,11 @@ from django.apps import apps
 
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import CallStatus
-from checkpoints.models import Message, ToolCall
+from checkpoints.models import Message, Session, ToolCall
 from checkpoints.seals import row_encoding, row_seals
 from checkpoints.seals.seal_keys import SealKey, SealKeys
 from checkpoints.seals.sealed_model import SealedModel
+from checkpoints.store.client_state import ChangingCallColumns
 
 SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]
 #: Tables without seals: what they hold decides nothing that an agent does, or is in sealed rows too.
@@ -89,7 +90,7 @@ def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row() -> None:
     start, changing = row_seals.start_row_seal(keys, ToolCall, values), row_seals.list_changing_fields(ToolCall)
     for name in changing:
         changed = {**values, name: b"\0"}
-        seal = row_seals.finish_row_seal(start, {name: changed[name] for name in changing})
+        seal = row_seals.finish_row_seal(start, [changed[name] for name in changing])
         assert seal == row_seals.compute_seal_from_named_values(keys, ToolCall, changed)
 
 
@@ -100,5 +101,7 @@ def test_the_encoding_is_a_json_array_in_ascii() -> None:
     assert row_encoding.encode_values_as_json_array([timedelta(seconds=1)]) == b"[1000000]"
 
 
-def test_message_fields_are_sealed_in_the_order_of_the_hot_path() -> None:
+def test_fields_are_sealed_in_the_order_of_the_hot_path() -> None:
+    assert ChangingCallColumns._fields == row_seals.list_changing_fields(ToolCall)
+    assert row_seals.list_changing_fields(Session) == ("head_number", "row_sum")
     assert Message.sealed_fields == ("segment", *NewMessage._fields[:4], "chain")
