@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
 from uuid import UUID
 
 from checkpoints import constants, sansio
@@ -27,11 +27,9 @@ from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import Store
+from checkpoints.store.owning_run import OwningRun
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
-
-if TYPE_CHECKING:
-    from checkpoints.models import Run
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -207,7 +205,7 @@ class Checkpointer:
         metadata: dict[str, Any] | None = None,
         labels: Iterable[str] = (),
         takeover: bool | str = False,
-    ) -> Run:
+    ) -> OwningRun:
         description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
         flow = self.backend.start_session_flow(session_id, description, takeover=takeover)
         return await sansio.run_flow_async(flow, self.run_blocking)

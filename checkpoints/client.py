@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 from uuid import UUID
 
 from checkpoints import constants, sansio
@@ -23,13 +23,11 @@ from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome import build_call_intent
+from checkpoints.store.owning_run import OwningRun
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.workflow import SyncWorkflow
-
-if TYPE_CHECKING:
-    from checkpoints.models import Run
 
 
 class SyncCheckpointer(PeerMethods, DecisionMethods):
@@ -161,7 +159,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         metadata: dict[str, Any] | None = None,
         labels: Iterable[str] = (),
         takeover: bool | str = False,
-    ) -> Run:
+    ) -> OwningRun:
         """Create the session, or continue an unfinished one through the same gate as `resume`, and own it.
 
         What earlier runs left undecided is settled by the verify hooks of bound registries. What remains raises

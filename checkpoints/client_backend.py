@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.decisions.actors import Actor
@@ -30,12 +30,10 @@ from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome import CallIntent
 from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.owning_run import OwningRun
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
 from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.step_log import StepLog
-
-if TYPE_CHECKING:
-    from checkpoints.models import Run
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class ClientBackend(Protocol):
 
     def start_session_flow(
         self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
-    ) -> Flow[Run]: ...
+    ) -> Flow[OwningRun]: ...
 
     def resume_flow(
         self,
@@ -260,6 +258,6 @@ def open_backend(options: ClientOptions, *, on_event_loop: bool = False) -> Clie
     if is_server_address(options.url):
         remote = import_module("checkpoints.remote")
         return cast("ClientBackend", remote.open_remote_backend(options))
-    import_module("checkpoints.configure_django").ensure_configured()
+    import_module("checkpoints.configured_django")
     database = import_module("checkpoints.database_backend.client_backend")
     return cast("ClientBackend", database.open_database_backend(options, on_event_loop=on_event_loop))

@@ -30,6 +30,7 @@ from checkpoints.seals.sealed_model import seal_new_rows
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store.call_intent_and_outcome import validate_tool_name
 from checkpoints.store.client_state import Store
+from checkpoints.store.replayed_call_matching import CallFingerprint
 
 UNANSWERED_RESULT: Final = (
     "The imported transcript ends before this call was answered. Whether it happened is not known, and nobody has to "
@@ -73,6 +74,8 @@ class ImportedCallLog:
         self._open: defaultdict[str, list[_TranscriptCall]] = defaultdict(list)
         self._newest: list[_TranscriptCall] = []
         self._settled: dict[int, ToolCall] = {}
+        #: Kinds of the calls of a live transcript by call id, also of those that were recorded before.
+        self.kinds: dict[str, CallFingerprint] = {}
 
     def load_existing_calls(self, session: Session) -> None:
         """Load the calls that earlier imports wrote; those without a result are loaded whole."""
@@ -91,6 +94,8 @@ class ImportedCallLog:
             if isinstance(part, ResultPart):
                 self._add_result(part, message.times.get(part.call_id, at))
             elif isinstance(part, CallPart):
+                if self._live:
+                    self.kinds[part.call_id] = (part.name, digests.digest_text(to_canonical_json(part.args)))
                 issued_at = message.times.get(part.call_id, at)
                 row = self._build_call_row(message.key, number, part, issued_at, new=new)
                 if row is not None and row._state.adding:

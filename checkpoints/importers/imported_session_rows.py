@@ -184,14 +184,20 @@ def _get_closed_status(end: SessionEnd) -> SessionStatus:
     return SessionStatus.CANCELLED if end.interrupted else SessionStatus.COMPLETED
 
 
-def build_transcript_derived_columns(origin: TranscriptOrigin, end: SessionEnd) -> dict[str, Any]:
-    """Return the columns of a session that describe its transcript as far as it has been read."""
+def build_transcript_derived_columns(origin: TranscriptOrigin, end: SessionEnd, *also: str) -> dict[str, Any]:
+    """Return the columns of a session that describe its transcript as far as it has been read.
+
+    Args:
+        origin: The transcript.
+        end: Its end so far.
+        also: Names of further columns that an import sets.
+    """
     columns = origin.get_session_columns()
     if end.cost.by_model:
         metadata = parse_json(columns["metadata"])
         metadata[IMPORT_MARK]["estimate"] = {model: dict(parts) for model, parts in end.cost.by_model.items()}
         columns["metadata"] = to_canonical_json(metadata, "metadata")
-    described = {name: columns[name] for name in ("title", "metadata", "parent_session_id")}
+    described = {name: columns[name] for name in ("title", "metadata", "parent_session_id", *also)}
     return {**described, "has_times": end.has_times, "cost_basis": end.cost.basis}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +57,12 @@ class ImportedTurn:
         """Return the end of the transcript after this turn."""
         last = self.messages[-1]
         return TranscriptEnd(self.messages, last.position + 1, last.chain)
+
+    @cached_property
+    def results(self) -> Counter[str]:
+        """Number of results of calls in the messages, by call id; the turn has ended."""
+        said = [parse_json(message.body) for message in self.messages]
+        return replace(self.build_transcript_end(), said=said).results
 
     def build_version_state(self) -> VersionState:
         """Return the state of the version; the turn has ended."""

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from checkpoints import constants, tracing
 from checkpoints.calls.outcome_types import ToolResult
@@ -38,6 +38,7 @@ from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.owning_run import OwningRun
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session, trace_session_flow
@@ -45,9 +46,6 @@ from checkpoints.versions import prepared_transcript
 from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
 from checkpoints.versions.prepared_transcript import PreparedTranscript
 from checkpoints.workflows.step_log import StepLog
-
-if TYPE_CHECKING:
-    from checkpoints.models import Run
 
 #: Seconds of one long poll at the gate.
 POLL_SECONDS: Final = 20
@@ -98,7 +96,7 @@ class RemoteBackend(SingleRequests):
 
     def start_session_flow(
         self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
-    ) -> Flow[Run]:
+    ) -> Flow[OwningRun]:
         fields = {"session_id": session_id, "mode": "start", **_encode_description(description)}
         opening = self._take_session_through_gate_flow(
             session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover

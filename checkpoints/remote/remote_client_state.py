@@ -10,6 +10,7 @@ import uuid
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from checkpoints.constants import LEASE_SECONDS
@@ -28,19 +29,33 @@ BEATS_PER_LEASE: Final = 3
 _REPEAT_SECONDS: Final = 1.0
 
 
+@dataclass(frozen=True)
+class RemoteSession:
+    """Session on a server."""
+
+    session_id: str
+
+    def __str__(self) -> str:
+        return self.session_id
+
+
 @dataclass
 class RemoteRun:
-    """Run that owns a session of a server. Its attributes are those that the row of a run has in a database."""
+    """Run that owns a session on a server: an `OwningRun`."""
 
     id: uuid.UUID
-    session_id: str
+    session: RemoteSession
     number: int
     fence: int
     resumed_from_id: uuid.UUID | None
     status: str
+    started_at: datetime
     owner_token: str
     host: str = field(default_factory=lambda: socket.gethostname()[:255])
     pid: int = field(default_factory=os.getpid)
+
+    def __str__(self) -> str:
+        return f"run {self.number}"
 
     @property
     def pk(self) -> uuid.UUID:
@@ -113,11 +128,12 @@ class RemoteStore(Store):
         if owned_session is None or owned_session.fence != run["fence"]:
             started = RemoteRun(
                 uuid.UUID(run["run_id"]),
-                session_id,
+                RemoteSession(session_id),
                 run["number"],
                 run["fence"],
                 None if run["resumed_from"] is None else uuid.UUID(run["resumed_from"]),
                 run["status"],
+                datetime.fromisoformat(run["started_at"]),
                 self.token,
             )
             owned_session = OwnedSession(0, session_id, cast("Run", started), started.fence, "", head)

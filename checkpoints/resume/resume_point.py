@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
-
-if TYPE_CHECKING:
-    from checkpoints.models import Run
+from checkpoints.store.owning_run import OwningRun
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class ResumePoint:
         result: Result of a finished session, a JSON value.
     """
 
-    run: Run | None
+    run: OwningRun | None
     transcript: list[dict[str, Any]]
     plan: dict[str, Any] | None
     budget_spent_usd: float | Decimal

@@ -33,6 +33,7 @@ from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.owning_run import OwningRun
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
@@ -187,7 +188,7 @@ def _encode_result_without_value(result: ToolResult) -> dict[str, Any]:
     return fields
 
 
-def encode_run(run: Run | None) -> dict[str, Any] | None:
+def encode_run(run: OwningRun | None) -> dict[str, Any] | None:
     """Encode a run; its `fence` goes with every write."""
     if run is None:
         return None

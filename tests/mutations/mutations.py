@@ -97,7 +97,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a check that finds no effect proves nothing while the tool runs",
-        "checkpoints/decisions/run_verify_hooks.py",
+        "checkpoints/decisions/ask_verify_hooks.py",
         "    if was_running and isinstance(answer, NotLanded):\n",
         "    if False:\n",
         f"{TESTS}/tools/test_tools_that_outlive_their_dispatch.py"
@@ -240,7 +240,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a finished session gives its result",
-        "checkpoints/resume/resume_point.py",
+        "checkpoints/resume/build_resume_point.py",
         "        if not session.finished:\n            return None\n",
         "        if True:\n            return None\n",
         f"{TESTS}/sessions/test_finish_session.py::test_finished_session_returns_its_result",

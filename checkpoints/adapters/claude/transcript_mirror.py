@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -22,7 +22,6 @@ from checkpoints.db import clock
 from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
 from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
 from checkpoints.exceptions import InvalidInput, SessionNotFound
-from checkpoints.formats.canonical import parse_json
 from checkpoints.framework_states import last_written_sessions, state_store
 from checkpoints.framework_states.last_written_sessions import KnownSession
 from checkpoints.importers import imported_session_rows
@@ -305,7 +304,7 @@ class MirrorWriter(ImportWriter):
         self._transaction = mirror_transaction
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
-        self._kinds: dict[str, CallFingerprint] = {}
+        self._kinds: Mapping[str, CallFingerprint] = {}
 
     @contextmanager
     def open_transaction(self) -> Iterator[None]:
@@ -357,7 +356,7 @@ class MirrorWriter(ImportWriter):
         made = [call for turn in turns for call in turn.calls]
         if made or calls.has_late_results() or not self._is_next_version(turns, first):
             self._transaction.lock_known_session()
-        self._kinds |= {call.call_id: get_call_fingerprint(call) for call in made}
+        self._kinds = calls.kinds
         if made and self._row is not None:
             rows = ToolCall.objects.using(self.store.using).filter(session=self._row)
             logged = rows.filter(call_id__in={call.call_id for call in made}).exclude(side_effects=IMPORTED_MARK)
@@ -384,7 +383,7 @@ class MirrorWriter(ImportWriter):
             and self._run.session_id == self._row.pk
             and first >= self._row.created_at
             and self._transaction.can_add_version(self.origin.session_id)
-            and not _count_results(turns[0])
+            and not turns[0].results
         )
 
     def _write_versions(
@@ -394,7 +393,7 @@ class MirrorWriter(ImportWriter):
         owned_session = self._owned_session
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
-            results = _count_results(turn)
+            results = turn.results
             rows = self._list_answered_rows(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
             answered.changes.added.extend(changes.added)
@@ -463,16 +462,8 @@ class MirrorWriter(ImportWriter):
 
     def _build_changed_columns(self, end: SessionEnd) -> dict[str, Any]:
         """Build the columns of the session that describe it, if one of them has changed."""
-        described = self.origin.get_session_columns()
-        columns = {name: described[name] for name in ("agent", "labels")}
-        columns |= imported_session_rows.build_transcript_derived_columns(self.origin, end)
+        columns = imported_session_rows.build_transcript_derived_columns(self.origin, end, "agent", "labels")
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
-
-
-def _count_results(turn: ImportedTurn) -> Counter[str]:
-    """Count the results of calls in a turn, by call id."""
-    said = [parse_json(message.body) for message in turn.messages]
-    return replace(turn.build_transcript_end(), said=said).results
 
 
 def _update_owned_session(

@@ -50,7 +50,8 @@ _AMBIGUOUS_PREFIXES: Final = (
 )
 #: Their groups; access by name is many times slower.
 _PYPI, _SCHEME = 1, 2
-_TOKENS: Final = compile_pattern("|".join((_PEM, *_TOKEN_PREFIXES, *_AMBIGUOUS_PREFIXES)))
+_TOKENS: Final = compile_pattern("|".join((_PEM, *_TOKEN_PREFIXES)))
+_AMBIGUOUS_TOKENS: Final = compile_pattern("|".join(_AMBIGUOUS_PREFIXES))
 #: User name and password in a URL; the name may be empty, and the password may contain an `@`.
 _URL_CREDENTIALS: Final = compile_pattern(r"://(?P<login>[^\s/:@\"'<>]*:[^\s/\"'<>]+)@")
 #: A token as the only login in a URL: `https://token@host`.
@@ -112,8 +113,9 @@ _SHORTEST_GROUP: Final = 4
 
 def find_secret_tokens(text: str) -> Iterator[Span]:
     """Yield the spans of tokens, keys and logins of well-known kinds."""
-    for match in _TOKENS.finditer(text):
-        if span := _get_secret_span_of_match(match):
+    yield from _TOKENS.iterate_spans(text)
+    for match in _AMBIGUOUS_TOKENS.finditer(text):
+        if span := _get_secret_span_of_ambiguous_match(match):
             yield span
     if "://" in text:
         yield from (match.span(1) for match in _URL_CREDENTIALS.finditer(text))
@@ -136,8 +138,8 @@ def find_start_of_cut_off_login(text: str) -> int | None:
 
 def find_card_numbers(text: str) -> Iterator[Span]:
     """Yield the spans of payment card numbers, in one piece or in groups of digits."""
-    for match in _DIGITS.finditer(text):
-        yield from _find_cards_in_range(text, *match.span())
+    for start, end in _DIGITS.iterate_spans(text):
+        yield from _find_cards_in_range(text, start, end)
     if "." in text:
         dotted = (match.span() for match in _DOTTED_CARD.finditer(text))
         yield from (span for span in dotted if is_card_number(text[slice(*span)].replace(".", "")))
@@ -150,11 +152,9 @@ def is_card_number(digits: str) -> bool:
     return len(digits) in _LENGTHS[int(digits[:4])] and _has_valid_luhn_digit(digits)
 
 
-def _get_secret_span_of_match(match: Match) -> Span | None:
-    for group, masked in ((_PYPI, 0), (_SCHEME, _SCHEME)):
-        if match.start(group) >= 0:
-            return match.span(masked) if _is_random_looking(match[group]) else None
-    return match.span()
+def _get_secret_span_of_ambiguous_match(match: Match) -> Span | None:
+    group, masked = (_PYPI, 0) if match.start(_PYPI) >= 0 else (_SCHEME, _SCHEME)
+    return match.span(masked) if _is_random_looking(match[group]) else None
 
 
 def _is_random_looking(text: str) -> bool:

@@ -88,6 +88,14 @@ class LinearPattern:
         """Return the first match in `text`."""
         return next(self.finditer(text), None)
 
+    def iterate_spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end of the matches in `text` in order: faster than `finditer` where no group matters.
+
+        Much faster still if the pattern has no groups, because RE2 looks for them again inside of each match.
+        """
+        searched = text.encode("ascii") if text.isascii() else SURROGATE.sub("\ufffd", text)
+        return (match.span() for match in self._compiled.finditer(searched))
+
     def finditer(self, text: str) -> Iterator[Match]:
         """Yield the matches in `text` in order, none inside another.
 

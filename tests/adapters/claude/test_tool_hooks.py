@@ -194,7 +194,10 @@ def test_equal_calls_of_one_run_are_different_operations(cp: SyncCheckpointer) -
     assert not cp.store.list_owned_sessions()
 
 
-def test_a_replay_is_over_once_the_transcript_has_its_result(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_replay_is_over_once_the_transcript_has_its_result(
+    cp: SyncCheckpointer, open_checkpointer: Open, is_restarted: bool
+) -> None:
     async def before(hooks: Hooks) -> None:
         await hooks.call("PreToolUse", "a", {"command": "make"})
         await hooks.call("PostToolUse", "a", tool_response="built")
@@ -210,7 +213,11 @@ def test_a_replay_is_over_once_the_transcript_has_its_result(cp: SyncCheckpointe
             {"type": role, "uuid": role, "message": {"id": role, "role": role, "content": [block]}}
             for role, block in said
         ]
-        await store.append(agents.RUN_KEY, lines)
+        if is_restarted:  # another process stores the result than the call
+            await store.append(agents.RUN_KEY, lines[:1])
+            await HarnessSessionStore(open_checkpointer()).append(agents.RUN_KEY, lines[1:])
+        else:
+            await store.append(agents.RUN_KEY, lines)
         return [*answers, await hooks.call("PreToolUse", "c", {"command": "make"})]
 
     asyncio.run(before(Hooks(cp)))  # the process ends before the transcript is stored

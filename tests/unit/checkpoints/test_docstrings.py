@@ -35,8 +35,9 @@ def functions() -> Iterator[tuple[str, Any]]:
 
 
 def is_generated(kind: type) -> bool:
-    """Return whether a constructor takes the fields of a dataclass, or is that of a handle, which a client makes."""
-    if issubclass(kind, Exception) or kind.__name__.endswith("SessionHandle"):
+    """Return whether a constructor takes the fields of a dataclass, is that of a handle, which a client makes, or that
+    of a protocol."""
+    if issubclass(kind, Exception) or getattr(kind, "_is_protocol", False) or kind.__name__.endswith("SessionHandle"):
         return True
     return dataclasses.is_dataclass(kind) and kind is not checkpoints.ToolRegistry
 

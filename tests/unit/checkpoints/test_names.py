@@ -7,6 +7,7 @@ import pytest
 
 import checkpoints
 from checkpoints import Checkpointer, SyncCheckpointer
+from checkpoints.enums import CallStatus
 
 #: What only one of the two can have: asynchronous callers run blocking work on a thread and hand their blocking twin
 #: around.
@@ -74,6 +75,34 @@ print(json.dumps([len(tried), said]))
 """
 
 
+#: The second thread opens its client while Django, configured for the first one, still loads its apps.
+OPEN_ON_TWO_THREADS = """
+import json, tempfile, threading, time
+from django.apps import AppConfig
+import checkpoints
+folder, opened, is_loading, create = tempfile.mkdtemp(), [], threading.Event(), AppConfig.create
+def create_slowly(entry):
+    is_loading.set()
+    time.sleep(0.3)
+    return create(entry)
+AppConfig.create = create_slowly
+def open_client(name):
+    with checkpoints.SyncCheckpointer(f"{folder}/{name}.db"):
+        opened.append(name)
+first, second = (threading.Thread(target=open_client, args=(name,)) for name in ("first", "second"))
+first.start()
+is_loading.wait()
+second.start()
+first.join()
+second.join()
+print(json.dumps(sorted(opened)))
+"""
+
+
+def test_two_threads_open_the_first_clients_of_a_program() -> None:
+    assert in_a_fresh_process(OPEN_ON_TWO_THREADS) == ["first", "second"]
+
+
 def test_agent_of_a_server_imports_no_django() -> None:
     assert in_a_fresh_process(AGENT_OF_A_SERVER) == []
 
@@ -104,6 +133,12 @@ def test_importers_and_labels_can_be_used_without_settings() -> None:
     )
 
     assert label == "Issued"
+
+
+def test_text_is_in_an_enumeration_that_has_it() -> None:
+    texts: list[object] = ["completed", CallStatus.COMPLETED, "paid", "", None, 1, []]
+
+    assert [text in CallStatus for text in texts] == [True, True, False, False, False, False, False]
 
 
 def test_public_names_are_those_of_the_contract() -> None:

@@ -20,6 +20,12 @@ def test_pattern_matches_text_in_any_script() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["a1, bc22", "ä1, ßc22", "\ud8001, \udfffc22"])
+def test_spans_are_those_of_the_matches(text: str) -> None:
+    for pattern in (compile_pattern(r"\d+"), compile_pattern(r"(\pL)(\d+)"), compile_pattern("x")):
+        assert list(pattern.iterate_spans(text)) == [match.span() for match in pattern.finditer(text)]
+
+
 def test_flags_for_case_and_line_breaks() -> None:
     assert compile_pattern("key.value").search("KEY\nVALUE") is None
     match = compile_pattern("key.value", ignore_case=True, dot_all=True).search("KEY\nVALUE")

@@ -55,6 +55,7 @@ TAIL = "aaaa1111cccc1111ddd"
         ("password\uff1aHunter1x", f"password\uff1a{MASK}"),
         ("password\u00a0:\u00a0Hunter1x", f"password\u00a0:\u00a0{MASK}"),
         ("Bearer\tabcdefg1234", f"Bearer\t{MASK}"),
+        ("send bearer sk-proj-abcdefghijkl", f"send bearer {MASK}"),
         ("Authorization: Custom abcdefg1234", f"Authorization: {MASK}"),
         ("https://abcdefghij0123456789@github.example/x", f"https://{MASK}@github.example/x"),
         ("4111.1111.1111.1111", MASK),

@@ -46,7 +46,7 @@ def test_imported_session_can_be_resumed(open_checkpointer: Open, path: Path) ->
     registry.tool(name="pay")(lambda order: ran.append(order))
 
     assert point.run is not None
-    assert (point.run.number, point.run.resumed_from is not None) == (2, True)
+    assert (point.run.number, point.run.resumed_from_id is not None) == (2, True)
     assert registry.dispatch("pay", {"order": 1}, "call_1").content == "paid 1"
     assert cp.workflow("s", "w").step("greet", str.upper, "hello") == "HELLO"
     assert cp.save_checkpoint("s", [*point.transcript, text_message("next")], None, 1) == 4

@@ -11,12 +11,13 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, Unknown
 from checkpoints.exceptions import ReviewRequired, RunNotFound, SessionBusy
 from checkpoints.loop_state import PostToolBatch, RuntimeSnapshot
 from checkpoints.models import Run, ToolCall, Workspace
+from checkpoints.store.owning_run import OwningRun
 from tests.conftest import Open
 from tests.integration.checkpoints.loop_state.phase_agent import AgentLoop
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
-def spent(cp: SyncCheckpointer, state: str = "running") -> Run:
+def spent(cp: SyncCheckpointer, state: str = "running") -> OwningRun:
     """Return a released run with usage totals."""
     run = cp.start_session("s")
     snapshot = RuntimeSnapshot(

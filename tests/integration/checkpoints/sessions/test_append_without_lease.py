@@ -29,6 +29,7 @@ from checkpoints.exceptions import (
 from checkpoints.loop_state import PostLlm, PreToolBatch, RuntimeSnapshot
 from checkpoints.models import Checkpoint, Run, Session, ToolCall
 from checkpoints.peers import Join, PeerCall
+from checkpoints.store.owning_run import OwningRun
 from harness_site.sessions.selectors import export_records, version_list
 from harness_site.sessions.timeline.selectors import timeframe_contents
 from tests.conftest import Open
@@ -246,7 +247,7 @@ def test_invalid_arguments_are_refused(
 # an owner that is gone
 
 
-def lose(run: Run) -> None:
+def lose(run: OwningRun) -> None:
     Run.objects.filter(pk=run.pk).update(lease_expires_at="2020-01-01T00:00:00Z")
 
 

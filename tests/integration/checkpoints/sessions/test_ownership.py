@@ -117,8 +117,8 @@ def test_session_of_a_live_run_is_busy(open_checkpointer: Open) -> None:
     for attempt in (rival.start_session, rival.resume):
         with pytest.raises(SessionBusy) as caught:
             attempt("s")
-        run.refresh_from_db()
-        assert (caught.value.last_seen, caught.value.lease_ends) == (run.heartbeat_at, run.lease_expires_at)
+        row = Run.objects.get(pk=run.pk)
+        assert (caught.value.last_seen, caught.value.lease_ends) == (row.heartbeat_at, row.lease_expires_at)
         assert caught.value.owner == f"run 1 on {run.host} (pid {run.pid})"
     assert runs() == [(1, "running")]
 
