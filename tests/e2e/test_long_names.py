@@ -1,0 +1,71 @@
+"""Pages of a session whose names are as long as names can be, in windows that a zoom of 200 % leaves."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import OpenPage
+from tests.support.page_overflow import overflowing_elements
+from tests.support.site_process import Site
+
+_PROGRAM = """
+import os
+from checkpoints import SyncCheckpointer, ToolRegistry, exceptions
+
+registry = ToolRegistry()
+TOOL = "order_" + "badge" * 15
+
+
+def order(number: str) -> str:
+    return number
+
+
+order.__name__ = TOOL
+registry.tool(order, requires_approval=True, approvals=2, decide_within=3000)
+with SyncCheckpointer(os.environ["HARNESS_DATABASE_URL"]) as cp:
+    try:
+        with cp.session("s" + "x" * 254, "Word" * 50, agent="agent" * 14, registry=registry) as session:
+            session.append([{"role": "user", "content": "W" * 300}])
+            session.dispatch(TOOL, {"number": "N" * 400}, call_id="c" * 255)
+    except exceptions.ApprovalRequired:
+        pass
+"""
+
+
+@pytest.fixture
+def long_names(site: Site, open_page: OpenPage) -> Page:
+    """Open the card of a call with long names."""
+    environment = {**site.environment(), "PYTHONPATH": str(Path.cwd())}
+    subprocess.run([sys.executable, "-c", _PROGRAM], env=environment, check=True)
+    page = open_page("alice", viewport={"width": 683, "height": 384})
+    page.goto("/review/?tab=awaiting")
+    page.get_by_role("link", name="Order badge").first.click()
+    expect(page.get_by_role("heading", name="May this happen?")).to_be_visible()
+    return page
+
+
+def test_long_names_fit_every_window(long_names: Page) -> None:
+    page = long_names
+    card = page.url
+    session = page.get_by_role("main").locator("a[href^='/sessions/']").first.get_attribute("href") or ""
+    overflows = []
+    for path in (card, "/review/?tab=awaiting", "/calls/", session, f"{session}timeline/", f"{session}calls/"):
+        page.goto(path)
+        overflows += [f"{path}, {overflow}" for overflow in overflowing_elements(page)]
+    assert not overflows, "\n".join(overflows)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/calls/")
+    row = page.locator(".calls tbody tr").first.bounding_box()
+    assert row is not None
+    assert row["x"] + row["width"] <= 390
+
+
+def test_zoomed_page_shows_the_whole_menu(long_names: Page) -> None:
+    for name in ("Audit", "Sign out"):
+        expect(long_names.locator(".rail").get_by_text(name, exact=True)).to_be_in_viewport()
+    path = long_names.locator(".crumbs").bounding_box()
+    assert path is not None
+    assert path["height"] < 60
