@@ -163,8 +163,8 @@ def test_prompt_that_continues_from_a_note_of_the_program_is_an_edit(
 ) -> None:
     transcript_writer.user("Pay")
     transcript_writer.says("Paid.", message="msg_1")
-    for subtype in ("stop_hook_summary", "turn_duration"):
-        note = transcript_writer.line(type="system", subtype=subtype)
+    transcript_writer.line(type="system", subtype="stop_hook_summary")
+    note = transcript_writer.line(type="system", subtype="turn_duration")
     transcript_writer.user("Refund it")
     transcript_writer.says("Refunded.", message="msg_2")
     transcript_writer.user("Send a receipt", parentUuid=note["uuid"])
