@@ -119,9 +119,22 @@ def verify_and_quarantine_sessions(
 
     Yields:
         Each session, in their order.
+
+    Raises:
+        SealKeyMissing: A row was sealed with a key that is not configured. The sessions before that of the row have
+            been yielded.
     """
     for group in _group_small_sessions(sessions):
-        suspects = {session_pk for session_pk, _ in find_problems_of_sessions(using, group, counts)}
+        rows_before = counts.rows
+        try:
+            suspects = {session_pk for session_pk, _ in find_problems_of_sessions(using, group, counts)}
+        except Exception:
+            if len(group) == 1:
+                raise
+            counts.rows = rows_before
+            for session in group:  # that of the row that cannot be verified raises the error again
+                yield from verify_and_quarantine_sessions(using, [session], counts)
+            continue
         for session in group:
             checked = CheckedSession(session.pk, session.session_id)
             if session.pk in suspects:
