@@ -3,7 +3,8 @@
 python -m benchmarks.frameworks
 
 It needs the frameworks of the adapters, and the savers of LangGraph for both databases. A framework that has no durable
-store of its own has one row. Contenders save in turn, so that disturbances of the machine affect all of them. With
+store of its own has one row. The stores of one framework save in turn, so that disturbances of the machine affect all
+of them; those of another one do not, because a saver that writes megabytes in a turn disturbs the others. With
 `--turns` and `--shared-turns` it takes less time, `--kinds` leaves a database out, and `--workers-only` all but the
 ratios of the processes.
 """
@@ -341,10 +342,18 @@ Results = dict[Kind, dict[str, Measured]]
 
 
 def measure_stores_on_database_kind(databases: Any, kind: Kind, turns: Sequence[Turn]) -> dict[str, Measured]:
-    """Save all turns with all stores of a kind of database, in turn."""
-    places = {
-        each: databases.create_database(kind, f"fw_{each.__name__.lower()}") for each in STORES if kind in each.kinds
-    }
+    """Save all turns with all stores of a kind of database, those of one framework in turn."""
+    results: dict[str, Measured] = {}
+    for framework in dict.fromkeys(each.framework for each in STORES):
+        stores = [each for each in STORES if each.framework == framework and kind in each.kinds]
+        results |= _measure_stores_in_turn(databases, kind, stores, turns)
+    return results
+
+
+def _measure_stores_in_turn(
+    databases: Any, kind: Kind, contenders: Sequence[type[Store]], turns: Sequence[Turn]
+) -> dict[str, Measured]:
+    places = {each: databases.create_database(kind, f"fw_{each.__name__.lower()}") for each in contenders}
     stores = {each: each(database) for each, database in places.items()}
     sizes = {each: database.get_size_on_disk() for each, database in places.items()}
     tables = {each: database.measure_tables() for each, database in places.items() if kind == "postgresql"}
@@ -493,9 +502,9 @@ _INTRODUCTION = """\
 A conversation of {turns} turns, with {size:.1f} KB of text in each, saved as an unchanged framework saves it. Times are
 those of one save by the store alone: medians of {window} turns, on {cores} cores, {day:%Y-%m-%d}. A turn of LangGraph
 has five saves, a turn of Strands Agents two, a turn of the others one. LangGraph computes while its saver works, so
-the calls of a graph to its saver are recorded, and made again to each saver without the graph. A contender saves
-{at_a_time} turns, then the next one does, each in a database of its own on the same server and disk: ratios say more
-than milliseconds. Pydantic AI and the Claude Agent SDK have no durable store of their own; that of Strands Agents
+the calls of a graph to its saver are recorded, and made again to each saver without the graph. A store of a framework
+saves {at_a_time} turns, then the next one does, each in a database of its own on the same server and disk: ratios say
+more than milliseconds. Pydantic AI and the Claude Agent SDK have no durable store of their own; that of Strands Agents
 writes a file for each message, and is not compared.
 `make benchmarks-frameworks` writes this page.
 """

@@ -23,6 +23,10 @@ class LabelledEnumType(EnumType):
         """Values of all members, in their order."""
         return [str(value) for value in cls._value2member_map_]
 
+    def __contains__(cls, value: object) -> bool:
+        """Return whether a value is a member or the text of one, in every version of Python."""
+        return isinstance(value, str) and value in cls._value2member_map_
+
 
 class LabelledEnum(StrEnum, metaclass=LabelledEnumType):
     """Enumeration of stored texts, each with an English label for people."""

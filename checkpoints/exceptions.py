@@ -139,6 +139,15 @@ class CheckpointsError(Exception):
         """Message without the hint."""
         return super().__str__()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_error, (type(self), self.args), self.__dict__
+
+
+def _rebuild_error(kind: type[CheckpointsError], args: tuple[Any, ...]) -> CheckpointsError:
+    """Build an error that another process has pickled, without `__init__`: its attributes and message are set as they
+    were there."""
+    return kind.__new__(kind, *args)
+
 
 # Errors about invalid input
 

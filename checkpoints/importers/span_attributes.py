@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from checkpoints.formats.canonical import parse_json
@@ -117,13 +118,12 @@ def find_answer(attributes: Body) -> Any:
     ]
     calls = attributes.get(_ANSWER_CALLS)
     if isinstance(calls, str):
-        try:
+        with suppress(ValueError):  # it is kept as it is
             calls = parse_json(calls)
-        except ValueError:
-            calls = [calls]
     if not parts and not calls:
         return find_span_fact(attributes, "outputs")
-    calls = [{"type": "tool-call", **call} if isinstance(call, dict) else call for call in calls or ()]
+    calls = calls if isinstance(calls, list) else [calls] if calls else []
+    calls = [{"type": "tool-call", **call} if isinstance(call, dict) else call for call in calls]
     return [{"role": "assistant", "content": [*parts, *calls]}]
 
 
@@ -132,7 +132,7 @@ def _collect_flattened_list_attribute(attributes: Body, prefix: str) -> list[Any
     tree: dict[str, Any] = {}
     start = f"{prefix}."
     for name, value in attributes.items():
-        if name.startswith(start) and name[len(start) :].split(".")[0].isdigit():
+        if name.startswith(start) and _is_place_in_list(name[len(start) :].split(".")[0]):
             node = tree
             *path, last = name[len(start) :].split(".")
             for step in path:
@@ -144,9 +144,13 @@ def _collect_flattened_list_attribute(attributes: Body, prefix: str) -> list[Any
 def _convert_numbered_dicts_to_lists(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
-    if node and all(name.isdigit() for name in node):
+    if node and all(map(_is_place_in_list, node)):
         return [_convert_numbered_dicts_to_lists(node[name]) for name in sorted(node, key=int)]
     return {name: _convert_numbered_dicts_to_lists(value) for name, value in node.items()}
+
+
+def _is_place_in_list(name: str) -> bool:
+    return name.isdecimal() and len(name) <= _MAX_DIGITS
 
 
 def remove_message_attributes(attributes: Body, facts: Iterable[str]) -> Body:

@@ -7,11 +7,13 @@ call the times at which it ran, and the result if no request has it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any, Final
 
 from checkpoints.formats import content_blocks
@@ -56,12 +58,16 @@ class SpanSession:
         self._seen: Counter[str] = Counter()
         self._answered: set[str] = set()
         self._open: defaultdict[str, list[str]] = defaultdict(list)
+        self._calls: set[str] = set()
         self._numbers: Counter[str] = Counter()
         self._unnamed: set[str] = set()
         #: When the spans of tools ended, by call.
         self._ends: dict[str, datetime] = {}
         tools = (span for span in spans if span.kind == "tool")
-        self._tools = sorted(tools, key=lambda span: span.start or _EPOCH)
+        self._tools = sorted(tools, key=_get_start)
+        self._tools_by_call: dict[str, Span] = {}
+        for tool in self._tools:
+            self._tools_by_call.setdefault(tool.call_id, tool)
         self._spans = spans
         self._parents = {span.parent for span in spans}
 
@@ -139,19 +145,20 @@ class SpanSession:
     def _find_start_of_first_tool(self, span: Span) -> datetime | None:
         """Find when the first of the calls in an output ran: a span may end after the tools that it streamed."""
         blocks = [block for body in parse_span_messages(span.outputs, "assistant") for block in body.get("blocks", ())]
-        call_ids = {block["id"] for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"}
-        names = {block["name"] for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"}
-        starts = [
+        calls = [block for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"]
+        if not calls:
+            return None
+        call_ids, names = {call["id"] for call in calls}, {call["name"] for call in calls}
+        starts = (
             tool.start
-            for tool in self._tools
+            for tool in islice(self._tools, bisect_left(self._tools, _get_start(span), key=_get_start), None)
             if tool.start is not None
-            and tool.start >= (span.start or _EPOCH)
             and (
                 tool.call_id in call_ids
                 or (not tool.call_id and any(name in (tool.tool or tool.name) for name in names))
             )
-        ]
-        return min(starts, default=None)
+        )
+        return next(starts, None)
 
     def _add_message(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
         self._seen[text] += 1
@@ -159,9 +166,11 @@ class SpanSession:
         for block in body.get("blocks", ()):
             if isinstance(block, dict) and block.get("kind") == "tool_call":
                 self._open[block["name"]].append(block["id"])
+                self._calls.add(block["id"])
                 if (tool := self._find_tool_span(block)) is not None and tool.start is not None:
                     times[block["id"]] = tool.start
                     tool.call_id, tool.matched = block["id"], True
+                    self._tools_by_call.setdefault(tool.call_id, tool)
             elif isinstance(block, dict) and block.get("kind") == "tool_result":
                 self._answered.add(block["call_id"])
                 if block["call_id"] in self._ends:
@@ -195,17 +204,15 @@ class SpanSession:
         blocks = [block for block in body.get("blocks", ()) if isinstance(block, dict)]
         results = [block["call_id"] for block in blocks if block.get("kind") == "tool_result"]
         calls = [block["id"] for block in blocks if block.get("kind") == "tool_call"]
-        known_calls = {call for open_calls in self._open.values() for call in open_calls}
         if results and len(results) == len(blocks):
             return set(results) <= self._answered
-        return bool(calls) and set(calls) <= known_calls
+        return bool(calls) and self._calls.issuperset(calls)
 
     def _find_tool_span(self, block: Body) -> Span | None:
         """Find the span in which a call ran: the one with its id, else one with its arguments, else the next of its
         tool."""
-        for span in self._tools:
-            if span.call_id == block["id"]:
-                return span
+        if block["id"] in self._tools_by_call:
+            return self._tools_by_call[block["id"]]
         is_unnamed = block["id"] in self._unnamed
         free = [
             span
@@ -218,11 +225,11 @@ class SpanSession:
 
     def _add_tool_result_and_missing_call(self, span: Span) -> None:
         """Add the result of a tool; a call that no request has is added before it."""
-        known_calls = {call for open_calls in self._open.values() for call in open_calls}
-        if not span.call_id or span.call_id not in known_calls:
+        if not span.call_id or span.call_id not in self._calls:
             call_id = span.call_id or span.id
             call = {"kind": "tool_call", "id": call_id, "name": span.tool or span.name, "args": span.inputs}
             span.call_id = call_id
+            self._tools_by_call.setdefault(call_id, span)
             self._add_message({"role": "assistant", "blocks": [call]}, call_id, span.start)
         if span.end is not None:
             self._ends[span.call_id] = span.end
@@ -268,12 +275,17 @@ def _list_innermost_model_requests(spans: list[Span]) -> list[Span]:
 
 def _find_root_that_alone_has_the_answer(spans: list[Span], models: list[Span]) -> Span | None:
     """Find the outermost span with an output, if the last request to a model states none; None otherwise."""
-    ids = {span.id for span in spans}
-    last = max(models, key=lambda span: span.start or _EPOCH, default=None)
+    ids, requests = {span.id for span in spans}, {id(span) for span in models}
+    last = max(models, key=_get_start, default=None)
     if last is None or parse_span_messages(last.outputs, "assistant"):
         return None
-    roots = [span for span in spans if span.parent not in ids and span not in models and span.outputs]
+    answers = (span for span in spans if span.kind != "tool" and id(span) not in requests and span.outputs)
+    roots = [span for span in answers if span.parent not in ids]
     return max(roots, key=lambda span: span.end or _EPOCH, default=None)
+
+
+def _get_start(span: Span) -> datetime:
+    return span.start or _EPOCH
 
 
 def _span_to_dict(span: Span) -> Body:

@@ -181,26 +181,26 @@ def find_problems_of_sessions(
         The key of the session and the problem, in the order of the tables.
     """
     counts.rows += len(sessions)
+    with_head: list[Session] = []
     for session in sessions:
         if (problem := _find_row_problem(session)) is not None:
             yield session.pk, problem
+        elif session.row_seal:
+            with_head.append(session)
     session_pks = sorted(session.pk for session in sessions)
     found, placed = _list_models_with_rows(using, session_pks), _PlacedRows()
     for model in [model for model in found if model in SESSION_MODELS]:
         yield from _find_row_problems_of_model(using, model, session_pks, counts, placed)
     for session_pk, error in signed_decisions.find_signature_errors(using, session_pks):
         yield session_pk, IntegrityProblem.from_error(error)
-    for session_pk in _list_sessions_with_unexpected_head(using, sessions, placed):
+    for session_pk in _list_sessions_with_unexpected_head(using, with_head, placed):
         for problem in _find_session_head_problems(using, session_pk):
             yield session_pk, problem
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in placed.ends), b"")
     yield from _find_message_problems(using, placed, counts, chains)
     yield from _find_version_problems(using, placed, chains)
     with_contents = placed.sessions_with_states | _list_sessions_with_blobs(using, found, session_pks)
-    for session in sessions:
-        if session.pk in with_contents:
-            for problem in _find_content_problems(using, session, counts):
-                yield session.pk, problem
+    yield from _find_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
 
 
 def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
@@ -241,17 +241,16 @@ def _list_sessions_with_blobs(using: str, found: Sequence[type[models.Model]], s
 
 
 def _list_sessions_with_unexpected_head(using: str, sessions: Sequence[Session], placed: _PlacedRows) -> list[int]:
-    """List the sessions whose rows may not be those that their heads count.
+    """List the sessions, of those that match their seals, whose rows may not be those that their heads count.
 
-    One that another process changes while its rows are read is among them. One without a seal is not.
+    One that another process changes while its rows are read is among them.
     """
     keys = get_seal_keys()
-    sealed = [session for session in sessions if session.row_seal]
-    if keys is None or not sealed:
+    if keys is None or not sessions:
         return []
-    sums = session_heads.read_seals_and_row_sums(using, sorted(session.pk for session in sealed), keys)
+    sums = session_heads.read_seals_and_row_sums(using, sorted(session.pk for session in sessions), keys)
     unexpected = []
-    for session in sealed:
+    for session in sessions:
         newest, head = placed.newest.get(session.pk), session_heads.build_head(session, keys)
         newest_seal = None if session.newest_seal is None else bytes(session.newest_seal)
         end = (newest_seal, session.head_segment_id, session.message_count, bytes(session.head_chain))
@@ -497,12 +496,16 @@ def _find_version_problems(
             yield end.session_pk, IntegrityProblem(Checkpoint._meta.db_table, name, why)
 
 
-def _find_content_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
-    """Verify the opaque contents of a session with states or writes of frameworks, and that none is missing."""
-    yield from _find_blob_problems(using, session, counts)
-    if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
-        yield from _find_channel_problems(using, session)
-    yield from _find_missing_blob_problems(using, session)
+def _find_content_problems(
+    using: str, sessions: Sequence[Session], counts: VerificationCounts
+) -> Iterator[tuple[int, IntegrityProblem]]:
+    """Verify the opaque contents of sessions with states or writes of frameworks, and that none is missing."""
+    for session in sessions:
+        problems = [_find_blob_problems(using, session, counts)]
+        if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
+            problems.append(_find_channel_problems(using, session))
+        problems.append(_find_missing_blob_problems(using, session))
+        yield from ((session.pk, problem) for found in problems for problem in found)
 
 
 def _find_blob_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:

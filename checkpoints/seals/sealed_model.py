@@ -125,8 +125,11 @@ class SealedModel(models.Model):
                 row_seals.verify_rows(stored_rows)
                 if model is session_heads.get_session_model():
                     session_heads.copy_head_columns(stored_rows, self)
+            is_new = self._state.adding
             super().save(*args, **kwargs)
             self.row_seal = _seal_rows_and_update_heads(model, using, [self.pk], keys)[self.pk]
+            if is_new:
+                _read_columns_given_by_database(self, using)
 
     save.alters_data = True  # type: ignore[attr-defined]
 
@@ -212,6 +215,18 @@ def _try_seal_new_row(row: Any, keys: SealKeys) -> bool:
             return False
     row.row_seal = row_seals.compute_row_seal(keys, row)
     return True
+
+
+def _read_columns_given_by_database(row: models.Model, using: str) -> None:
+    """Read the columns of an inserted row that its object does not have.
+
+    Whether Django reads them with the insert depends on the default connection, which a program that opens a client by
+    a URL does not have.
+    """
+    names = [field.attname for field in row._meta.concrete_fields]
+    given = [name for name in names if hasattr(getattr(row, name), "resolve_expression")]
+    if given:
+        row.refresh_from_db(using=using, fields=given)
 
 
 def _select_rows_without_sealing(model: type[models.Model], using: str, pks: Sequence[Any]) -> models.QuerySet[Any]:

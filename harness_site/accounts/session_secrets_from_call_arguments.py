@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from itertools import islice
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ class StoredSize(Func):
 def load_known_secrets(session: int) -> frozenset[str]:
     """Return the secret values in the arguments of a session's calls, for the current reader."""
     rules = masker.get_current_masking_rules()
-    calls = _query_calls_with_small_arguments().filter(session=session).order_by("-step", "-pk")[:_MAX_CALLS]
+    calls = _select_calls_with_small_arguments().filter(session=session).order_by("-step", "-pk")[:_MAX_CALLS]
     return frozenset() if rules is None else _collect_secret_values(calls, rules).get(session, frozenset())
 
 
@@ -102,10 +103,11 @@ def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
     is_read = Q(session__in=[session for session in sessions if session not in long_sessions])
     for session, step in long_sessions.items():
         is_read |= Q(session=session, step__gte=step)
-    return _query_calls_with_small_arguments().filter(is_read).order_by("-pk")
+    return _select_calls_with_small_arguments().filter(is_read).order_by("-pk")
 
 
-def _query_calls_with_small_arguments() -> QuerySet[ToolCall]:
+@cache
+def _select_calls_with_small_arguments() -> QuerySet[ToolCall]:
     return ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_MAX_ARGUMENT_BYTES)
 
 

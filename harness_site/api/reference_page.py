@@ -222,7 +222,7 @@ def _build_operation(
         tuple(described["x-roles"]),
         tuple(_list_field_groups(described, schemas)),
         highlight_unmasked_code(_write_curl_example(url, method, example.get("body")), "bash"),
-        highlight_unmasked_code(_write_python_example(url, method, example.get("body")), "python"),
+        highlight_unmasked_code(_write_python_example(url, method, example), "python"),
         example["status"],
         highlight_unmasked_code(_format_answer(example["answer"]), "json"),
         tuple(int(status) for status in described["responses"] if status not in {"default", example["status"]}),
@@ -304,13 +304,14 @@ def _write_curl_example(url: str, method: str, body: Any) -> str:
     return " \\\n  ".join(lines)
 
 
-def _write_python_example(url: str, method: str, body: Any) -> str:
-    is_write = method != "GET"
+def _write_python_example(url: str, method: str, example: dict[str, Any]) -> str:
+    is_write, body = method != "GET", example.get("body")
+    answer = "response.text" if isinstance(example["answer"], list) else "response.json()"  # lines are no JSON value
     imports = ["import os", *(["import uuid"] if is_write else ()), "", "import requests"]
     arguments = [
         f"    {json.dumps(url)},",
         "    headers={",
-        '        "Authorization": f"Bearer {os.environ[\'HARNESS_TOKEN\']}",',
+        '        "Authorization": f"Bearer {token}",',
         *(['        "Idempotency-Key": str(uuid.uuid4()),'] if is_write else ()),
         "    },",
     ]
@@ -324,7 +325,7 @@ def _write_python_example(url: str, method: str, body: Any) -> str:
             f"response = requests.{method.lower()}(",
             *arguments,
             ")",
-            "print(response.status_code, response.json())",
+            f"print(response.status_code, {answer})",
         ]
     )
 

@@ -107,20 +107,19 @@ def _compute_repeated_view_cutoff(request: HttpRequest) -> datetime:
 
 
 def _query_recent_view(session: int, reader: str, since: datetime) -> QuerySet[AuditEvent, int]:
-    return (
-        _query_reader_events(reader, since)
-        .filter(kind=AuditKind.VIEWED, session=session)
-        .values_list("pk", flat=True)[:1]
-    )
+    views = AuditEvent.objects.filter(kind=AuditKind.VIEWED, session=session, **_build_reader_lookups(reader, since))
+    return views.values_list("pk", flat=True)[:1]
 
 
 def _query_recently_shown_sessions(sessions: list[int], reader: str, since: datetime) -> QuerySet[AuditEvent, Any]:
     """Select those of the sessions that are being read, or of which excerpts were recorded."""
-    events = _query_reader_events(reader, since).filter(
-        kind__in=[AuditKind.VIEWED, AuditKind.EXCERPTED], session__in=sessions
+    events = AuditEvent.objects.filter(
+        kind__in=[AuditKind.VIEWED, AuditKind.EXCERPTED],
+        session__in=sessions,
+        **_build_reader_lookups(reader, since),
     )
     return events.values_list("session", flat=True)
 
 
-def _query_reader_events(reader: str, since: datetime) -> QuerySet[AuditEvent]:
-    return AuditEvent.objects.filter(actor=reader, actor_kind=ActorKind.PERSON, created_at__gt=since)
+def _build_reader_lookups(reader: str, since: datetime) -> dict[str, Any]:
+    return {"actor": reader, "actor_kind": ActorKind.PERSON, "created_at__gt": since}

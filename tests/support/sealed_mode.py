@@ -28,7 +28,8 @@ ALWAYS_SEALED = (
 )
 #: What never runs so: tests of these settings themselves, of a database without them, and of costs without them.
 NEVER_SEALED = (
-    "tests/adapters",
+    "tests/adapters/test_decided_in_browser.py",
+    "tests/adapters/test_statement_counts.py",
     "tests/docs",
     "tests/integration/checkpoints/integrity",
     "tests/integration/hostile/test_altered_data.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 
 from django.db.models import Q, QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
@@ -83,8 +84,7 @@ def count_pending_calls(
             else query_pending_calls(workspace, status, filters)
         )
     else:
-        statuses = UNDECIDED_CALL_STATUSES if status is None else {status}
-        calls = ToolCall.objects.filter(workspace=workspace, status__in=sorted(statuses))
+        calls = _select_calls_with_status(status).filter(workspace=workspace)
     # Reading a hundred keys takes less time than building a query that counts a subquery.
     number = len(calls.values_list("pk")[: COUNT_LIMIT + 1])
     return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)
@@ -153,7 +153,13 @@ def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallF
 
 
 def _query_undecided_calls(workspace: Workspace) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(workspace=workspace, status__in=sorted(UNDECIDED_CALL_STATUSES))
+    return _select_calls_with_status(None).filter(workspace=workspace)
+
+
+@cache
+def _select_calls_with_status(status: CallStatus | None) -> QuerySet[ToolCall]:
+    """Select the calls with this status; None stands for all that wait for a decision."""
+    return ToolCall.objects.filter(status__in=sorted(UNDECIDED_CALL_STATUSES if status is None else {status}))
 
 
 def _apply_call_filters(calls: QuerySet[ToolCall], filters: CallFilters) -> QuerySet[ToolCall]:

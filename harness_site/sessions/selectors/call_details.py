@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from operator import attrgetter
 from typing import Final
 
@@ -190,7 +191,7 @@ def _query_tool_names(session: int) -> QuerySet[ToolCall, str]:
 
 
 def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
-    records = load_complete_call_records(ToolCall.objects.filter(session=session_pk, pk=pk))
+    records = build_verified_call_records(list(select_call_records().filter(session=session_pk, pk=pk)))
     return records[0] if records else None
 
 
@@ -206,7 +207,7 @@ def load_calls_with_ids(
 
 def _query_calls_with_ids_or_pks(session: int, call_ids: list[str], pks: list[int]) -> QuerySet[ToolCall]:
     wanted = Q(session=session, call_id__in=call_ids) if call_ids else Q(pk__in=pks)
-    return select_record_columns(ToolCall.objects.filter(wanted | Q(pk__in=pks) if pks else wanted))
+    return select_call_records().filter(wanted | Q(pk__in=pks) if pks else wanted)
 
 
 def _query_call_keys_since_step(session: int, since_step: int) -> QuerySet[ToolCall, int]:
@@ -215,10 +216,15 @@ def _query_call_keys_since_step(session: int, since_step: int) -> QuerySet[ToolC
     Most sessions have none. Imported calls are left out: they come from the transcript, so there is none that it does
     not contain yet.
     """
-    keys = ToolCall.objects.filter(session=session).exclude(side_effects=IMPORTED_MARK).values_list("pk", flat=True)
+    keys = _select_keys_of_recorded_calls().filter(session=session)
     return (
         keys.filter(status__in=OPEN_CALL_STATUSES).union(keys.filter(step__gte=since_step)).order_by("-pk")[:OPEN_LIMIT]
     )
+
+
+@cache
+def _select_keys_of_recorded_calls() -> QuerySet[ToolCall, int]:
+    return ToolCall.objects.exclude(side_effects=IMPORTED_MARK).values_list("pk", flat=True)
 
 
 def load_replayed_calls(session_pk: int, args_digests: Iterable[str]) -> dict[tuple[str, str], list[CallRecord]]:
@@ -237,8 +243,8 @@ def load_replayed_calls(session_pk: int, args_digests: Iterable[str]) -> dict[tu
 
 def _query_replayed_calls_by_argument_digest(session: int, digests: list[str]) -> QuerySet[ToolCall]:
     asked = Q(args_digest__in=digests) | Q(asked_args_digest__in=digests)
-    calls = ToolCall.objects.filter(asked, session=session, replay_count__gt=0)
-    return select_record_columns(calls.order_by("step", "attempt", "pk")[:OPEN_LIMIT])
+    calls = select_call_records().filter(asked, session=session, replay_count__gt=0)
+    return calls.order_by("step", "attempt", "pk")[:OPEN_LIMIT]
 
 
 def load_calls_with_keys(pks: list[int]) -> tuple[CallRecord, ...]:
@@ -247,23 +253,21 @@ def load_calls_with_keys(pks: list[int]) -> tuple[CallRecord, ...]:
 
 
 def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
-    return select_list_columns(ToolCall.objects.filter(pk__in=pks))
+    return select_call_records_without_results().filter(pk__in=pks)
 
 
-def load_complete_call_records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
-    """Load complete records, including results, which may be megabytes each."""
-    return build_verified_call_records(list(select_record_columns(calls)))
+@cache
+def select_call_records() -> QuerySet[ToolCall]:
+    """Select all calls with the columns that `build_verified_call_records` needs: also results, which may be megabytes
+    each."""
+    return ToolCall.objects.annotate(run_number=F("run__number"), run_alive=_ALIVE)
 
 
-def select_record_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    """Select the columns that `build_verified_call_records` needs."""
-    return calls.annotate(run_number=F("run__number"), run_alive=_ALIVE)
-
-
-def select_list_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    """Select the columns that records without results need; a seal covers the result, which is read only for that."""
-    columns = select_record_columns(calls)
-    return columns.defer("result") if get_seal_keys() is None else columns
+def select_call_records_without_results() -> QuerySet[ToolCall]:
+    """Select all calls with the columns of records without results; a seal covers the result, which is read only for
+    that."""
+    calls = select_call_records()
+    return calls.defer("result") if get_seal_keys() is None else calls
 
 
 def build_verified_call_records(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
@@ -344,7 +348,12 @@ def _query_call_decisions(calls: list[int]) -> QuerySet[Decision]:
 
 
 def _query_late_results(calls: list[int]) -> QuerySet[LateResult]:
-    return LateResult.objects.filter(tool_call__in=calls).annotate(run_number=F("run__number"))
+    return _select_late_results().filter(tool_call__in=calls)
+
+
+@cache
+def _select_late_results() -> QuerySet[LateResult]:
+    return LateResult.objects.annotate(run_number=F("run__number"))
 
 
 def _build_call_decision(decision: Decision) -> CallDecision:

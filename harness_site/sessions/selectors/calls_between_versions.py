@@ -68,5 +68,5 @@ def build_calls_between_condition(after: SavedVersion | None, upto: SavedVersion
 def _query_first_calls(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     """Query the oldest calls. Their keys are found first, so that not all columns of all calls are read and sorted."""
     oldest = keyset_pagination.order_oldest_first()
-    first = ToolCall.objects.filter(pk__in=calls.order_by(oldest).values("pk")[: FIRST + 1])
-    return call_details.select_list_columns(first.order_by(oldest))
+    first = calls.order_by(oldest).values("pk")[: FIRST + 1]
+    return call_details.select_call_records_without_results().filter(pk__in=first).order_by(oldest)

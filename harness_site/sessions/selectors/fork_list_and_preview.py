@@ -62,17 +62,17 @@ def load_session_forks(session_pk: int) -> Forks:
 
 def load_fork_preview(session_pk: int, version: Version) -> ForkPreview:
     """Load the preview of a fork, in five queries."""
-    calls = ToolCall.objects.filter(session=session_pk, key_scope=KeyScope.SESSION)
+    own_calls = Q(session=session_pk, key_scope=KeyScope.SESSION)
     later_count = Count("pk", filter=Q(issued_at__gt=version.at))
-    by_status = calls.values_list("status").annotate(count=Count("pk"), later=later_count)
+    by_status = ToolCall.objects.filter(own_calls).values_list("status").annotate(count=Count("pk"), later=later_count)
     counts = {status: (count, after) for status, count, after in by_status}
-    open_ = calls.filter(status__in=_OPEN).order_by("pk")
+    open_calls = call_details.select_call_records().filter(own_calls, status__in=_OPEN).order_by("pk")
     return ForkPreview(
         version=version,
         settled=sum(counts[status][0] for status in _SETTLED if status in counts),
         later=sum(counts[status][1] for status in _SETTLED if status in counts),
         open=sum(counts[status][0] for status in _OPEN if status in counts),
-        undecided=call_details.load_complete_call_records(open_[:SHOWN]),
+        undecided=call_details.build_verified_call_records(list(open_calls[:SHOWN])),
         left=tuple(sorted((status, count) for status, (count, _) in counts.items() if status not in CARRIED_STATUSES)),
         shared=ToolCall.objects.filter(session=session_pk).exclude(key_scope=KeyScope.SESSION).count(),
         workflows=Workflow.objects.filter(session=session_pk).count(),

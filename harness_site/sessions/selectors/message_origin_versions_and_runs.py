@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 from django.db.models import Min, QuerySet
@@ -51,8 +52,12 @@ def load_segments_of_messages(messages: Sequence[StoredMessage]) -> dict[int, Se
 
 
 def _query_segments(pks: list[int]) -> QuerySet[Segment, tuple[Any, ...]]:
-    segments = Segment.objects.filter(pk__in=pks)
-    return segments.values_list("pk", "parent", "parent_length", "parent__session")
+    return _select_segment_facts().filter(pk__in=pks)
+
+
+@cache
+def _select_segment_facts() -> QuerySet[Segment, tuple[Any, ...]]:
+    return Segment.objects.values_list("pk", "parent", "parent_length", "parent__session")
 
 
 def load_first_versions_by_position(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Origin]:
@@ -81,8 +86,12 @@ def _prepare_version_lengths_query(
     session: int, segments: list[int], first: int
 ) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     """Query the lengths above `first` of the versions in each segment, each with its first version and run."""
-    checkpoints = Checkpoint.objects.filter(session=session, segment__in=segments, length__gt=first)
-    lengths = checkpoints.values_list("segment_id", "length").order_by("length")
+    return _select_version_lengths().filter(session=session, segment__in=segments, length__gt=first)
+
+
+@cache
+def _select_version_lengths() -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    lengths = Checkpoint.objects.values_list("segment_id", "length").order_by("length")
     return lengths.annotate(version=Min("version"), run_number=Min("run__number"))
 
 

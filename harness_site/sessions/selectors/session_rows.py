@@ -256,8 +256,13 @@ def _select_session_heads() -> QuerySet[Session]:
 
 def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str]]:
     """Query the calls that block a session, longest waiting first."""
-    calls = ToolCall.objects.filter(session=session, status__in=UNDECIDED_CALL_STATUSES)
-    return calls.order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
+    return _select_blocking_calls().filter(session=session)[:COUNT_LIMIT]
+
+
+@cache
+def _select_blocking_calls() -> QuerySet[ToolCall, tuple[int, str]]:
+    calls = ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES)
+    return calls.order_by("interrupted_at", "pk").values_list("pk", "status")
 
 
 def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Any, TypeVar
 
 from django.db.models import Count, F, QuerySet
@@ -113,10 +114,14 @@ def _build_verified_version(row: Checkpoint) -> Version:
 
 def _query_versions(session: int, *, payload: bool = False) -> QuerySet[Checkpoint]:
     """Query versions, with their payloads if asked or if a seal, which covers them, has to be verified."""
-    checkpoints = Checkpoint.objects.filter(session=session)
+    checkpoints = _select_versions_with_facts().filter(session=session)
+    return checkpoints if payload or get_seal_keys() is not None else checkpoints.defer("payload")
+
+
+@cache
+def _select_versions_with_facts() -> QuerySet[Checkpoint]:
     # Annotations, because the complete rows of session and run have several times as many columns as the version.
-    annotated = checkpoints.annotate(run_number=F("run__number"), cost_basis=F("session__cost_basis"))
-    return annotated if payload or get_seal_keys() is not None else annotated.defer("payload")
+    return Checkpoint.objects.annotate(run_number=F("run__number"), cost_basis=F("session__cost_basis"))
 
 
 def load_newest_version(session_pk: int, *, upto: int | None = None) -> Version | None:
@@ -144,8 +149,12 @@ def list_version_numbers(session_pk: int, *, around: int) -> tuple[int, ...]:
 
 
 def _query_version_numbers(session: int) -> QuerySet[Checkpoint, int]:
-    checkpoints = Checkpoint.objects.filter(session=session).order_by("-version")
-    return checkpoints.values_list("version", flat=True)[:CHOICES]
+    return _select_newest_version_numbers().filter(session=session)[:CHOICES]
+
+
+@cache
+def _select_newest_version_numbers() -> QuerySet[Checkpoint, int]:
+    return Checkpoint.objects.order_by("-version").values_list("version", flat=True)
 
 
 def _build_version(row: Checkpoint) -> Version:

@@ -194,7 +194,7 @@ def _build_logged_call(row: ToolCall, record: CallRecord | UnreadableRecord) -> 
 
 
 def _query_calls_with_session_names(pks: list[int]) -> QuerySet[ToolCall]:
-    calls = call_details.select_list_columns(ToolCall.objects.filter(pk__in=pks))
+    calls = call_details.select_call_records_without_results().filter(pk__in=pks)
     return calls.annotate(
         session_title=F("session__title"), session_name=F("session__session_id"), session_agent=F("session__agent")
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -72,14 +76,29 @@ def test_each_field_of_a_request_has_a_description() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("operation", ["issue_call", "settle_call", "decide"])
-def test_python_example_is_a_program(operation: str) -> None:
+@pytest.mark.parametrize("operation", sorted(reference_page.load_examples()))
+def test_python_example_sends_the_recorded_request(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = reference_page.load_examples()[operation]
     topics = reference_page.build_topics("https://harness.example.org", "/api/v1/")
     (found,) = [one for topic in topics for one in topic.operations if one.anchor == operation.replace("_", "-")]
-    program = re.sub(r"<[^>]+>", "", str(found.python))
-    for entity, letter in (("&quot;", '"'), ("&#x27;", "'"), ("&amp;", "&")):
-        program = program.replace(entity, letter)
-    compile(program, operation, "exec")
+    sent: list[Any] = []
+    is_one_value = not isinstance(example["answer"], list)
+    requests = ModuleType("requests")
+
+    def answer(url: str, *, headers: dict[str, str], json: Any = None) -> Any:
+        sent.append((url, headers["Authorization"], "Idempotency-Key" in headers, json))
+        parts = {"json": lambda: example["answer"]} if is_one_value else {"text": "lines"}
+        return SimpleNamespace(status_code=200, **parts)
+
+    setattr(requests, found.method.lower(), answer)
+    monkeypatch.setitem(sys.modules, "requests", requests)
+    monkeypatch.setenv("HARNESS_TOKEN", "secret")
+    program = html.unescape(re.sub(r"<[^>]+>", "", str(found.python)))
+    exec(compile(program, operation, "exec"), {})  # noqa: S102 - program of the page
+    ((url, authorization, has_key, body),) = sent
+    assert url.startswith("https://harness.example.org/api/v1")
+    assert (authorization, has_key, body) == ("Bearer secret", found.method != "GET", example.get("body"))
+    assert program.count("HARNESS_TOKEN") == 1
 
 
 def test_error_of_the_introduction_is_a_real_one() -> None:

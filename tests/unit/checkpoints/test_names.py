@@ -7,6 +7,7 @@ import pytest
 
 import checkpoints
 from checkpoints import Checkpointer, SyncCheckpointer
+from checkpoints.enums import CallStatus
 
 #: What only one of the two can have: asynchronous callers run blocking work on a thread and hand their blocking twin
 #: around.
@@ -132,6 +133,12 @@ def test_importers_and_labels_can_be_used_without_settings() -> None:
     )
 
     assert label == "Issued"
+
+
+def test_text_is_in_an_enumeration_that_has_it() -> None:
+    texts: list[object] = ["completed", CallStatus.COMPLETED, "paid", "", None, 1, []]
+
+    assert [text in CallStatus for text in texts] == [True, True, False, False, False, False, False]
 
 
 def test_public_names_are_those_of_the_contract() -> None:

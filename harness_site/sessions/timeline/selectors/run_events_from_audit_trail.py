@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any, TypeAlias
 
 from django.db.models import QuerySet
@@ -75,10 +76,13 @@ def load_run_events(session_pk: int) -> RunEvents:
 
 
 def _query_takeover_and_request_events(session: int) -> QuerySet[AuditEvent]:
+    return _select_takeover_and_request_events().filter(session=session)[:LIMIT]
+
+
+@cache
+def _select_takeover_and_request_events() -> QuerySet[AuditEvent]:
     kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
-    return AuditEvent.objects.filter(session=session, kind__in=kinds).order_by(keyset_pagination.order_newest_first())[
-        :LIMIT
-    ]
+    return AuditEvent.objects.filter(kind__in=kinds).order_by(keyset_pagination.order_newest_first())
 
 
 def load_probe_times(sessions: Iterable[int]) -> dict[tuple[int, ProbeKey], datetime]:

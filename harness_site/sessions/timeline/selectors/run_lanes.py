@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -148,38 +149,49 @@ def load_run_lanes(session_pk: int, remembered: RunEvents | None = None) -> Time
 
 
 def _query_newest_runs(session: int) -> QuerySet[Run]:
-    return select_run_key_column(Run.objects.filter(session=session)).order_by("-number")[: LANES + 1]
+    return select_newest_runs().filter(session=session)[: LANES + 1]
 
 
 def _query_run_calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
-    return select_newest_call_columns(ToolCall.objects.filter(session=session, run__in=runs))[: CALLS + 1]
+    return select_newest_calls().filter(session=session, run__in=runs)[: CALLS + 1]
 
 
 def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[str, int, int, str]]:
-    checkpoints = Checkpoint.objects.filter(session=session, run__in=runs).order_by("-version")
-    return checkpoints.values_list(cast_field_to_text("run"), "version", Instant("created_at"), "phase")[: MARKS + 1]
+    return _select_newest_versions().filter(session=session, run__in=runs)[: MARKS + 1]
+
+
+@cache
+def _select_newest_versions() -> QuerySet[Checkpoint, tuple[str, int, int, str]]:
+    checkpoints = Checkpoint.objects.order_by("-version")
+    return checkpoints.values_list(cast_field_to_text("run"), "version", Instant("created_at"), "phase")
 
 
 def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tuple[Any, ...]]:
-    decisions = Decision.objects.filter(
-        tool_call__in=calls, final=True, kind__in=sorted(STATUS_CHANGING_KINDS)
-    ).order_by("pk")
+    return _select_status_changing_decisions().filter(tool_call__in=calls)
+
+
+@cache
+def _select_status_changing_decisions() -> QuerySet[Decision, tuple[Any, ...]]:
+    decisions = Decision.objects.filter(final=True, kind__in=sorted(STATUS_CHANGING_KINDS)).order_by("pk")
     return decisions.values_list("tool_call", "tool_call__call_id", "kind", "actor_kind", Instant("created_at"))
 
 
-def select_newest_call_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall, tuple[Any, ...]]:
-    """Select the columns of `LoggedCallRow`, newest calls first.
+@cache
+def select_newest_calls() -> QuerySet[ToolCall, tuple[Any, ...]]:
+    """Select the columns of `LoggedCallRow` of all calls, newest first.
 
     Ordered by step first, as the index is: ordered by key alone, all calls of the session would be read and sorted.
     Not by call id, the next column of the index: among many calls of one step, the first ones would not be the newest.
     """
     times = (Instant(name) for name in ("issued_at", "interrupted_at", "settled_at"))
-    return calls.order_by("-step", "-pk").values_list("pk", cast_field_to_text("run"), "tool", "status", *times)
+    calls = ToolCall.objects.order_by("-step", "-pk")
+    return calls.values_list("pk", cast_field_to_text("run"), "tool", "status", *times)
 
 
-def select_run_key_column(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """Annotate runs with the column that `get_run_key` reads."""
-    return runs.annotate(key=cast_field_to_text("pk"))
+@cache
+def select_newest_runs() -> QuerySet[Run]:
+    """Select all runs with the column that `get_run_key` reads, newest first."""
+    return Run.objects.annotate(key=cast_field_to_text("pk")).order_by("-number")
 
 
 def get_run_key(run: Run) -> str:
@@ -193,7 +205,7 @@ def add_calls_to_run_lanes(
     lanes: Mapping[str, Lane],
     remembered: RunEvents,
 ) -> None:
-    """Add stretches for calls, as `select_newest_call_columns` reads them, to the lanes of their runs by run key.
+    """Add stretches for calls, as `select_newest_calls` reads them, to the lanes of their runs by run key.
 
     The version marks of the lanes have to be complete. Raises `IntegrityError` for a call whose run is gone.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -26,19 +27,17 @@ def _build_overlap_condition(since: datetime | None, until: datetime | None, beg
     return begins_before_end & ends_after_start
 
 
-def query_versions_saved_between(session: int, since: datetime | None, until: datetime | None) -> QuerySet[Checkpoint]:
-    """Query the versions of a session that were saved in a range."""
+def build_saved_between_condition(since: datetime | None, until: datetime | None) -> Q:
+    """Build the condition for versions that were saved in a range."""
     bounds = {"created_at__gte": since, "created_at__lte": until}
-    return Checkpoint.objects.filter(
-        session=session, **{name: moment for name, moment in bounds.items() if moment is not None}
-    )
+    return Q(**{name: moment for name, moment in bounds.items() if moment is not None})
 
 
 def prepare_calls_query(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[ToolCall, tuple[Any, ...]]:
     overlap = _build_overlap_condition(since, until, "issued_at", "settled_at")
-    return run_lanes.select_newest_call_columns(ToolCall.objects.filter(overlap, session=session))[:most]
+    return run_lanes.select_newest_calls().filter(overlap, session=session)[:most]
 
 
 def prepare_agent_calls_query(
@@ -59,13 +58,18 @@ def prepare_pauses_query(session: int, *, most: int) -> QuerySet[PausedTask, tup
 
 def prepare_decisions_query(session: int, *, most: int) -> QuerySet[Decision, tuple[Any, ...]]:
     """Query the newest decisions: call key, call id, tool, kind, final, actor, actor kind and time."""
-    decisions = Decision.objects.filter(session=session).order_by(keyset_pagination.order_newest_first())[:most]
+    return _select_newest_decisions().filter(session=session)[:most]
+
+
+@cache
+def _select_newest_decisions() -> QuerySet[Decision, tuple[Any, ...]]:
+    decisions = Decision.objects.order_by(keyset_pagination.order_newest_first())
     columns = ("tool_call", "tool_call__call_id", "tool_call__tool", "kind", "final", "actor", "actor_kind")
     return decisions.values_list(*columns, Instant("created_at"))
 
 
 def prepare_all_runs_query(session: int, *, most: int) -> QuerySet[Run]:
-    return run_lanes.select_run_key_column(Run.objects.filter(session=session)).order_by("-number")[:most]
+    return run_lanes.select_newest_runs().filter(session=session)[:most]
 
 
 def prepare_runs_in_time_query(
@@ -73,28 +77,24 @@ def prepare_runs_in_time_query(
 ) -> QuerySet[Run]:
     is_alive = Q(ended_at__isnull=False) | Q(heartbeat_at__gte=since) | Q(status=RunStatus.RUNNING)
     overlap = _build_overlap_condition(since, until, "started_at", "ended_at")
-    runs = Run.objects.filter((overlap & is_alive) | Q(pk__in=involved), session=session)
-    return run_lanes.select_run_key_column(runs).order_by("-number")[:most]
+    return run_lanes.select_newest_runs().filter((overlap & is_alive) | Q(pk__in=involved), session=session)[:most]
 
 
 def prepare_versions_query(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    inside = query_versions_saved_between(session, since, until)
-    return _select_version_columns(inside.order_by("-version"))[:most]
+    return _select_newest_versions().filter(build_saved_between_condition(since, until), session=session)[:most]
 
 
 def query_last_version_before(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return _select_version_columns(
-        Checkpoint.objects.filter(session=session, created_at__lt=moment).order_by("-version")
-    )[:1]
+    return _select_newest_versions().filter(session=session, created_at__lt=moment)[:1]
 
 
 def query_first_version_after(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return _select_version_columns(
-        Checkpoint.objects.filter(session=session, created_at__gt=moment).order_by("version")
-    )[:1]
+    return _select_newest_versions().filter(session=session, created_at__gt=moment).order_by("version")[:1]
 
 
-def _select_version_columns(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return checkpoints.values_list(cast_field_to_text("run"), "version", Instant("created_at"), "phase", "length")
+@cache
+def _select_newest_versions() -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    columns = cast_field_to_text("run"), "version", Instant("created_at"), "phase", "length"
+    return Checkpoint.objects.order_by("-version").values_list(*columns)

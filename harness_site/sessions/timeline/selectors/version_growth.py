@@ -43,7 +43,8 @@ def load_version_growth(
     session_pk: int, *, since: datetime | None = None, until: datetime | None = None
 ) -> VersionGrowth:
     """Load the growth over the versions saved from `since` to `until`, in one query, or three if there are many."""
-    newest = timeline_queries.query_versions_saved_between(session_pk, since, until).order_by("-version")
+    saved_between = timeline_queries.build_saved_between_condition(since, until)
+    newest = Checkpoint.objects.filter(saved_between, session=session_pk).order_by("-version")
     rows, total, step = list(_select_growth_columns(newest)[: POINTS + 1]), 0, 1
     if len(rows) > POINTS:
         total = newest.count()

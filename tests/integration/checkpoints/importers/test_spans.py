@@ -12,6 +12,7 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.formats.content_blocks import TextPart, list_message_parts
 from checkpoints.importers import import_transcripts
+from checkpoints.importers.span_conversations import Span
 from checkpoints.importers.watch_folder import FolderWatch
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from tests.integration.checkpoints.importers.test_formats import (
@@ -38,8 +39,8 @@ FLATTENED = {
 }
 
 
-def read_transcript(cp: SyncCheckpointer) -> list[dict[str, Any]]:
-    newest = cp.load_latest("t-1")
+def read_transcript(cp: SyncCheckpointer, session_id: str = "t-1") -> list[dict[str, Any]]:
+    newest = cp.load_latest(session_id)
     assert newest is not None
     return list(newest["transcript"])
 
@@ -170,6 +171,49 @@ def test_answer_that_only_the_outermost_span_has_ends_the_transcript(
     )
     assert (Session.objects.get().total_tokens, answer["source"]["span"]["id"]) == (24, "r-1")
     assert import_transcripts(cp, path).new_messages == 0
+
+
+def test_result_of_a_later_tool_is_not_the_answer_of_the_outermost_span(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    request = {**STORED[0], "output": ""}
+    root = {**STORED[1], "end_time": "2025-03-04 10:00:03.000000", "output": "Sunny."}
+    tool = {**STORED[1], "id": "t-1", "type": "TOOL", "name": "log", "end_time": "2025-03-04 10:00:04", "output": "ok"}
+    path = tmp_path / "observations.jsonl"
+    path.write_text("\n".join(map(json.dumps, [root, request, tool])))
+    import_transcripts(cp, path)
+    transcript = read_transcript(cp, "l-7")
+    assert [body["role"] for body in transcript] == ["user", "assistant", "assistant", "tool"]
+    assert transcript[1]["blocks"] == [{"kind": "text", "text": "Sunny."}]
+
+
+def test_spans_of_a_long_trace_are_not_compared_with_each_other(
+    cp: SyncCheckpointer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[object] = []
+    monkeypatch.setattr(Span, "__eq__", lambda one, _: compared.append(one))
+    requests = [{**STORED[0], "id": f"g-{number}", "output": ""} for number in range(50)]
+    roots = [{**STORED[1], "id": f"r-{number}", "output": "Sunny."} for number in range(50)]
+    path = tmp_path / "observations.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*requests, *roots])))
+    import_transcripts(cp, path)
+    assert [body["role"] for body in read_transcript(cp, "l-7")[:2]] == ["assistant", "user"]
+    assert compared == []
+
+
+@pytest.mark.parametrize("calls", [5, "6", "true", '{"toolName": "weather", "args": {}}', "cut off ["])
+def test_calls_of_an_answer_that_are_no_list_are_kept(cp: SyncCheckpointer, tmp_path: Path, calls: Any) -> None:
+    (answer,) = import_request(cp, tmp_path, span(1, 0, 2, ai__response__toolCalls=calls, ai__model__id="m-5"))
+    assert answer["role"] == "assistant"
+    assert "weather" in str(answer["blocks"]) if "weather" in str(calls) else len(answer["blocks"]) == 1
+
+
+@pytest.mark.parametrize("place", ["²", "9" * 5000], ids=["superscript", "long"])
+def test_attribute_whose_place_in_a_list_is_no_number_refuses_no_file(
+    cp: SyncCheckpointer, tmp_path: Path, place: str
+) -> None:
+    request = span(1, 0, 2, **FLATTENED)
+    request["attributes"].append(attribute(f"gen_ai.prompt.{place}.content", "Odd."))
+    request["attributes"].append(attribute(f"gen_ai.completion.0.parts.{place}", "Odd."))
+    assert [body["role"] for body in import_request(cp, tmp_path, request)] == ["user", "assistant"]
 
 
 def import_request(cp: SyncCheckpointer, folder: Path, *spans: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,10 +13,14 @@ from django.db import connection
 
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired, IntegrityError, ReviewRequired, SessionQuarantined, WitnessAhead
+from checkpoints.integrity.verification import VerificationCounts, find_session_problems
 from checkpoints.models import Checkpoint, Session, ToolCall
-from tests.conftest import Open
+from tests.conftest import Open, StartChild
+from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
 from tests.integration.checkpoints.session_setups import conversation, start_session
+from tests.integration.checkpoints.workflows import order_workflow
+from tests.support.processes import database_url
 
 
 @pytest.fixture
@@ -196,3 +201,16 @@ def test_approval_that_was_used_does_not_hold_again(open_checkpointer: Open, pai
     with pytest.raises(IntegrityError):
         registry.dispatch("pay", {"order": 17}, "call_1")
     assert paid == [17]
+
+
+def test_program_with_its_own_connection_opens_a_workflow(
+    open_checkpointer: Open, start_child: StartChild, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cp = open_checkpointer()
+    monkeypatch.setenv("HARNESS_SEAL_KEY", KEY)
+    effects = {"effects": str(tmp_path / "effects"), "step": "ship", "point": "after the record"}
+    child = start_child(order_workflow.die_in_step, url=database_url(), **effects)
+    assert child.died_by() == signal.SIGKILL
+    cp.resume("s", takeover=True)
+    cp.workflow("s", "order-17")
+    assert list(find_session_problems("default", Session.objects.get(), VerificationCounts())) == []

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import pytest
 from django.db import connection, models
 from django.test.utils import CaptureQueriesContext
 
+from checkpoints.exceptions import SealKeyMissing
 from checkpoints.integrity import verification, verify_workspace
 from checkpoints.integrity.verification import (
     IntegrityProblem,
@@ -77,6 +79,7 @@ ALTERATIONS: tuple[Callable[[Session], Any], ...] = (
     lambda session: plain(ToolCall).filter(pk=plain(ToolCall).filter(session=session).latest("pk").pk).delete(),
     lambda session: plain(Session).filter(pk=session.pk).update(message_count=1),
     lambda session: plain(Session).filter(pk=session.pk).update(result='"forged"'),
+    lambda session: plain(Session).filter(pk=session.pk).update(row_sum=None),
     lambda session: plain(Segment).filter(session=session, parent__isnull=False).update(parent_length=0),
 )
 
@@ -128,7 +131,7 @@ def test_statements_are_shared_by_sessions(open_checkpointer: Open) -> None:
     assert verify() == of_one_session
 
 
-@pytest.mark.parametrize("rows", [1, 4, 4000])
+@pytest.mark.parametrize("rows", [1, 4, 6000])
 def test_every_session_of_a_workspace_is_verified(
     open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
@@ -138,6 +141,24 @@ def test_every_session_of_a_workspace_is_verified(
     plain(Message).filter(session__session_id="t", position=1).update(role="system")
     checked = verify_workspace.verify_and_quarantine_sessions("default", list_sessions(), VerificationCounts())
     assert [(each.session_id, len(each.problems)) for each in checked] == [("s", 0), ("t", 1), ("u", 0)]
+
+
+def test_row_by_an_unknown_key_hides_no_session_before_it(open_checkpointer: Open) -> None:
+    for name in ("s", "t", "u"):
+        start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
+    plain(Message).filter(session__session_id="s", position=1).update(role="system")
+    plain(Message).filter(session__session_id="u", position=1).update(row_seal=b"\0\0\0\0 unknown key")
+    checked = verify_workspace.verify_and_quarantine_sessions("default", list_sessions(), VerificationCounts())
+    assert [(each.session_id, len(each.problems)) for each in islice(checked, 2)] == [("s", 1), ("t", 0)]
+    with pytest.raises(SealKeyMissing):
+        next(checked)
+    assert [session.session_id for session in list_sessions() if session.quarantined_at] == ["s"]
+
+
+@pytest.mark.parametrize("rows", ["message_count", "latest_version", "head_number"])
+def test_sessions_with_many_rows_are_verified_alone(rows: str) -> None:
+    small, large = [Session(head_number=1) for _ in range(3)], [Session(**{rows: 10_000}) for _ in range(2)]
+    assert verify_workspace._group_small_sessions([*large, *small]) == [[large[0]], [large[1]], small]
 
 
 def test_session_that_changes_while_others_are_read_is_not_altered(open_checkpointer: Open) -> None:

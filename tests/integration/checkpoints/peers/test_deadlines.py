@@ -60,6 +60,7 @@ def test_expired_calls_of_one_join_complete_it_once(cp: SyncCheckpointer) -> Non
     assert accepted(cp, "c5") == (True, 2, 2)
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 def test_call_extended_during_the_sweep_does_not_expire(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     """The deadline is extended after the sweep has selected the call and before it expires it."""
     pause(cp, join("j", "c1"))

@@ -22,12 +22,14 @@ def calls(request: pytest.FixtureRequest) -> list[str]:
     return [f"c{number}" for number in range(request.param)]
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 def test_statements_of_an_accepted_response(cp: SyncCheckpointer, calls: list[str]) -> None:
     pause(cp, join("j", *calls))
 
     assert len(statements(lambda: cp.accept_response("c1", "yes"))) == 8
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 def test_statements_of_a_pause(cp: SyncCheckpointer, calls: list[str]) -> None:
     start_session(cp)
 

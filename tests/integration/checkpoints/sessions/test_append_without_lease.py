@@ -134,6 +134,7 @@ def test_next_run_continues_from_the_appended_version(cp: SyncCheckpointer, rele
     assert [each["run_id"] is None for each in cp.list_checkpoints("s")] == [False, True, False]
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 def test_append_takes_one_transaction_with_few_statements(cp: SyncCheckpointer, released: str) -> None:
     cp.append_checkpoint("s", conversation("c"), expected_version=1)
     with CaptureQueriesContext(connection) as queries:

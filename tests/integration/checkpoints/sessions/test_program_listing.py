@@ -148,6 +148,7 @@ def test_messages_of_an_earlier_version_and_of_a_branch(cp: SyncCheckpointer) ->
             assert [each["message"] for each in page] == conversation(texts)[after : after + 2]
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 def test_messages_read_no_more_than_their_page(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", [{"n": n} for n in range(500)], None, 0)
     cp.messages("s")
@@ -175,6 +176,7 @@ def test_messages_of_unknown_sessions_and_versions(cp: SyncCheckpointer) -> None
             cp.messages("s", **wanted)
 
 
+@pytest.mark.unsealed("with seals, the chain of the message is wrong before its text is read")
 def test_damaged_message_is_named(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", conversation("abc"), None, 0)
     Message.objects.filter(position=1).update(body="{")
