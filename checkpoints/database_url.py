@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -18,6 +19,9 @@ from checkpoints.constants import (
     SQLITE_PRAGMAS,
 )
 from checkpoints.exceptions import InvalidDatabaseUrl
+
+#: Held while the connections of this process are searched and one is added.
+_connections_lock = threading.Lock()
 
 
 def database_from_url(url: str) -> dict[str, Any]:
@@ -102,7 +106,8 @@ def get_or_create_alias(url: str) -> str:
     """Return a connection alias for the database at `url`."""
     database = database_from_url(url)
     configure_django.ensure_configured()
-    return _find_or_create_alias(database)
+    with _connections_lock:
+        return _find_or_create_alias(database)
 
 
 def _find_or_create_alias(database: dict[str, Any]) -> str:

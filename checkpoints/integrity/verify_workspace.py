@@ -24,8 +24,8 @@ from checkpoints.seals import row_seals, sealed_model
 
 #: Number of sessions after which the progress is stored.
 BATCH_SIZE = 200
-#: Largest number of messages and versions of the sessions that are verified together, unless it is one session.
-_MAX_ROWS_TOGETHER = 4000
+#: Largest number of messages, versions and writes of the sessions that are verified together, unless it is one session.
+_MAX_ROWS_TOGETHER = 6000
 #: Largest number of altered rows that the stored result names.
 MAX_NAMED_PROBLEMS = 20
 
@@ -156,7 +156,7 @@ def _group_small_sessions(sessions: Sequence[Session]) -> list[list[Session]]:
     groups: list[list[Session]] = []
     rows = 0
     for session in sessions:
-        size = session.message_count + session.latest_version
+        size = session.message_count + session.latest_version + session.head_number  # states of frameworks are writes
         if groups and rows + size <= _MAX_ROWS_TOGETHER:
             groups[-1].append(session)
         else:

@@ -252,3 +252,12 @@ document.body.addEventListener("htmx:afterSettle", () => {
   lastScrollY = window.scrollY;
   if (wasLinkFocused) earlierLink()?.focus({ preventScroll: true });
 });
+
+/** Where the strip above the transcript is wider than the screen, scroll it to what the session waits for. */
+function scrollStripToUndecidedCall() {
+  const strip = document.querySelector("#lanes .scroll-x");
+  const bar = strip && [...strip.querySelectorAll(":is(.lost, .wait)")].at(-1);
+  if (bar) strip.scrollLeft = bar.getBoundingClientRect().left - strip.firstElementChild.getBoundingClientRect().left - 110;
+}
+
+scrollStripToUndecidedCall();

@@ -165,6 +165,12 @@ def test_open_forms_do_not_overflow_horizontally(sample_site: SampleSite, open_p
     assert not overflows, "\n".join(overflows)
 
 
+def test_strip_of_a_phone_shows_the_undecided_call(sample_site: SampleSite, open_page: OpenPage) -> None:
+    page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
+    page.goto(sample_site.path("session, waiting"))
+    expect(page.locator("#lanes :is(.lost, .wait)").last).to_be_in_viewport(ratio=0.35)
+
+
 @pytest.mark.parametrize("name", NOT_FOUND_PAGES)
 def test_not_found_pages_answer_404_with_a_link(
     sample_site: SampleSite, open_page: OpenPage, page_monitors: list[PageMonitor], name: str

@@ -5,6 +5,7 @@ import pytest
 
 from checkpoints.database_url import database_from_url
 from checkpoints.exceptions import InvalidDatabaseUrl
+from tests.unit.checkpoints.test_names import in_a_fresh_process
 
 
 @pytest.mark.parametrize(
@@ -84,3 +85,22 @@ def test_statements_are_prepared_unless_the_url_disables_it(query: str, expected
 def test_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidDatabaseUrl):
         database_from_url(url)
+
+
+FIND_ALIASES_ON_THREADS = """
+import json, time
+from concurrent.futures import ThreadPoolExecutor
+from checkpoints import configured_django, database_url
+get_identity = database_url._get_database_identity
+def get_identity_slowly(database):
+    time.sleep(0.01)
+    return get_identity(database)
+database_url._get_database_identity = get_identity_slowly
+with ThreadPoolExecutor(8) as threads:
+    aliases = list(threads.map(database_url.get_or_create_alias, 2 * ["a.db", "b.db", "c.db", "d.db"]))
+print(json.dumps([len(set(aliases)), aliases[:4] == aliases[4:]]))
+"""
+
+
+def test_threads_that_open_databases_at_one_time_find_one_alias_of_each() -> None:
+    assert in_a_fresh_process(FIND_ALIASES_ON_THREADS) == [4, True]

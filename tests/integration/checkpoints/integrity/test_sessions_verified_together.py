@@ -131,7 +131,7 @@ def test_statements_are_shared_by_sessions(open_checkpointer: Open) -> None:
     assert verify() == of_one_session
 
 
-@pytest.mark.parametrize("rows", [1, 4, 4000])
+@pytest.mark.parametrize("rows", [1, 4, 6000])
 def test_every_session_of_a_workspace_is_verified(
     open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
@@ -153,6 +153,12 @@ def test_row_by_an_unknown_key_hides_no_session_before_it(open_checkpointer: Ope
     with pytest.raises(SealKeyMissing):
         next(checked)
     assert [session.session_id for session in list_sessions() if session.quarantined_at] == ["s"]
+
+
+@pytest.mark.parametrize("rows", ["message_count", "latest_version", "head_number"])
+def test_sessions_with_many_rows_are_verified_alone(rows: str) -> None:
+    small, large = [Session(head_number=1) for _ in range(3)], [Session(**{rows: 10_000}) for _ in range(2)]
+    assert verify_workspace._group_small_sessions([*large, *small]) == [[large[0]], [large[1]], small]
 
 
 def test_session_that_changes_while_others_are_read_is_not_altered(open_checkpointer: Open) -> None:
