@@ -417,7 +417,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             NotPermitted: `actor` is no admin.
             ReasonRequired: There is no reason.
             QuarantineStays: Rows do not match, and are not accepted, or cannot be because they are of a transcript.
-            SealKeyMissing: This process has no key.
+            SealKeyMissing: This process has no key, or not the one of a row.
         """
         return self.backend.release_quarantine(session_id, actor=actor, reason=reason, accept_altered=accept_altered)
 

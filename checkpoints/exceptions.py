@@ -1480,7 +1480,10 @@ class WitnessBehind(WitnessError):
 
 
 class SealKeyMissing(SealError):
-    """A seal was made with a key that this process does not have."""
+    """A seal was made with a key that this process does not have.
+
+    `key_id` is the id of that key; None if this process has no key at all.
+    """
 
     code = "seal_key_missing"
     hint = (
@@ -1488,7 +1491,8 @@ class SealKeyMissing(SealError):
         "Nothing was run."
     )
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, key_id: str | None = None) -> None:
+        self.key_id = key_id
         super().__init__(f"Seals cannot be verified: {why}.")
 
 

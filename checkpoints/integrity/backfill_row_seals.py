@@ -55,7 +55,7 @@ def seal_session_rows_as_they_are(using: str, session_pk: int) -> int:
         session.refresh_from_db(using=using)
         problem = next(verification.find_session_problems(using, session, verification.VerificationCounts()), None)
         if problem is not None and count:
-            raise IntegrityError(problem.table, problem.row, problem.why)
+            raise problem.to_error()
         if count:
             insert_unchained_events.append_event(
                 using,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -190,7 +190,7 @@ def release_quarantine(
         ReasonRequired: There is no reason.
         QuarantineStays: Rows do not match, and they are not accepted, or cannot be: a transcript with another text
             than its versions were saved with has to be restored.
-        SealKeyMissing: This process has no key.
+        SealKeyMissing: This process has no key, or not the one of a row.
     """
     reason = reason.strip()
     if not reason:
@@ -202,7 +202,9 @@ def release_quarantine(
             raise SessionNotFound(session_id)
         if session.quarantined_at is None:
             raise NotQuarantined(session_id)
-        problems, accepted = _list_altered_rows(store.using, session), 0
+        found = list(verification.find_session_problems(store.using, session, VerificationCounts()))
+        _require_known_keys(found)
+        problems, accepted = [problem for problem in found if problem.is_alteration], 0
         if problems and not accept_altered:
             raise QuarantineStays(session_id, len(problems), problems[0].table, problems[0].row)
         if problems:
@@ -232,6 +234,12 @@ def _lock_session(using: str, session_pk: int) -> Session | None:
 def _list_altered_rows(using: str, session: Session) -> list[IntegrityProblem]:
     problems = verification.find_session_problems(using, session, VerificationCounts())
     return [problem for problem in problems if problem.is_alteration]
+
+
+def _require_known_keys(problems: Iterable[IntegrityProblem]) -> None:
+    for problem in problems:
+        if problem.unknown_key is not None:
+            raise problem.to_error()
 
 
 def _update_unsealed_session_columns(using: str, session_pk: int, **changes: Any) -> None:

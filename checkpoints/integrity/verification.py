@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
@@ -14,7 +14,7 @@ from django.db import connections, models, transaction
 from checkpoints.calls import log_completeness, signed_decisions
 from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows
 from checkpoints.db.sql_quoting import quote_column, quote_table
-from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed
+from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
 from checkpoints.formats import digests
 from checkpoints.models import (
     AuditEvent,
@@ -37,7 +37,7 @@ from checkpoints.models import (
     WorkflowStep,
 )
 from checkpoints.seals import row_seals, session_heads, witness
-from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
 from checkpoints.versions import opaque_contents, segment_queries, state_channels, version_seals
 
@@ -72,12 +72,33 @@ class IntegrityProblem:
     why: str
     #: Whether the row was altered for certain: see `IntegrityError`.
     is_alteration: bool = True
+    #: Id of the key that the seal of the row names, if that key is not configured.
+    unknown_key: str | None = None
 
     @classmethod
     def from_error(cls, error: IntegrityError, row: models.Model | None = None) -> Self:
         """Build the problem of an error; `row` names it better than the error does."""
         name = error.row if row is None else row_seals.describe_row(row)
         return cls(error.table, name, error.why, error.is_alteration)
+
+    @classmethod
+    def from_unknown_key(cls, table: str, row: str, error: SealKeyMissing) -> Self:
+        """Build the problem of a row by a key that is not configured. Raises `error` if no key is configured at all."""
+        if error.key_id is None:
+            raise error
+        why = (
+            f"it is sealed with the key {error.key_id}, which is not configured: add it to {KEY_SETTING} behind the "
+            "present key if it is a former one; if it never was a key of this site, somebody has changed the row"
+        )
+        return cls(table, row, why, is_alteration=False, unknown_key=error.key_id)
+
+    def to_error(self) -> IntegrityError | SealKeyMissing:
+        """Return the error of a row that is needed."""
+        if self.unknown_key is not None:
+            return SealKeyMissing(f"row {self.row} of {self.table}: {self.why}", self.unknown_key)
+        if self.is_alteration:
+            return IntegrityError(self.table, self.row, self.why)
+        return RowNotSealed(self.table, self.row)
 
     def to_dict(self) -> dict[str, str]:
         """Return what a person reads of it."""
@@ -140,36 +161,35 @@ def _append_row_if_sealed(rows: list[CountedRow], model: type[models.Model], sea
 def require_session_unaltered(using: str, session: Session) -> None:
     """Require that all rows and transcripts of a session are as they were written. Nothing if sealing is off.
 
-    Raises `IntegrityError` naming the first one that is not, or `RowNotSealed`.
+    Raises `IntegrityError` naming the first one that is not, `RowNotSealed`, or `SealKeyMissing`.
     """
     if get_seal_keys() is None:
         return
     for problem in find_session_problems(using, session, VerificationCounts()):
-        if problem.is_alteration:
-            raise IntegrityError(problem.table, problem.row, problem.why)
-        raise RowNotSealed(problem.table, problem.row)
+        raise problem.to_error()
 
 
 def require_session_rows_complete(using: str, session: Session) -> None:
     """Require that no row of a session is missing, was added, or is in a former state. Nothing if sealing is off.
 
-    Raises `IntegrityError`. The seals of the rows themselves are not verified.
+    Raises `IntegrityError`, or `SealKeyMissing`. The seals of the rows themselves are not verified.
     """
     for problem in _find_session_head_problems(using, session.pk):
-        raise IntegrityError(problem.table, problem.row, problem.why)
+        raise problem.to_error()
 
 
 def find_session_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
-    """Find every row of a session that is not as it was written. Raises `SealKeyMissing`."""
+    """Find every row of a session that is not as it was written. Raises `SealKeyMissing` without any key."""
     return (problem for _, problem in find_problems_of_sessions(using, [session], counts))
 
 
 def find_problems_of_sessions(
     using: str, sessions: Sequence[Session], counts: VerificationCounts
 ) -> Iterator[tuple[int, IntegrityProblem]]:
-    """Find every row of sessions that is not as it was written. Raises `SealKeyMissing`.
+    """Find every row of sessions that is not as it was written. Raises `SealKeyMissing` without any key.
 
-    A statement reads a table for all of the sessions, at most `BATCH_SIZE` rows at once.
+    Of the rows of a session by a key that is not configured, the first one is found. Whether rows of such a session are
+    missing stays unknown: their sum needs all keys. A statement reads a table for all of the sessions, at most `BATCH_SIZE` rows at once.
 
     Args:
         using: Connection alias.
@@ -179,6 +199,22 @@ def find_problems_of_sessions(
 
     Yields:
         The key of the session and the problem, in the order of the tables.
+    """
+    unknown_keys: set[tuple[int, str]] = set()
+    for session_pk, problem in _find_problems_of_all_rows(using, sessions, counts, unknown_keys):
+        if problem.unknown_key is not None:
+            if (session_pk, problem.unknown_key) in unknown_keys:
+                continue
+            unknown_keys.add((session_pk, problem.unknown_key))
+        yield session_pk, problem
+
+
+def _find_problems_of_all_rows(
+    using: str, sessions: Sequence[Session], counts: VerificationCounts, unknown_keys: Collection[tuple[int, str]]
+) -> Iterator[tuple[int, IntegrityProblem]]:
+    """Find every row of sessions that is not as it was written.
+
+    `unknown_keys` has the sessions and keys that are not configured of what was yielded before.
     """
     counts.rows += len(sessions)
     with_head: list[Session] = []
@@ -193,6 +229,8 @@ def find_problems_of_sessions(
         yield from _find_row_problems_of_model(using, model, session_pks, counts, placed)
     for session_pk, error in signed_decisions.find_signature_errors(using, session_pks):
         yield session_pk, IntegrityProblem.from_error(error)
+    without_sum = {session_pk for session_pk, _ in unknown_keys}
+    with_head = [session for session in with_head if session.pk not in without_sum]
     for session_pk in _list_sessions_with_unexpected_head(using, with_head, placed):
         for problem in _find_session_head_problems(using, session_pk):
             yield session_pk, problem
@@ -206,7 +244,7 @@ def find_problems_of_sessions(
 def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
     """Find every row of a workspace that belongs to no session and is not as it was written: early responses.
 
-    Entries of the audit trail are verified with their chain. Raises `SealKeyMissing`.
+    Entries of the audit trail are verified with their chain. Raises `SealKeyMissing` without any key.
     """
     for row in iterate_rows(EarlyResponse.objects.using(using).filter(workspace=workspace_pk)):
         counts.rows += 1
@@ -248,7 +286,10 @@ def _list_sessions_with_unexpected_head(using: str, sessions: Sequence[Session],
     keys = get_seal_keys()
     if keys is None or not sessions:
         return []
-    sums = session_heads.read_seals_and_row_sums(using, sorted(session.pk for session in sessions), keys)
+    try:
+        sums = session_heads.read_seals_and_row_sums(using, sorted(session.pk for session in sessions), keys)
+    except SealKeyMissing:  # of a row that another process has written meanwhile
+        return [session.pk for session in sessions]
     unexpected = []
     for session in sessions:
         newest, head = placed.newest.get(session.pk), session_heads.build_head(session, keys)
@@ -274,14 +315,15 @@ def _find_session_head_problems(using: str, session_pk: int) -> Iterator[Integri
         if row is None or not row.row_seal or _find_row_problem(row) is not None:
             return  # deleted, or reported already
         head = session_heads.build_head(row, keys)
-        if session_heads.compute_row_sum_from_database(using, row.pk, keys) != head.total:
-            error = session_heads.build_row_sum_mismatch_error(row)
-            yield IntegrityProblem.from_error(error)
-        newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
         try:
+            if session_heads.compute_row_sum_from_database(using, row.pk, keys) != head.total:
+                yield IntegrityProblem.from_error(session_heads.build_row_sum_mismatch_error(row))
+            newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
             version_seals.require_newest_version_of_session(row, newest)
         except IntegrityError as error:
             yield IntegrityProblem.from_error(error)
+        except SealKeyMissing as error:
+            yield IntegrityProblem.from_unknown_key(Session._meta.db_table, row_seals.describe_row(row), error)
 
 
 def _find_row_problem(row: models.Model) -> IntegrityProblem | None:
@@ -289,6 +331,8 @@ def _find_row_problem(row: models.Model) -> IntegrityProblem | None:
         row_seals.verify_row(row)
     except IntegrityError as error:
         return IntegrityProblem.from_error(error)
+    except SealKeyMissing as error:
+        return IntegrityProblem.from_unknown_key(row_seals.get_table_name(row), row_seals.describe_row(row), error)
     return None
 
 
@@ -397,6 +441,8 @@ def _find_column_problem(
     except IntegrityError as error:
         row: models.Model | None = models.QuerySet(model, using=using).filter(pk=pk).first()
         return IntegrityProblem.from_error(error, row)
+    except SealKeyMissing as error:
+        return IntegrityProblem.from_unknown_key(model._meta.db_table, str(pk), error)
     return None
 
 

@@ -76,7 +76,7 @@ def verify_workspace(
     while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
         for checked in verify_and_quarantine_sessions(using, batch, counts):
             check.sessions += 1
-            named += _count_and_encode_problems(check, checked)
+            named += _count_and_encode_problems(check, checked, named)
             if checked.pk == batch[-1].pk:
                 check.reached, check.rows = checked.pk, counts.rows - rows_before
                 _save_check_progress(using, check, named)
@@ -84,7 +84,7 @@ def verify_workspace(
             yield checked
     others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
     others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
-    named += _count_and_encode_problems(check, others)
+    named += _count_and_encode_problems(check, others, named)
     yield others
     check.finished, check.rows = True, counts.rows - rows_before
     _save_check_progress(using, check, named)
@@ -121,8 +121,7 @@ def verify_and_quarantine_sessions(
         Each session, in their order.
 
     Raises:
-        SealKeyMissing: A row was sealed with a key that is not configured. The sessions before that of the row have
-            been yielded.
+        SealKeyMissing: A row is sealed, and no key is configured at all.
     """
     for group in _group_small_sessions(sessions):
         rows_before = counts.rows
@@ -132,7 +131,7 @@ def verify_and_quarantine_sessions(
             if len(group) == 1:
                 raise
             counts.rows = rows_before
-            for session in group:  # that of the row that cannot be verified raises the error again
+            for session in group:  # that of the row that cannot be read raises the error again
                 yield from verify_and_quarantine_sessions(using, [session], counts)
             continue
         for session in group:
@@ -191,10 +190,20 @@ def list_workspaces_to_check(using: str, *, resume: bool = False) -> list[int]:
     return [pk for pk in workspaces if pk >= first]
 
 
-def _count_and_encode_problems(check: IntegrityCheck, checked: CheckedSession) -> list[dict[str, str]]:
-    """Count the problems of a session in the result, and return what the result says about them."""
+def _count_and_encode_problems(
+    check: IntegrityCheck, checked: CheckedSession, named: Sequence[dict[str, str]]
+) -> list[dict[str, str]]:
+    """Count the problems of a session in the result, and return what the result says about them.
+
+    A key that is not configured is named once, because all sessions may have it.
+    """
     check.problems += len(checked.problems)
-    return [{"session": checked.session_id, **problem.to_dict()} for problem in checked.problems]
+    known = {entry["why"] for entry in named}
+    return [
+        {"session": checked.session_id, **problem.to_dict()}
+        for problem in checked.problems
+        if problem.unknown_key is None or problem.why not in known
+    ]
 
 
 def _save_check_progress(using: str, check: IntegrityCheck, named: list[dict[str, str]]) -> None:

@@ -93,9 +93,11 @@ class SealKeys:
         """Return the key that made a seal. Raises `SealKeyMissing`."""
         key = self.by_id.get(seal[:KEY_ID_SIZE])
         if key is None:
+            unknown = seal[:KEY_ID_SIZE].hex()
             raise SealKeyMissing(
-                f"there is a seal by the key {seal[:KEY_ID_SIZE].hex()}, and the configured keys are "
-                f"{', '.join(sorted(key_id.hex() for key_id in self.by_id))}"
+                f"there is a seal by the key {unknown}, and the configured keys are "
+                f"{', '.join(sorted(key_id.hex() for key_id in self.by_id))}",
+                unknown,
             )
         return key
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 class Command(BaseCommand):
     help = (
         "Checks the seals, the transcripts and the signed decisions of sessions. Exits with 1 where a row is not as it "
-        "was written."
+        "was written, or is sealed with a key that is not configured."
     )
     #: Checks load the views of the site, which takes longer than the work of this command.
     requires_system_checks = ()
@@ -33,12 +34,20 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        counts, sessions, problems = VerificationCounts(), 0, []
+        counts, sessions, altered = VerificationCounts(), 0, 0
+        problems: list[dict[str, str]] = []
+        sessions_by_unknown_key: Counter[str] = Counter()
         try:
             if get_seal_keys() is None and get_decision_keys() is None:
                 raise CommandError(f"{KEY_SETTING} and {VERIFY_SETTING} are empty: there is nothing to check.")
             for checked in self._iterate_checked_sessions(options, counts):
                 for problem in checked.problems:
+                    if problem.unknown_key is None:
+                        altered += 1
+                    else:
+                        sessions_by_unknown_key[problem.unknown_key] += 1
+                        if sessions_by_unknown_key[problem.unknown_key] > 1:
+                            continue  # it is counted: all sessions may have the key
                     problems.append({"session": checked.session_id, **problem.to_dict()})
                     name = checked.session_id or "without a session"
                     self.stderr.write(f"{name}: row {problem.row} of {problem.table}: {problem.why}")
@@ -49,12 +58,19 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         if options["session"] and not sessions:
             raise CommandError(f"There is no session {options['session']!r} in this database.")
+        for key_id, count in sorted(sessions_by_unknown_key.items()):
+            self.stderr.write(
+                f"{count} sessions have rows by the key {key_id}, which is not configured: complete {KEY_SETTING}"
+            )
         if options["json"]:
-            self.stdout.write(json.dumps({"sessions": sessions, "rows": counts.rows, "problems": problems}))
+            result = {"sessions": sessions, "rows": counts.rows, "problems": problems}
+            self.stdout.write(json.dumps({**result, "unknown_keys": sessions_by_unknown_key}))
         else:
-            self.stdout.write(f"{counts.rows} rows of {sessions} sessions, {len(problems)} not as they were written.")
-        if problems:
+            self.stdout.write(f"{counts.rows} rows of {sessions} sessions, {altered} not as they were written.")
+        if altered:
             raise CommandError("The database holds rows that this library did not write.")
+        if problems:
+            raise CommandError(f"The database holds rows by keys that are not configured: complete {KEY_SETTING}.")
 
     def _iterate_checked_sessions(
         self, options: dict[str, Any], counts: VerificationCounts

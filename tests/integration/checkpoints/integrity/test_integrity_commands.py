@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from checkpoints.framework_states.state_store import NewWrite
 from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
+from checkpoints.seals.seal_keys import SealKey
 from checkpoints.sessions.session_description import SessionDescription
 from tests.conftest import Open
-from tests.integration.checkpoints.integrity.conftest import KEY
+from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
@@ -159,3 +161,56 @@ def test_forged_audit_entry_is_reported(open_checkpointer: Open) -> None:
     with pytest.raises(CommandError):
         call_command("verify_audit", stdout=StringIO(), stderr=err)
     assert "was not written by this library: it has no seal" in err.getvalue()
+
+
+def test_sessions_by_a_removed_key_are_counted_and_the_key_is_named_once(
+    open_checkpointer: Open, settings: Any
+) -> None:
+    names = [f"s{number}" for number in range(5)]
+    for name in names[:4]:
+        start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
+    settings.HARNESS_SEAL_KEY = OTHER_KEY
+    start_session(open_checkpointer(), names[4]).save_checkpoint(names[4], conversation("abc"), {}, 0)
+    plain(Message).filter(session__session_id=names[4], position=1).update(role="system")
+    key_id = SealKey(bytes.fromhex(KEY)).id.hex()
+    out, err = StringIO(), StringIO()
+
+    with pytest.raises(CommandError, match="did not write"):
+        call_command("verify_integrity", "--all", "--json", stdout=out, stderr=err)
+    result = json.loads(out.getvalue())
+    assert (result["sessions"], result["unknown_keys"]) == (5, {key_id: 4})
+    assert [(problem["session"], problem["table"]) for problem in result["problems"]] == [
+        ("s0", "checkpoints_session"),
+        ("s4", "checkpoints_message"),
+    ]
+    assert f"s0: row {result['problems'][0]['row']} of checkpoints_session: it is sealed with the key" in err.getvalue()
+    assert f"4 sessions have rows by the key {key_id}" in err.getvalue()
+    assert "complete HARNESS_SEAL_KEY" in err.getvalue()
+    check = IntegrityCheck.objects.get()
+    assert (check.finished, check.sessions, check.problems) == (True, 5, 5)
+    assert [entry["session"] for entry in json.loads(check.named)] == ["s0", "s4"]
+    assert list(Session.objects.exclude(quarantined_at=None).values_list("session_id", flat=True)) == ["s4"]
+
+    with pytest.raises(CommandError, match="by keys that are not configured: complete HARNESS_SEAL_KEY"):
+        run("verify_integrity", "--session", "s1")
+    settings.HARNESS_SEAL_KEY = f"{OTHER_KEY} {KEY}"
+    assert run("verify_integrity", "--session", "s1")[0].endswith(" 0 not as they were written.\n")
+
+
+@pytest.mark.parametrize("setting", ["none", "unreadable file"])
+def test_verification_is_refused_at_once_without_a_usable_key(
+    open_checkpointer: Open, settings: Any, monkeypatch: pytest.MonkeyPatch, setting: str, tmp_path: Path
+) -> None:
+    start_session(open_checkpointer(), "s")
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    if setting == "none":
+        settings.HARNESS_DECISION_VERIFY_KEYS = "51" * 32
+        expected = "Seals cannot be verified: the rows are sealed, and HARNESS_SEAL_KEY is empty"
+    else:
+        monkeypatch.setenv("HARNESS_SEAL_KEY_FILE", str(tmp_path / "gone"))
+        settings.HARNESS_SEAL_KEY = None
+        expected = "the file of HARNESS_SEAL_KEY_FILE cannot be read"
+    with pytest.raises(CommandError, match=expected):
+        run("verify_integrity", "--all")
+    settings.HARNESS_SEAL_KEY = KEY
+    assert not IntegrityCheck.objects.filter(finished=True).exists()

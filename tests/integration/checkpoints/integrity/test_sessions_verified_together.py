@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 import pytest
 from django.db import connection, models
+from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints.exceptions import SealKeyMissing
-from checkpoints.integrity import verification, verify_workspace
+from checkpoints.integrity import quarantine, verification, verify_workspace
 from checkpoints.integrity.verification import (
     IntegrityProblem,
     VerificationCounts,
@@ -27,6 +27,8 @@ from tests.integration.checkpoints.integrity.sealed_history import (
     rolled_back,
 )
 from tests.integration.checkpoints.session_setups import conversation, start_session
+
+UNKNOWN_SEAL = bytes(32)
 
 
 def list_sessions() -> list[Session]:
@@ -143,16 +145,37 @@ def test_every_session_of_a_workspace_is_verified(
     assert [(each.session_id, len(each.problems)) for each in checked] == [("s", 0), ("t", 1), ("u", 0)]
 
 
-def test_row_by_an_unknown_key_hides_no_session_before_it(open_checkpointer: Open) -> None:
+def test_row_by_an_unknown_key_hides_no_other_session(open_checkpointer: Open) -> None:
     for name in ("s", "t", "u"):
         start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
-    plain(Message).filter(session__session_id="s", position=1).update(role="system")
-    plain(Message).filter(session__session_id="u", position=1).update(row_seal=b"\0\0\0\0 unknown key")
-    checked = verify_workspace.verify_and_quarantine_sessions("default", list_sessions(), VerificationCounts())
-    assert [(each.session_id, len(each.problems)) for each in islice(checked, 2)] == [("s", 1), ("t", 0)]
+    plain(Message).filter(session__session_id="s", position=1).update(row_seal=UNKNOWN_SEAL)
+    plain(Checkpoint).filter(session__session_id="s").update(row_seal=UNKNOWN_SEAL)
+    plain(Message).filter(session__session_id="u", position=1).update(role="system")
+    checked = list(verify_workspace.verify_and_quarantine_sessions("default", list_sessions(), VerificationCounts()))
+    assert [(each.session_id, len(each.problems)) for each in checked] == [("s", 1), ("t", 0), ("u", 1)]
+    (problem,) = checked[0].problems
+    assert (problem.table, problem.unknown_key, problem.is_alteration) == ("checkpoints_checkpoint", "00000000", False)
+    assert [session.session_id for session in list_sessions() if session.quarantined_at] == ["u"]
+
+
+def test_altered_row_beside_one_by_an_unknown_key_quarantines_the_session(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer(), "s").save_checkpoint("s", conversation("abc"), {}, 0)
+    plain(Message).filter(position=0).update(row_seal=UNKNOWN_SEAL)
+    plain(Message).filter(position=1).update(role="system")
+    (checked,) = verify_workspace.verify_and_quarantine_sessions("default", list_sessions(), VerificationCounts())
+    assert [problem.unknown_key for problem in checked.problems] == ["00000000", None]
+    assert Session.objects.get().quarantined_at is not None
+
+
+def test_session_with_a_row_by_an_unknown_key_is_not_exported_or_released(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer(), "s")
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    plain(Message).filter(position=0).update(row_seal=UNKNOWN_SEAL)
+    with pytest.raises(SealKeyMissing, match="row .* of checkpoints_message: it is sealed with the key 00000000"):
+        verification.require_session_unaltered("default", Session.objects.get())
+    plain(Session).update(quarantined_at=Now())
     with pytest.raises(SealKeyMissing):
-        next(checked)
-    assert [session.session_id for session in list_sessions() if session.quarantined_at] == ["s"]
+        quarantine.release_quarantine(cp.store, "s", actor="alice", reason="Seen.", accept_altered=True)
 
 
 @pytest.mark.parametrize("rows", ["message_count", "latest_version", "head_number"])
