@@ -20,6 +20,8 @@ from checkpoints.importers.imported_session_builder import TranscriptBuilder
 
 #: Number of messages whose usage may still grow.
 _MAX_COUNTED_IDS: Final = 256
+#: Number of notes between a prompt and the message that it continues from.
+_MAX_NOTES_IN_A_ROW: Final = 100
 
 
 class ConversationImport:
@@ -50,6 +52,8 @@ class ConversationImport:
         self._add_session_facts_of_line(line)
         if is_note_line:
             self.builder.add_note(line)
+            if key and line_types.get_type(line) == "system" and isinstance(line.get("parentUuid"), str):
+                self._homes.setdefault(key, line["parentUuid"])  # a prompt may continue from what the note follows
             return
         message = line_types.get_message_of_line(line)
         is_agent = line_types.get_type(line) == "assistant"
@@ -231,7 +235,11 @@ class ConversationImport:
         Results directly after that message belong to it.
         """
         parent = line.get("parentUuid")
-        position = self._recorder.find_position(self._homes.get(parent, parent)) if isinstance(parent, str) else None
+        for _ in range(_MAX_NOTES_IN_A_ROW):
+            if not isinstance(parent, str) or parent not in self._homes:
+                break
+            parent = self._homes[parent]
+        position = self._recorder.find_position(parent) if isinstance(parent, str) else None
         if position is None:
             return None
         path = self._recorder.path

@@ -158,6 +158,38 @@ def test_messages_replaced_by_an_edited_prompt_stay_in_earlier_versions(
     assert Segment.objects.count() == 2
 
 
+def test_prompt_that_continues_from_a_note_of_the_program_is_an_edit(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("Pay")
+    transcript_writer.says("Paid.", message="msg_1")
+    transcript_writer.line(type="system", subtype="stop_hook_summary")
+    note = transcript_writer.line(type="system", subtype="turn_duration")
+    transcript_writer.user("Refund it")
+    transcript_writer.says("Refunded.", message="msg_2")
+    transcript_writer.user("Send a receipt", parentUuid=note["uuid"])
+    import_transcripts(cp, transcript_writer.path)
+    newest = cp.load_latest(SESSION)
+    assert newest is not None
+    texts = [body["content"] if isinstance(body["content"], str) else "Paid." for body in newest["transcript"]]
+    assert texts == ["Pay", "Paid.", "Send a receipt"]
+    assert cp.load(SESSION, newest["version"] - 1)["transcript"][-1]["role"] == "assistant"
+    assert import_transcripts(cp, transcript_writer.path).new_messages == 0
+
+
+def test_prompt_after_the_last_note_of_the_program_is_no_edit(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    for number in range(3):
+        transcript_writer.user(f"Prompt {number}")
+        transcript_writer.says("Done.", message=f"msg_{number}")
+        transcript_writer.line(type="system", subtype="turn_duration")
+    import_transcripts(cp, transcript_writer.path)
+    newest = cp.load_latest(SESSION)
+    assert newest is not None
+    assert len(newest["transcript"]) == 6
+
+
 def test_results_stay_with_the_calls_before_an_edit(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     transcript_writer.user("One")
     call = transcript_writer.calls("call_1", "Read", {}, message="msg_1")
