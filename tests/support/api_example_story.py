@@ -18,7 +18,9 @@ from harness_site.api.ninja_api import build_openapi_document
 from tests.support.api_client import ApiClient, make_token
 from tests.support.factories import make_workspace
 
-_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)([T ])(\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d|(?=~))")
+_TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)([T ])(\d\d:\d\d:\d\d)(\.\d+)?(?:[+-]\d\d(?::\d\d)?(?=~)|(Z|[+-]\d\d:\d\d|(?=~)))"
+)
 _RANDOM: Final = re.compile(r"[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}")
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -36,11 +36,12 @@ from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_th
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.client_backend import DatabaseBackend
-from checkpoints.exceptions import InvalidInput
+from checkpoints.exceptions import InvalidInput, OwnershipLost
 from checkpoints.framework_states import interrupt_decisions, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
+from checkpoints.sessions import ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome import CallIntent
 from checkpoints.store.client_state import Store
@@ -56,9 +57,6 @@ from checkpoints.versions.blobs import (
     digest_element,
     patch_if_shorter,
 )
-
-if TYPE_CHECKING:
-    from checkpoints.adapters.langgraph.owned_thread_saver import OwnedThreadSaver
 
 T = TypeVar("T")
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
@@ -569,8 +567,6 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             ApprovalRequired: A person has to approve calls first.
             SessionFinished: The session has ended.
         """
-        from checkpoints.adapters.langgraph.owned_thread_saver import OwnedThreadSaver  # a subclass of this one
-
         return OwnedThreadSaver(self, str(thread_id))
 
     async def aclaim_write_ownership(self, thread_id: str) -> OwnedThreadSaver:
@@ -624,6 +620,54 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         await self._run_blocking(partial(self.prune, thread_ids, strategy=strategy))
+
+
+class OwnedThreadSaver(HarnessSaver):
+    """Saver that owns one thread, as its only writer, until another one claims the thread or `release` ends that."""
+
+    _must_own = True
+
+    def __init__(self, saver: HarnessSaver, thread_id: str) -> None:
+        """Claim a thread; `HarnessSaver.claim_write_ownership` does that.
+
+        Args:
+            saver: Saver of the same database.
+            thread_id: Identifier of the thread.
+        """
+        store = saver.sync_checkpointer.store
+        super().__init__(
+            type(saver.checkpointer)(
+                using=store.using, workspace=store.workspace, lease_seconds=store.lease.total_seconds()
+            ),
+            serde=saver.serde,
+            agent=saver.agent,
+            transcript_channel=saver.transcript_channel,
+            policies=saver.policies,
+            review_interrupts=saver.review_interrupts,
+        )
+        self.thread_id = thread_id
+        self._claims.claim_session_permanently(
+            thread_id, SessionDescription(agent=self.agent), takeover="another writer claimed the thread"
+        )
+
+    def check_write_ownership(self) -> None:
+        """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
+        store = self.sync_checkpointer.store
+        owned_session = store.find_owned_session(self.thread_id)
+        if owned_session is None or not ownership.renew_ownership(store, owned_session):
+            raise OwnershipLost(self.thread_id)
+
+    async def acheck_write_ownership(self) -> None:
+        """Check that no other writer has claimed the thread, async. Raises `OwnershipLost`."""
+        await self._run_blocking(self.check_write_ownership)
+
+    def release(self) -> None:
+        """Release the thread, so that any process may write to it."""
+        self._claims.end_permanent_claim(self.thread_id)
+
+    async def arelease(self) -> None:
+        """Release the thread, async."""
+        await self._run_blocking(self.release)
 
 
 def _iterate_messages_in_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
