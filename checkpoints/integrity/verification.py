@@ -189,7 +189,8 @@ def find_problems_of_sessions(
     """Find every row of sessions that is not as it was written. Raises `SealKeyMissing` without any key.
 
     Of the rows of a session by a key that is not configured, the first one is found. Whether rows of such a session are
-    missing stays unknown: their sum needs all keys. A statement reads a table for all of the sessions, at most `BATCH_SIZE` rows at once.
+    missing stays unknown: their sum needs all keys. A statement reads a table for all of the sessions, at most
+    `BATCH_SIZE` rows at once.
 
     Args:
         using: Connection alias.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.integrity import missing_sessions, verify_workspace
-from checkpoints.integrity.verification import VerificationCounts
+from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Session
 from checkpoints.seals.decision_keys import VERIFY_SETTING, get_decision_keys
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
@@ -34,43 +35,39 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        counts, sessions, altered = VerificationCounts(), 0, 0
-        problems: list[dict[str, str]] = []
-        sessions_by_unknown_key: Counter[str] = Counter()
+        counts, found = VerificationCounts(), _Findings()
         try:
             if get_seal_keys() is None and get_decision_keys() is None:
                 raise CommandError(f"{KEY_SETTING} and {VERIFY_SETTING} are empty: there is nothing to check.")
             for checked in self._iterate_checked_sessions(options, counts):
-                for problem in checked.problems:
-                    if problem.unknown_key is None:
-                        altered += 1
-                    else:
-                        sessions_by_unknown_key[problem.unknown_key] += 1
-                        if sessions_by_unknown_key[problem.unknown_key] > 1:
-                            continue  # it is counted: all sessions may have the key
-                    problems.append({"session": checked.session_id, **problem.to_dict()})
-                    name = checked.session_id or "without a session"
+                for name, problem in found.add_session(checked):
                     self.stderr.write(f"{name}: row {problem.row} of {problem.table}: {problem.why}")
-                sessions += checked.pk is not None
                 if checked.is_progress_stored:
-                    self.stderr.write(f"{sessions} sessions, {counts.rows} rows so far; --resume goes on from here")
+                    self.stderr.write(
+                        f"{found.sessions} sessions, {counts.rows} rows so far; --resume goes on from here"
+                    )
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
-        if options["session"] and not sessions:
+        if options["session"] and not found.sessions:
             raise CommandError(f"There is no session {options['session']!r} in this database.")
-        for key_id, count in sorted(sessions_by_unknown_key.items()):
+        self._write_result(found, counts, as_json=options["json"])
+        if found.altered:
+            raise CommandError("The database holds rows that this library did not write.")
+        if found.problems:
+            raise CommandError(f"The database holds rows by keys that are not configured: complete {KEY_SETTING}.")
+
+    def _write_result(self, found: _Findings, counts: VerificationCounts, *, as_json: bool) -> None:
+        for key_id, count in sorted(found.sessions_by_unknown_key.items()):
             self.stderr.write(
                 f"{count} sessions have rows by the key {key_id}, which is not configured: complete {KEY_SETTING}"
             )
-        if options["json"]:
-            result = {"sessions": sessions, "rows": counts.rows, "problems": problems}
-            self.stdout.write(json.dumps({**result, "unknown_keys": sessions_by_unknown_key}))
+        if as_json:
+            result = {"sessions": found.sessions, "rows": counts.rows, "problems": found.problems}
+            self.stdout.write(json.dumps({**result, "unknown_keys": found.sessions_by_unknown_key}))
         else:
-            self.stdout.write(f"{counts.rows} rows of {sessions} sessions, {altered} not as they were written.")
-        if altered:
-            raise CommandError("The database holds rows that this library did not write.")
-        if problems:
-            raise CommandError(f"The database holds rows by keys that are not configured: complete {KEY_SETTING}.")
+            self.stdout.write(
+                f"{counts.rows} rows of {found.sessions} sessions, {found.altered} not as they were written."
+            )
 
     def _iterate_checked_sessions(
         self, options: dict[str, Any], counts: VerificationCounts
@@ -83,3 +80,27 @@ class Command(BaseCommand):
         resume, missing = options["resume"], missing_sessions.find_missing_sessions(using)
         for workspace_pk in verify_workspace.list_workspaces_to_check(using, resume=resume):
             yield from verify_workspace.verify_workspace(using, workspace_pk, counts, resume=resume, missing=missing)
+
+
+@dataclass
+class _Findings:
+    """What a verification has found; a key that is not configured is named with the first session that has it."""
+
+    sessions: int = 0
+    altered: int = 0
+    problems: list[dict[str, str]] = field(default_factory=list)
+    sessions_by_unknown_key: Counter[str] = field(default_factory=Counter)
+
+    def add_session(self, checked: verify_workspace.CheckedSession) -> list[tuple[str, IntegrityProblem]]:
+        """Add a session. Returns its problems that are named, each with the name of the session."""
+        self.sessions += checked.pk is not None
+        named: list[tuple[str, IntegrityProblem]] = []
+        for problem in checked.problems:
+            if problem.unknown_key is None:
+                self.altered += 1
+            else:
+                self.sessions_by_unknown_key[problem.unknown_key] += 1
+            if problem.unknown_key is None or self.sessions_by_unknown_key[problem.unknown_key] == 1:
+                self.problems.append({"session": checked.session_id, **problem.to_dict()})
+                named.append((checked.session_id or "without a session", problem))
+        return named

@@ -171,7 +171,7 @@ def test_session_with_a_row_by_an_unknown_key_is_not_exported_or_released(open_c
     cp = start_session(open_checkpointer(), "s")
     cp.save_checkpoint("s", conversation("abc"), {}, 0)
     plain(Message).filter(position=0).update(row_seal=UNKNOWN_SEAL)
-    with pytest.raises(SealKeyMissing, match="row .* of checkpoints_message: it is sealed with the key 00000000"):
+    with pytest.raises(SealKeyMissing, match=r"row .* of checkpoints_message: it is sealed with the key 00000000"):
         verification.require_session_unaltered("default", Session.objects.get())
     plain(Session).update(quarantined_at=Now())
     with pytest.raises(SealKeyMissing):
