@@ -3,14 +3,20 @@
 import logging
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.db import DatabaseError
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 
-from checkpoints.exceptions import DecisionNotSigned, IntegrityError, RowNotSealed, SealError
+from checkpoints.exceptions import CheckpointsError, DecisionNotSigned, IntegrityError, RowNotSealed, SealError
 from checkpoints.integrity import quarantine
+from checkpoints.models import ToolCall
 from harness_site.core.management_command_hints import format_management_command
+
+#: Errors that no stored value causes.
+_OTHER_CAUSES = (CheckpointsError, DatabaseError, Http404, PermissionDenied, SuspiciousOperation)
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +25,9 @@ class AlteredDataMiddleware(MiddlewareMixin):
     """Shows which row is not as the library wrote it, in place of a page that would show that row."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        session_pk = _find_session_shown(request)
+        if not isinstance(exception, SealError):
+            exception = _find_error_of_mistyped_value(session_pk, exception) or exception
         if not isinstance(exception, SealError):
             return None
         logger.error("The page %s was not shown: %s", request.path, exception.detail)
@@ -26,10 +35,28 @@ class AlteredDataMiddleware(MiddlewareMixin):
             "problem": _describe_seal_problem(exception),
             "hint": _describe_seal_remedy(exception),
         }
-        session_pk = getattr(request, "session_shown", None)
         if session_pk is not None and isinstance(exception, IntegrityError) and exception.is_alteration:
             context["quarantined"] = session_pk if quarantine.quarantine_after_error(session_pk) else None
         return render(request, "errors/altered.html", context, status=409)
+
+
+def _find_session_shown(request: HttpRequest) -> int | None:
+    """Find the session of a page, also if its call could not be read."""
+    session_pk: int | None = getattr(request, "session_shown", None)
+    call = getattr(request, "call_shown", None)
+    if session_pk is not None or call is None:
+        return session_pk
+    workspace_pk, call_pk = call
+    sessions = ToolCall.objects.filter(workspace=workspace_pk, pk=call_pk).values_list("session_id", flat=True)
+    return sessions.first()
+
+
+def _find_error_of_mistyped_value(session_pk: int | None, exception: Exception) -> SealError | None:
+    """Return the error of a value of the page's session that has another type than its column, if that is the cause."""
+    if session_pk is None or isinstance(exception, _OTHER_CAUSES):
+        return None
+    error = quarantine.find_error_of_mistyped_value("default", session_pk, str(session_pk))
+    return error if isinstance(error, SealError) else None
 
 
 def _describe_seal_problem(error: SealError) -> str:

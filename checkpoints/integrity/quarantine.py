@@ -23,6 +23,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES, ActorKind, AuditKind, RunStatus
 from checkpoints.exceptions import (
+    CheckpointCorrupted,
     CheckpointsError,
     IntegrityError,
     NotQuarantined,
@@ -30,14 +31,16 @@ from checkpoints.exceptions import (
     ReasonRequired,
     SessionNotFound,
 )
-from checkpoints.integrity import backfill_row_seals, verification
+from checkpoints.integrity import backfill_row_seals, stored_types, verification
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
-from checkpoints.models import Message, Run, Session
+from checkpoints.models import Message, Run, Session, Workspace
 from checkpoints.seals import row_seals
 from checkpoints.store.client_state import Store
 
 logger = logging.getLogger(__name__)
 
+#: Errors of Python that a value of another type than its column may raise where it is read.
+UNREADABLE_VALUE_ERRORS = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, MemoryError)
 #: Largest number of altered rows that the mark of a session names.
 MAX_NAMED_PROBLEMS = 20
 
@@ -71,27 +74,72 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
     The error may name another session, whose call this one was about to use; then that one is quarantined.
     A row that merely has no seal does not quarantine its session: it may be from before sealing. Neither does a
     decision signed with a key that this process does not have: its settings may be behind those of the site.
+
+    An error of Python is replaced by a typed one if a row of the session has a value of another type than its column:
+    SQLite stores it, and what reads it may fail anywhere. It is `IntegrityError`, or `CheckpointCorrupted` without
+    seals.
     """
     try:
         yield
     except IntegrityError as error:
-        if error.is_alteration and error.session_pk is not None:
-            quarantine_after_error(error.session_pk, using=store.using)
-        elif error.is_alteration:
-            _try_quarantine_session(store, session_id)
+        _quarantine_session_of_error(store, session_id, error)
         raise
+    except UNREADABLE_VALUE_ERRORS as error:
+        if isinstance(error, CheckpointsError):
+            raise
+        typed = _find_error_of_mistyped_value(store, session_id)
+        if typed is None:
+            raise
+        if isinstance(typed, IntegrityError):
+            _quarantine_session_of_error(store, session_id, typed)
+        raise typed from error
 
 
-def _try_quarantine_session(store: Store, session_id: str) -> None:
+def _quarantine_session_of_error(store: Store, session_id: str, error: IntegrityError) -> None:
+    if not error.is_alteration:
+        return
+    session_pk = _try_find_session(store, session_id) if error.session_pk is None else error.session_pk
+    if session_pk is not None:
+        quarantine_after_error(session_pk, using=store.using)
+
+
+def _find_error_of_mistyped_value(store: Store, session_id: str) -> IntegrityError | CheckpointCorrupted | None:
+    session_pk = _try_find_session(store, session_id)
+    return None if session_pk is None else find_error_of_mistyped_value(store.using, session_pk, session_id)
+
+
+def find_error_of_mistyped_value(
+    using: str, session_pk: int, session_id: str
+) -> IntegrityError | CheckpointCorrupted | None:
+    """Return the error of a row of a session with a value of another type than its column; None if there is none.
+
+    None also if the database cannot answer, so that the error that was noticed first is raised.
+
+    Args:
+        using: Connection alias.
+        session_pk: Key of the session.
+        session_id: Name of the session, for the error.
+    """
+    if connections[using].needs_rollback:
+        return None
+    try:
+        value = stored_types.find_mistyped_value(using, session_pk)
+    except (CheckpointsError, DatabaseError) as error:
+        logger.error("The columns of session %r could not be compared with their types: %s", session_id, error)
+        return None
+    return None if value is None else value.to_error(session_id)
+
+
+def _try_find_session(store: Store, session_id: str) -> int | None:
+    if connections[store.using].needs_rollback:
+        return None
     try:
         sessions = _select_sessions_without_verifying_seals(store.using)
         names = sessions.filter(workspace_id=store.workspace_id, session_id=session_id)
-        session_pk = names.values_list("pk", flat=True).first()
+        return names.values_list("pk", flat=True).first()
     except (CheckpointsError, DatabaseError) as error:
         logger.error("Session %r could not be quarantined: %s", session_id, error)
-    else:
-        if session_pk is not None:
-            quarantine_after_error(session_pk, using=store.using)
+        return None
 
 
 def quarantine_after_error(session_pk: int, *, using: str = "default") -> bool:
@@ -131,10 +179,12 @@ def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: st
         Whether the session was marked now.
     """
     with transaction.atomic(using=using):
-        session = _lock_session(using, session_pk)
-        if session is None or session.quarantined_at is not None:
+        session = _select_sessions_without_verifying_seals(using).filter(pk=session_pk)
+        locked = session.filter(quarantined_at__isnull=True).select_for_update()
+        name = locked.values_list("session_id", flat=True).first()
+        if name is None:
             return False
-        problems = _list_altered_rows(using, session)
+        problems = _list_altered_rows(using, session_pk)
         if not problems:
             return False
         mark = json.dumps([problem.to_dict() for problem in problems[:MAX_NAMED_PROBLEMS]])
@@ -144,16 +194,19 @@ def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: st
         _update_unsealed_session_columns(
             using, session_pk, quarantined_at=Now(), quarantine=mark, owner=None, fence=F("fence") + 1
         )
-        insert_unchained_events.append_event(
-            using,
-            session.workspace_id,
-            AuditKind.SESSION_QUARANTINED,
-            session_pk=session_pk,
-            actor=noticed_by,
-            actor_kind=ActorKind.MACHINE,
-            details={"rows": len(problems), "table": problems[0].table, "row": problems[0].row},
-        )
-    logger.error("Session %s was quarantined: row %s of %s: %s", session, *_describe_first_problem(problems))
+        workspace = Workspace.objects.using(using).filter(pk__in=session.values("workspace"))
+        workspace_pk = workspace.values_list("pk", flat=True).first()
+        if workspace_pk is not None:  # else the session names none, and no audit trail has it
+            insert_unchained_events.append_event(
+                using,
+                workspace_pk,
+                AuditKind.SESSION_QUARANTINED,
+                session_pk=session_pk,
+                actor=noticed_by,
+                actor_kind=ActorKind.MACHINE,
+                details={"rows": len(problems), "table": problems[0].table, "row": problems[0].row},
+            )
+    logger.error("Session %s was quarantined: row %s of %s: %s", name, *_describe_first_problem(problems))
     return True
 
 
@@ -197,9 +250,14 @@ def release_quarantine(
         raise ReasonRequired
     with database_operation(store.using), transaction.atomic(using=store.using):
         sessions = _select_sessions_without_verifying_seals(store.using)
-        session = sessions.select_for_update().filter(workspace_id=store.workspace_id, session_id=session_id).first()
-        if session is None:
+        sessions = sessions.select_for_update().filter(workspace_id=store.workspace_id, session_id=session_id)
+        session_pk = sessions.values_list("pk", flat=True).first()
+        if session_pk is None:
             raise SessionNotFound(session_id)
+        mistyped = stored_types.find_mistyped_value(store.using, session_pk)
+        if mistyped is not None:
+            raise QuarantineStays(session_id, 1, mistyped.table, mistyped.row)
+        session = sessions.get()
         if session.quarantined_at is None:
             raise NotQuarantined(session_id)
         found = list(verification.find_session_problems(store.using, session, VerificationCounts()))
@@ -227,11 +285,12 @@ def _select_sessions_without_verifying_seals(using: str) -> models.QuerySet[Sess
     return models.QuerySet(Session, using=using)
 
 
-def _lock_session(using: str, session_pk: int) -> Session | None:
-    return _select_sessions_without_verifying_seals(using).select_for_update().filter(pk=session_pk).first()
-
-
-def _list_altered_rows(using: str, session: Session) -> list[IntegrityProblem]:
+def _list_altered_rows(using: str, session_pk: int) -> list[IntegrityProblem]:
+    """List the altered rows of a locked session. If values have another type than their column, only these are read."""
+    mistyped = list(map(IntegrityProblem.from_mistyped_value, stored_types.find_mistyped_values(using, [session_pk])))
+    if mistyped:
+        return mistyped
+    session = _select_sessions_without_verifying_seals(using).get(pk=session_pk)
     problems = verification.find_session_problems(using, session, VerificationCounts())
     return [problem for problem in problems if problem.is_alteration]
 

@@ -16,6 +16,7 @@ from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows
 from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
 from checkpoints.formats import digests
+from checkpoints.integrity.stored_types import MistypedValue
 from checkpoints.models import (
     AuditEvent,
     Blob,
@@ -80,6 +81,11 @@ class IntegrityProblem:
         """Build the problem of an error; `row` names it better than the error does."""
         name = error.row if row is None else row_seals.describe_row(row)
         return cls(error.table, name, error.why, error.is_alteration)
+
+    @classmethod
+    def from_mistyped_value(cls, value: MistypedValue) -> Self:
+        """Build the problem of a value of another type than its column."""
+        return cls(value.table, value.row, value.why)
 
     @classmethod
     def from_unknown_key(cls, table: str, row: str, error: SealKeyMissing) -> Self:
@@ -155,7 +161,7 @@ def verify_session_records(using: str, session: Session) -> set[int]:
 
 def _append_row_if_sealed(rows: list[CountedRow], model: type[models.Model], seal: Any) -> None:
     if seal:
-        rows.append((model, bytes(seal)))
+        rows.append((model, bytes(memoryview(seal))))  # another value is no seal: `bytes(5)` would be five zeros
 
 
 def require_session_unaltered(using: str, session: Session) -> None:

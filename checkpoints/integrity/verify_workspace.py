@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from checkpoints.exceptions import SealError
-from checkpoints.integrity import quarantine
+from checkpoints.integrity import quarantine, stored_types
 from checkpoints.integrity.missing_sessions import MissingSession
 from checkpoints.integrity.verification import (
     IntegrityProblem,
@@ -65,23 +66,27 @@ def verify_workspace(
         missing: Sessions that the database lacks, of all workspaces.
 
     Yields:
-        Each session, in the order of their keys, and at the end the rows that belong to no session, with the missing
+        Each session, and at the end the rows that belong to no session, with the missing
         sessions of the workspace.
     """
     check = IntegrityCheck.objects.using(using).filter(workspace=workspace_pk).first()
     if check is None or check.finished or not (resume and is_check_written_by_library(check)):
         check = _reset_stored_check_result(using, workspace_pk)
     rows_before, named = counts.rows - check.rows, json.loads(check.named)
-    sessions = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk")
-    while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
-        for checked in verify_and_quarantine_sessions(using, batch, counts):
+    keys = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk").values_list("pk", flat=True)
+    while batch := list(keys.filter(pk__gt=check.reached)[:BATCH_SIZE]):
+        last: CheckedSession | None = None
+        for checked in verify_and_quarantine_readable_sessions(using, batch, counts):
+            if last is not None:
+                yield last
             check.sessions += 1
             named += _count_and_encode_problems(check, checked, named)
-            if checked.pk == batch[-1].pk:
-                check.reached, check.rows = checked.pk, counts.rows - rows_before
-                _save_check_progress(using, check, named)
-                checked.is_progress_stored = True
-            yield checked
+            last = checked
+        check.reached, check.rows = batch[-1], counts.rows - rows_before
+        _save_check_progress(using, check, named)
+        if last is not None:  # else all of them were deleted meanwhile
+            last.is_progress_stored = True
+            yield last
     others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
     others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
     named += _count_and_encode_problems(check, others, named)
@@ -105,6 +110,33 @@ def _reset_stored_check_result(using: str, workspace_pk: int) -> IntegrityCheck:
         problems=0,
         named="[]",
     )
+
+
+def verify_and_quarantine_readable_sessions(
+    using: str, session_pks: Sequence[int], counts: VerificationCounts
+) -> Iterator[CheckedSession]:
+    """Verify sessions as `verify_and_quarantine_sessions` does, and before it whether their rows can be read.
+
+    A session that has a value of another type than its column is put under quarantine, and nothing else of it is read.
+
+    Args:
+        using: Connection alias.
+        session_pks: Keys of the sessions, in the order of the keys.
+        counts: Gets the number of rows that were verified.
+
+    Yields:
+        Each session: first those that cannot be read, then the others in the order of the keys.
+    """
+    unreadable: defaultdict[int, list[IntegrityProblem]] = defaultdict(list)
+    for value in stored_types.find_mistyped_values(using, session_pks):
+        unreadable[value.session_pk].append(IntegrityProblem.from_mistyped_value(value))
+    for session_pk, problems in unreadable.items():
+        name = Session.objects.using(using).filter(pk=session_pk).values_list("session_id", flat=True).first()
+        quarantine.quarantine_session_if_altered(using, session_pk, noticed_by="verify_integrity")
+        yield CheckedSession(session_pk, str(name), problems)
+    readable = [pk for pk in session_pks if pk not in unreadable]
+    sessions = list(Session.objects.using(using).filter(pk__in=readable).order_by("pk"))
+    yield from verify_and_quarantine_sessions(using, sessions, counts)
 
 
 def verify_and_quarantine_sessions(

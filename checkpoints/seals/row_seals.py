@@ -12,7 +12,7 @@ from django.db import models
 
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError, SealKeyMissing
 from checkpoints.seals.row_encoding import RowEncoder, build_row_encoder
-from checkpoints.seals.seal_keys import KEY_SETTING, SealKey, SealKeys, get_seal_keys
+from checkpoints.seals.seal_keys import KEY_SETTING, SEAL_SIZE, SealKey, SealKeys, get_seal_keys
 
 
 def compute_seal_from_named_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
@@ -90,7 +90,7 @@ def verify_columns(model: type[models.Model], values: Sequence[Any], seal: bytes
 def _is_seal_valid(
     model: type[models.Model],
     read_values: Callable[[], Sequence[Any]],
-    seal: bytes | None,
+    seal: Any,
     describe: Callable[[], str],
 ) -> bool:
     """Return whether columns match a seal. Raises `RowNotSealed`, `SealKeyMissing`."""
@@ -103,6 +103,8 @@ def _is_seal_valid(
         if keys.required:
             raise RowNotSealed(str(model._meta.db_table), describe())
         return True
+    if not isinstance(seal, bytes | memoryview) or len(seal) != SEAL_SIZE:  # SQLite stores any type in any column
+        return False
     seal = bytes(seal)
     key = keys.get_key_of_seal(seal)
     _, encode, purpose = _get_model_encoding(model)
@@ -121,7 +123,10 @@ def get_table_name(row: models.Model) -> str:
 
 def describe_row(row: models.Model) -> str:
     """Describe a row for an error: its key, and what it is called."""
-    return f"{row.pk} ({row})"
+    try:
+        return f"{row.pk} ({row})"
+    except TypeError:  # its name is no text in SQLite
+        return str(row.pk)
 
 
 @cache

@@ -262,9 +262,9 @@ def read_seals_and_row_sums(
         cursor.execute(_build_select_seals_sql(len(session_pks)), [*session_pks] * (1 + len(counted)))
         for place, session_pk, seal in cursor.fetchall():
             if place < 0:
-                seals[session_pk] = bytes(seal)
+                seals[session_pk] = bytes(memoryview(seal))
             else:
-                totals[session_pk] += _compute_row_sum_term(keys, counted[place], bytes(seal))
+                totals[session_pk] += _compute_row_sum_term(keys, counted[place], bytes(memoryview(seal)))
     return {pk: (seals.get(pk), totals[pk] % _MODULUS) for pk in {*seals, *totals}}
 
 

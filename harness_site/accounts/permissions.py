@@ -40,6 +40,8 @@ class MemberRequest(HttpRequest):
     sessions_shown: set[int]
     #: Key of the session that the page is about, if it is about one.
     session_shown: int
+    #: Workspace and key of the call of the page, also if its row cannot be read.
+    call_shown: tuple[int, int]
     #: Set by pages that show parts of several sessions.
     excerpts: ShownExcerpts
 

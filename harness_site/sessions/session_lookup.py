@@ -56,14 +56,15 @@ def get_session_head_or_404(request: MemberRequest, pk: int, *, verified: bool =
     `verified` False is for the page about what was altered. Raises `PageNotFound`, also if the session belongs to
     another workspace, and `IntegrityError` for a session that was altered.
     """
+    request.session_shown = pk  # also if it cannot be read
     head = session_rows.load_session_head(request.membership.workspace_id, pk) if pk <= _MAX_PK else None
     if head is None:
+        del request.session_shown
         raise PageNotFound(
             _("There is no such session here."),
             _("It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed."),
         )
     session_secrets_from_call_arguments.mask_session_secrets_in_response(pk)
-    request.session_shown = pk
     if verified:
         row_seals.verify_row(head.stored)
     return head

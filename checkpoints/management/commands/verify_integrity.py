@@ -75,7 +75,8 @@ class Command(BaseCommand):
         using = options["database"]
         if options["session"] is not None:
             sessions = Session.objects.using(using).filter(session_id=options["session"]).order_by("pk")
-            yield from verify_workspace.verify_and_quarantine_sessions(using, list(sessions), counts)
+            keys = list(sessions.values_list("pk", flat=True))
+            yield from verify_workspace.verify_and_quarantine_readable_sessions(using, keys, counts)
             return
         resume, missing = options["resume"], missing_sessions.find_missing_sessions(using)
         for workspace_pk in verify_workspace.list_workspaces_to_check(using, resume=resume):

@@ -163,6 +163,7 @@ def list_colleagues(member: Membership) -> dict[str, Membership]:
 
 def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
     """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
+    request.call_shown = (request.membership.workspace_id, pk)
     call = call_evidence.find_verified_call(request.membership.workspace, pk)
     if call is None:
         raise Http404(_("There is no such call in this workspace."))

@@ -1,0 +1,132 @@
+"""Find values in the tables of sessions that have another type than their column.
+
+SQLite stores any type in any column, and such a value may not even be readable: a text that is no time, or a number
+where bytes are. The database compares the types itself, so that no such value is read. PostgreSQL has typed columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.apps import apps
+from django.db import connections, models
+
+from checkpoints.db.sql_quoting import quote_column, quote_table
+from checkpoints.exceptions import CheckpointCorrupted, IntegrityError
+from checkpoints.models import Blob, Session
+from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.seals.sealed_model import SealedModel
+
+#: Number of sessions whose rows one statement compares.
+_SESSIONS_PER_STATEMENT = 500
+#: Name of a storage class of SQLite in a sentence.
+_HELD = {"integer": "a whole number", "real": "a fraction", "text": "a text", "blob": "bytes"}
+#: Conditions on a column that hold where its value cannot be one of the column, by the type of the column.
+_INTEGER = "typeof({0}) NOT IN ('integer', 'null')"
+_TEXT = "typeof({0}) NOT IN ('text', 'null')"
+_CONDITIONS = {
+    "bool": "{0} NOT IN (0, 1)",
+    "integer": _INTEGER,
+    "bigint": _INTEGER,
+    "smallint": _INTEGER,
+    "varchar": _TEXT,
+    "text": _TEXT,
+    "BLOB": "typeof({0}) NOT IN ('blob', 'null')",
+    # `datetime` gives NULL for what is no time, and with a modifier another day for one that a month does not have.
+    "datetime": (
+        f"{_TEXT} OR {{0}} IS NOT NULL AND (substr({{0}}, 1, 4) < '0001' "
+        "OR datetime({0}, '+0 days') IS NOT substr({0}, 1, 19) OR substr({0}, 20) GLOB '*[^.0-9]*')"
+    ),
+    "char": f"{_TEXT} OR length({{0}}) <> 32 OR {{0}} GLOB '*[^0-9a-f]*'",
+}
+
+
+class MistypedValue(NamedTuple):
+    """Row of a session with a value of another type than its column."""
+
+    session_pk: int
+    table: str
+    row: str
+    column: str
+    held: str
+
+    @property
+    def why(self) -> str:
+        return f"its column {self.column} holds {self.held} that cannot be a value of it"
+
+    def to_error(self, session_id: str) -> IntegrityError | CheckpointCorrupted:
+        """Return the error of a session that has the row: without seals, nothing says that a row was altered."""
+        if get_seal_keys() is None:
+            return CheckpointCorrupted(session_id, f"row {self.row} of {self.table}", self.why)
+        return IntegrityError(self.table, self.row, self.why)
+
+
+def find_mistyped_values(using: str, session_pks: Sequence[int]) -> Iterator[MistypedValue]:
+    """Find the rows of sessions that have a value of another type than its column, each with the first such column.
+
+    Args:
+        using: Connection alias.
+        session_pks: Keys of the sessions.
+
+    Yields:
+        The values, in the order of the tables. None on PostgreSQL.
+    """
+    if connections[using].vendor != "sqlite":
+        return
+    for start in range(0, len(session_pks), _SESSIONS_PER_STATEMENT):
+        part = session_pks[start : start + _SESSIONS_PER_STATEMENT]
+        places = ", ".join(["%s"] * len(part))
+        for model in _list_models():
+            with connections[using].cursor() as cursor:
+                cursor.execute(_build_mistyped_rows_sql(using, model).replace("SESSIONS", places), part)
+                rows = cursor.fetchall()
+            columns = [field.column for field in model._meta.concrete_fields]
+            for session_pk, pk, place, storage in rows:
+                yield MistypedValue(session_pk, model._meta.db_table, str(pk), columns[place], _HELD[storage])
+
+
+@cache
+def _list_models() -> tuple[type[models.Model], ...]:
+    """List the sealed tables whose rows are or belong to sessions, and that of contents, which a sealed row names."""
+    sealed = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]
+    of_sessions = [model for model in sealed if any(field.name == "session" for field in model._meta.concrete_fields)]
+    return (Session, *of_sessions, Blob)
+
+
+@cache
+def _build_mistyped_rows_sql(using: str, model: type[models.Model]) -> str:
+    """Build the statement that reads which rows have a value of another type: session, key, column and storage class.
+
+    `SESSIONS` stands for the placeholders of the keys of sessions.
+    """
+    fields = list(model._meta.concrete_fields)
+    conditions = [f"({_build_condition(using, field)})" for field in fields]
+    places = " ".join(f"WHEN {condition} THEN {place}" for place, condition in enumerate(conditions))
+    storage = " ".join(
+        f"WHEN {condition} THEN typeof({quote_column(model, field.name)})"
+        for field, condition in zip(fields, conditions, strict=True)
+    )
+    session = quote_column(model, "id" if model is Session else "session")
+    return (
+        f"SELECT {session}, {quote_column(model, model._meta.pk.name)}, CASE {places} END, CASE {storage} END "  # noqa: S608 - names of models
+        f"FROM {quote_table(model)} WHERE {session} IN (SESSIONS) AND ({' OR '.join(conditions)})"
+    )
+
+
+def _build_condition(using: str, field: models.Field[Any, Any]) -> str:
+    column = quote_column(field.model, field.name)
+    target: Any = field
+    while isinstance(target, models.ForeignKey):
+        target = target.target_field
+    if isinstance(target, models.DecimalField):
+        limit = 10 ** (target.max_digits - target.decimal_places)
+        return f"typeof({column}) NOT IN ('integer', 'real', 'null') OR abs({column}) >= {limit}"
+    kind = (target.rel_db_type(connections[using]) or "").split("(")[0].split(" ")[0]
+    return _CONDITIONS[kind].format(column)
+
+
+def find_mistyped_value(using: str, session_pk: int) -> MistypedValue | None:
+    """Find the first row of a session with a value of another type than its column."""
+    return next(find_mistyped_values(using, [session_pk]), None)

@@ -1,0 +1,214 @@
+"""Values of another type than their column, which SQLite stores: each is found by its table, row and column."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, models
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError, QuarantineStays
+from checkpoints.integrity import quarantine, stored_types, verify_workspace
+from checkpoints.integrity.verification import VerificationCounts
+from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
+from checkpoints.versions.version_seals import verified_transcripts
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
+from tests.integration.checkpoints.session_setups import conversation, start_session
+from tests.support.factories import make_user
+
+on_sqlite = pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="PostgreSQL stores no other type than the column's"
+)
+
+
+def store_value(model: type[models.Model], column: str | None, value: Any, pk: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f'UPDATE {model._meta.db_table} SET "{column}" = %s WHERE id = %s', [value, pk])  # noqa: S608
+
+
+@contextmanager
+def unchecked_keys() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA foreign_keys = OFF")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA foreign_keys = ON")
+
+
+def list_other_values(field: models.Field[Any, Any]) -> list[Any]:
+    """List values that SQLite stores in the column of a field as they are, and that are none of it."""
+    kind = (field.rel_db_type(connection) or "").split("(")[0]
+    if kind in {"varchar", "text"}:
+        return [b"\xff\x00"]
+    if kind == "BLOB":
+        return ["text", 5, 1.5]
+    return ["text", b"\xff\x00"] if kind in {"bool", "decimal"} else ["text", b"\xff\x00", 1.5]
+
+
+def list_columns() -> list[tuple[type[models.Model], models.Field[Any, Any]]]:
+    return [
+        (model, field)
+        for model in SEALED_TABLES
+        for field in model._meta.concrete_fields
+        if not field.primary_key and (model is Session or field.name != "session")
+    ]
+
+
+def find_last_row(model: type[models.Model], session_pk: int) -> Any:
+    rows = plain(model).filter(pk=session_pk) if model is Session else plain(model).filter(session=session_pk)
+    return rows.order_by("pk").values_list("pk", flat=True).last()
+
+
+class Setup:
+    """Session with a row in every sealed table, and its database, which can be put back."""
+
+    def __init__(self, open_checkpointer: Open, client: Client, kept: sqlite3.Connection) -> None:
+        create_sealed_session(open_checkpointer, "s")
+        self.open, self.client, self.kept = open_checkpointer, client, kept
+        self.pk: int = Session.objects.get(session_id="s").pk
+        self.call = find_last_row(ToolCall, self.pk)
+        self.cp = open_checkpointer()
+        client.force_login(make_user())
+        connection.connection.backup(kept)
+
+    def put_back(self) -> None:
+        self.kept.backup(connection.connection)
+        verified_transcripts.clear()
+
+
+@pytest.fixture
+def setup(open_checkpointer: Open, client: Client) -> Iterator[Setup]:
+    with closing(sqlite3.connect(":memory:")) as kept, unchecked_keys():
+        yield Setup(open_checkpointer, client, kept)
+
+
+@on_sqlite
+def test_rows_of_the_library_have_the_types_of_their_columns(setup: Setup) -> None:
+    pks = list(Session.objects.values_list("pk", flat=True))
+    assert list(stored_types.find_mistyped_values("default", pks)) == []
+
+
+@on_sqlite
+@pytest.mark.parametrize("model", SEALED_TABLES, ids=lambda model: model.__name__)
+def test_value_of_another_type_is_a_problem_of_its_column(setup: Setup, model: type[models.Model]) -> None:
+    row, tried = find_last_row(model, setup.pk), 0
+    for field in [field for of, field in list_columns() if of is model]:
+        for value in list_other_values(field):
+            store_value(model, field.column, value, row)
+            checked = verify_workspace.verify_and_quarantine_readable_sessions(
+                "default", [setup.pk], VerificationCounts()
+            )
+            found = [(problem.table, problem.row, problem.why) for each in checked for problem in each.problems]
+            assert len(found) == 1, (field.column, value, found)
+            assert found[0][:2] == (model._meta.db_table, str(row))
+            assert f"its column {field.column} holds" in found[0][2]
+            assert plain(Session).filter(pk=setup.pk, quarantined_at__isnull=False).exists()
+            setup.put_back()
+            tried += 1
+    assert tried
+
+
+READS: dict[str, Callable[[Setup], Any]] = {
+    "load_latest": lambda setup: setup.cp.load_latest("s"),
+    "resume": lambda setup: setup.open().resume("s"),
+}
+PAGES: dict[str, Callable[[Setup], Any]] = {
+    "session": lambda setup: setup.client.get(f"/sessions/{setup.pk}/"),
+    "card": lambda setup: setup.client.get(f"/review/calls/{setup.call}/"),
+}
+
+
+def list_errors_of_python(setup: Setup, use: Callable[[Setup], Any], columns: Iterable[tuple[Any, Any]]) -> list[str]:
+    """Use the session with a value of another type in each of the columns. Returns the errors that are not typed."""
+    untyped = []
+    for model, field in columns:
+        value = list_other_values(field)[0]
+        store_value(model, field.column, value, find_last_row(model, setup.pk))
+        try:
+            use(setup)
+        except CheckpointsError:
+            pass
+        except Exception as error:
+            untyped.append(f"{model.__name__}.{field.column} = {value!r}: {error!r}")
+        setup.put_back()
+    return untyped
+
+
+@on_sqlite
+@pytest.mark.parametrize("use", READS)
+def test_library_raises_no_error_of_python(setup: Setup, use: str) -> None:
+    assert list_errors_of_python(setup, READS[use], list_columns()) == []
+
+
+@on_sqlite
+@pytest.mark.parametrize("page", PAGES)
+def test_page_raises_no_error_of_python(setup: Setup, page: str) -> None:
+    """One column of each type and table."""
+    columns = {(model, field.get_internal_type()): (model, field) for model, field in list_columns()}
+    assert list_errors_of_python(setup, PAGES[page], columns.values()) == []
+
+
+@on_sqlite
+def test_session_that_cannot_be_read_hides_no_other_session(open_checkpointer: Open) -> None:
+    for name in ("s", "t", "u"):
+        start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
+    with unchecked_keys():
+        store_value(Session, "owner_id", "text", Session.objects.get(session_id="s").pk)
+    plain(Message).filter(session__session_id="u", position=1).update(role="system")
+    err = StringIO()
+    with pytest.raises(CommandError, match="did not write"):
+        call_command("verify_integrity", "--all", stdout=StringIO(), stderr=err)
+    assert re.search("s: row [0-9]+ of checkpoints_session: its column owner_id holds a text", err.getvalue())
+    assert "u: row" in err.getvalue()
+    assert "t: row" not in err.getvalue()
+    marked = plain(Session).filter(quarantined_at__isnull=False).order_by("pk")
+    assert list(marked.values_list("session_id", flat=True)) == ["s", "u"]
+    assert AuditEvent.objects.filter(kind="session_quarantined").count() == 2
+
+
+@on_sqlite
+def test_value_of_another_type_is_named_and_its_session_is_not_released(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    store_value(Checkpoint, "created_at", "yesterday", Checkpoint.objects.get().pk)
+    with pytest.raises(IntegrityError, match="its column created_at holds a text") as caught:
+        cp.load_latest("s")
+    assert caught.value.table == "checkpoints_checkpoint"
+    assert quarantine.read_quarantine(plain(Session).get()) is not None
+    with pytest.raises(QuarantineStays):
+        quarantine.release_quarantine(cp.store, "s", actor="alice", reason="Seen.", accept_altered=True)
+
+
+@on_sqlite
+@pytest.mark.parametrize("value", ["2026-02-30 00:00:00", "now", "0000-01-01 00:00:00", "2026-01-01 00:00:00.1x"])
+def test_text_that_is_no_time_is_found(open_checkpointer: Open, value: str) -> None:
+    start_session(open_checkpointer()).save_checkpoint("s", conversation("abc"), {}, 0)
+    store_value(Checkpoint, "created_at", value, Checkpoint.objects.get().pk)
+    assert stored_types.find_mistyped_value("default", Session.objects.get().pk) is not None
+
+
+@on_sqlite
+def test_value_of_another_type_is_a_damaged_record_without_seals(open_checkpointer: Open, settings: Any) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    cp: SyncCheckpointer = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    store_value(Checkpoint, "created_at", "text", Checkpoint.objects.get().pk)
+    with pytest.raises(CheckpointCorrupted, match=r"row \d+ of checkpoints_checkpoint.*its column created_at holds a"):
+        cp.load_latest("s")
+    assert Session.objects.get().quarantined_at is None
+
+
+@on_sqlite
+def test_error_of_a_caller_is_raised_as_it_is(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    with pytest.raises(TypeError, match="of the caller"), quarantine.quarantine_on_integrity_error(cp.store, "s"):
+        raise TypeError("of the caller")
