@@ -4,7 +4,7 @@ A call is counted once, when it is indexed for the last time, and a decision whe
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import log
@@ -14,7 +14,9 @@ from django.db import connection
 from django.db.models import Q
 
 from checkpoints.db.sql_quoting import build_insert_sql, convert_values, quote_table
-from checkpoints.enums import APPROVAL_KINDS, ActorKind, CallStatus, DecisionKind, InterruptReason
+from checkpoints.enums import APPROVAL_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.models import AuditEvent
 from harness_site.search.models import DecisionSums, ToolSums
 
 KEYS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, str]]] = {
@@ -72,7 +74,8 @@ def build_call_tally(workspace: int, call: Any) -> Tally | None:
 def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     """Return the waiting time of a final decision of a person, else None.
 
-    `decision` has the required fields of `Decision` and the times of its call.
+    `decision` has the required fields of `Decision` and the times of its call, `tool_call__issued_at` being the time of
+    the request for an approval (`replace_issue_times_by_request_times`).
     """
     # All other decisions are about an interrupted call.
     since = decision.tool_call__issued_at if decision.kind in APPROVAL_KINDS else decision.tool_call__interrupted_at
@@ -82,6 +85,45 @@ def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     wait = get_wait_time_histogram_bucket((decision.created_at - since).total_seconds())
     key = (workspace, _truncate_to_hour(decision.created_at), True, decision.session__agent, wait)
     return Tally(DecisionSums, key, (1,))
+
+
+def replace_issue_times_by_request_times(decisions: Sequence[Any]) -> list[Any]:
+    """Return decisions whose calls have the time at which their approval was requested, in one query.
+
+    A call that was approved and has run has the time of its start, after the decision; only the audit trail still has
+    the time of the request. Without it, the time of the call is None.
+
+    Args:
+        decisions: Named tuples with the required fields of `Decision`, and the id and the times of its call.
+
+    Returns:
+        The decisions in their order.
+    """
+    sessions = {row.session_id for row in decisions if _has_call_run_since(row)}
+    if not sessions:
+        return list(decisions)
+    requests: defaultdict[int | None, list[tuple[str, datetime]]] = defaultdict(list)
+    events = AuditEvent.objects.filter(kind=AuditKind.APPROVAL_REQUESTED, session__in=sessions)
+    for session, details, at in events.values_list("session_id", "details", "created_at"):
+        requests[session].append((details, at))
+    return [
+        row._replace(tool_call__issued_at=_find_request_time(row, requests[row.session_id]))
+        if _has_call_run_since(row)
+        else row
+        for row in decisions
+    ]
+
+
+def _find_request_time(decision: Any, requests: Sequence[tuple[str, datetime]]) -> datetime | None:
+    """Return the time of the last request about the call of a decision before it, from the requests of its session."""
+    named = f'"call_id":{to_canonical_json(decision.tool_call__call_id)},'
+    return max((at for details, at in requests if named in details and at <= decision.created_at), default=None)
+
+
+def _has_call_run_since(decision: Any) -> bool:
+    """Return whether a decision approved a call that has run, so that its time is the one of its start."""
+    issued_at = decision.tool_call__issued_at
+    return decision.kind in APPROVAL_KINDS and issued_at is not None and issued_at > decision.created_at
 
 
 def get_wait_time_histogram_bucket(seconds: float) -> int:

@@ -46,7 +46,7 @@ _FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
     ),
     Kind.DECISION: (
         *("pk", "session_id", "kind", "final", "actor", "actor_kind", "reason", "evidence", "result", "created_at"),
-        *("tool_call__issued_at", "tool_call__interrupted_at", "session__agent"),
+        *("tool_call__call_id", "tool_call__issued_at", "tool_call__interrupted_at", "session__agent"),
     ),
     Kind.SESSION: ("pk", "session_id", "title", "agent", "labels", "created_at"),
 }
@@ -104,7 +104,10 @@ def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     """Load the texts of these rows in the order of their keys."""
     rows: QuerySet[Any] = SOURCES[kind]._default_manager.filter(pk__in=keys).annotate(read_for=F(_WORKSPACE[kind]))
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
-    for row in rows.values_list(*_FIELDS[kind], "read_for", named=True):
+    loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
+    if kind is Kind.DECISION:
+        loaded = hourly_call_statistics.replace_issue_times_by_request_times(loaded)
+    for row in loaded:
         by_workspace[row.read_for].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
     texts: list[IndexedText] = []

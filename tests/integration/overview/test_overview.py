@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -13,9 +13,11 @@ from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Phase, Role, RunStatus, SessionStatus
+from checkpoints import SyncCheckpointer, ToolRegistry
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Phase, Role, RunStatus, SessionStatus
+from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from harness_site.overview import current_counts, totals, utc_periods
 from harness_site.overview.totals import SessionTotals
 from harness_site.search import daily_call_statistics_rollup, hourly_call_statistics, hourly_session_totals, indexer
@@ -213,6 +215,24 @@ def test_waiting_time_ends_with_the_decision_of_a_person() -> None:
     assert found.median == pytest.approx(120, rel=0.1)
     assert found.p95 == pytest.approx(3600, rel=0.1)
     assert load("first=2001-01-01&last=2001-01-02").waits.median is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_waiting_time_of_a_call_that_has_run_begins_with_the_request_for_its_approval(cp: SyncCheckpointer) -> None:
+    """The time of its start replaces the time of the request, which only the audit trail has then."""
+    registry = ToolRegistry()
+    registry.tool(requires_approval=True, name="send_note")(lambda text: f"sent: {text}")
+    with suppress(ApprovalRequired), cp.session("s", "Send a note", registry=registry) as session:
+        session.dispatch("send_note", {"text": "a"}, 'call "1"')
+    request = AuditEvent.objects.get(kind=AuditKind.APPROVAL_REQUESTED)
+    AuditEvent.objects.filter(pk=request.pk).update(created_at=F("created_at") - timedelta(minutes=10))
+    request.pk, request.details = None, to_canonical_json({"call_id": "another call", "tool": "send_note"})
+    request.save(force_insert=True)
+    cp.approve_call("s", 'call "1"', actor="alice", reason="Right.", revision=1)
+    with cp.session("s", registry=registry) as session:
+        session.dispatch("send_note", {"text": "a"}, 'call "1"')
+    complete()
+    assert load("period=24h").waits.median == pytest.approx(600, rel=0.1)
 
 
 def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
