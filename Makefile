@@ -31,7 +31,8 @@ NEWEST_MATTERS := review site notifications/test_mail_backend.py $(addprefix che
 POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py hot_statements.py altered_histories.py) \
 	$(addprefix crash/test_,every_boundary.py request_worker.py database_creation.py http_kills.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
-	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py) \
+	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py \
+		integrity/test_stored_types.py) \
 		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py)
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -97,6 +98,7 @@ class Setup:
 def setup(open_checkpointer: Open, client: Client) -> Iterator[Setup]:
     with closing(sqlite3.connect(":memory:")) as kept, unchecked_keys():
         yield Setup(open_checkpointer, client, kept)
+    gc.collect()  # queries that an error ended are freed while their database is open
 
 
 @on_sqlite
