@@ -35,9 +35,10 @@ _CONDITIONS = {
     "text": _TEXT,
     "BLOB": "typeof({0}) NOT IN ('blob', 'null')",
     # `datetime` gives NULL for what is no time, and with a modifier another day for one that a month does not have.
+    # It gets whole seconds, because it rounds a fraction, which may lead to the next second.
     "datetime": (
         f"{_TEXT} OR {{0}} IS NOT NULL AND (substr({{0}}, 1, 4) < '0001' "
-        "OR datetime({0}, '+0 days') IS NOT substr({0}, 1, 19) OR substr({0}, 20) GLOB '*[^.0-9]*')"
+        "OR datetime(substr({0}, 1, 19), '+0 days') IS NOT substr({0}, 1, 19) OR substr({0}, 20) GLOB '*[^.0-9]*')"
     ),
     "char": f"{_TEXT} OR length({{0}}) <> 32 OR {{0}} GLOB '*[^0-9a-f]*'",
 }

@@ -108,6 +108,15 @@ def test_rows_of_the_library_have_the_types_of_their_columns(setup: Setup) -> No
 
 
 @on_sqlite
+@pytest.mark.parametrize("time", ["2026-12-31 23:59:59.999999", "2026-12-31 23:59:59.9995", "2028-02-29 00:00:00"])
+def test_time_at_the_end_of_a_second_is_a_time(setup: Setup, time: str) -> None:
+    for model, field in list_columns():
+        if isinstance(field, models.DateTimeField):
+            store_value(model, field.column, time, find_last_row(model, setup.pk))
+    assert list(stored_types.find_mistyped_values("default", [setup.pk])) == []
+
+
+@on_sqlite
 @pytest.mark.parametrize("model", SEALED_TABLES, ids=lambda model: model.__name__)
 def test_value_of_another_type_is_a_problem_of_its_column(setup: Setup, model: type[models.Model]) -> None:
     row, tried = find_last_row(model, setup.pk), 0
