@@ -1,6 +1,8 @@
-"""Django, which is configured when this module is imported: for packages that a program may import before anything
-else of this library, and for a client that is opened first. Threads that do so at one time wait for the one that
-configures Django, because a module is imported once. Raises `DjangoMissing`."""
+"""Importing this module configures Django, unless it is configured already.
+
+Packages import it that need Django and that a program may import first; a client imports it when it is opened. Python
+imports a module once, so threads that do this at one time wait for the first of them. Raises `DjangoMissing`.
+"""
 
 from checkpoints.configure_django import ensure_configured
 

@@ -182,11 +182,9 @@ class Store:
         *,
         remote_process: ProcessIdentity | None = None,
         token: str = "",
-        workspace_id: int | None = None,
     ) -> None:
         """Create the state of a client.
 
-        `workspace_id` is the primary key of the workspace, if the caller has it; otherwise it is looked up when needed.
         `remote_process` is the process for which sessions are owned if it is not this one: it renews its leases by
         requests, so that this process neither renews them nor answers for them when it ends. `token` is then its name,
         the same in every process that serves it.
@@ -208,7 +206,6 @@ class Store:
         self._in_use: Counter[str] = Counter()
         self._handles: dict[str, object] = {}
         self._released_idle: dict[str, None] = {}
-        self._workspace_id = workspace_id
         self._lock = threading.Lock()
         #: Rows of calls that this process has issued and not settled, and of those, the ones it executes now.
         self.issued: set[int] = set()
@@ -228,7 +225,7 @@ class Store:
 
     @property
     def workspace_id(self) -> int:
-        """Primary key of the workspace. Raises `WorkspaceNotFound`."""
+        """Primary key of the workspace, which only a client of a database has. Raises `WorkspaceNotFound`."""
         raise NotImplementedError
 
     def get_owned_session(self, session_id: str) -> OwnedSession:
