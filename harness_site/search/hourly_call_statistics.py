@@ -116,6 +116,7 @@ def replace_issue_times_by_request_times(decisions: Sequence[Any]) -> list[Any]:
 
 def _find_request_time(decision: Any, requests: Sequence[tuple[str, datetime]]) -> datetime | None:
     """Return the time of the last request about the call of a decision before it, from the requests of its session."""
+    # Details are canonical JSON with sorted keys: the name of the tool follows the id of the call.
     named = f'"call_id":{to_canonical_json(decision.tool_call__call_id)},'
     return max((at for details, at in requests if named in details and at <= decision.created_at), default=None)
 
