@@ -53,10 +53,10 @@ def format_date_with_year(day: date) -> str:
 def format_duration(seconds: float) -> str:
     """Format a duration in one unit, rounded down: 3.4 s, 42 min, 3 h, 2 days."""
     if seconds < 1:
-        return _format_duration_in_language(round(seconds * 1000), "ms", get_language())
+        return _format_duration_in_language(round(seconds * 1000), "ms", 0, get_language())
     if seconds < 10:
-        return _format_duration_in_language(round(float(seconds), 1), "s", get_language())
-    return _format_duration_in_language(*_convert_to_largest_unit(seconds), get_language())
+        return _format_duration_in_language(round(seconds, 1), "s", 1, get_language())
+    return _format_duration_in_language(*_convert_to_largest_unit(seconds), 0, get_language())
 
 
 def format_time_ago(moment: datetime, now: datetime) -> str:
@@ -91,9 +91,8 @@ def _format_date_with_year_in_language(day: date, _language: str | None) -> str:
     return format_date(day, gettext("D j M Y"))
 
 
-# Types are compared: 10.0 s is another duration than 10 s.
-@lru_cache(maxsize=4_096, typed=True)
-def _format_duration_in_language(amount: float, unit: str, _language: str | None) -> str:
+@lru_cache(maxsize=4_096)
+def _format_duration_in_language(amount: float, unit: str, digits: int, _language: str | None) -> str:
     match unit:
         case "day":
             sentence = ngettext("%(count)s day", "%(count)s days", round(amount))
@@ -105,7 +104,7 @@ def _format_duration_in_language(amount: float, unit: str, _language: str | None
             sentence = gettext("%(count)s ms")
         case _:
             sentence = gettext("%(count)s s")
-    return sentence % {"count": format_number(amount, 1) if isinstance(amount, float) else amount}
+    return sentence % {"count": format_number(amount, digits) if digits else amount}
 
 
 @lru_cache(maxsize=1_000)
