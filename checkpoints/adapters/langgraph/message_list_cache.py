@@ -10,9 +10,8 @@ import copy
 import operator
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -25,8 +24,55 @@ Place = tuple[str, str, str]
 _MAX_LISTS = 64
 #: Function that returns the fields of a message.
 _get_fields = operator.attrgetter("__dict__", "__pydantic_extra__")
-#: Types of fields whose values a program may change in place.
-_MUTABLE = (list, dict)
+#: Types of values that a program cannot change in place.
+_IMMUTABLE = frozenset({str, int, float, bool, bytes, type(None)})
+#: Types whose empty values are made anew instead of copied.
+_CONTAINERS = frozenset({list, dict})
+_get_fields_of_stored = operator.attrgetter("fields")
+_new, _set = object.__new__, object.__setattr__
+
+
+class StoredMessage:
+    """Message as a load gives it, of which no program has an object; prepared for copies.
+
+    A list of a thousand messages is copied by each load. Nearly all fields that a program may change in place are
+    empty, and are made anew instead of copied.
+
+    Args:
+        message: The message.
+        fields: Its fields, as `copy_fields` returns them, which nothing else changes from now on.
+
+    Attributes:
+        fields: The same.
+    """
+
+    __slots__ = ("_class", "_empty", "_fields_set", "_filled", "_private", "fields")
+
+    def __init__(self, message: BaseMessage, fields: Any) -> None:
+        values, _ = self.fields = fields
+        self._class = message.__class__
+        self._fields_set = message.__pydantic_fields_set__.copy()
+        self._private = copy.deepcopy(message.__pydantic_private__)
+        types = [(name, type(value)) for name, value in values.items() if type(value) not in _IMMUTABLE]
+        self._empty: Sequence[tuple[str, Callable[[], Any]]] = [
+            (name, kind) for name, kind in types if kind in _CONTAINERS and not values[name]
+        ]
+        self._filled = [name for name, kind in types if (name, kind) not in self._empty]
+
+    def copy(self) -> BaseMessage:
+        """Return a new message of the same class with equal fields, as `copy.deepcopy` does more slowly."""
+        values, extra = self.fields
+        copied = _new(self._class)
+        copied_values = values.copy()
+        for name, make in self._empty:
+            copied_values[name] = make()
+        for name in self._filled:
+            copied_values[name] = copy.deepcopy(values[name])
+        _set(copied, "__dict__", copied_values)
+        _set(copied, "__pydantic_extra__", _copy_extra_fields(extra))
+        _set(copied, "__pydantic_fields_set__", self._fields_set.copy())
+        _set(copied, "__pydantic_private__", None if self._private is None else copy.deepcopy(self._private))
+        return copied
 
 
 @dataclass(frozen=True)
@@ -36,14 +82,14 @@ class SavedList:
     Attributes:
         elements: Messages as the program has them.
         fields: Their fields when they were saved or loaded.
-        stored: Messages as a load gives them. No program has these objects.
+        stored: Messages as a load gives them.
         digests: Digests of the stored elements.
         nodes: Nodes of the stored list.
     """
 
     elements: Sequence[BaseMessage]
     fields: Sequence[Any]
-    stored: Sequence[BaseMessage]
+    stored: Sequence[StoredMessage]
     digests: Sequence[str]
     nodes: ListNodes
 
@@ -51,17 +97,13 @@ class SavedList:
         """Return the nodes of a list of the first `count` elements."""
         return self.nodes if count == len(self.digests) else build_list_nodes(self.digests[:count])
 
-    @cached_property
-    def _fields_of_stored(self) -> Sequence[Any]:
-        return [(message.__dict__, message.__pydantic_extra__) for message in self.stored]
-
     def count_unchanged_elements(self, elements: Sequence[Any]) -> int:
         """Return the number of elements at the beginning of a list that are stored as they are."""
         if self._is_beginning_of(elements):
             return len(self.elements)
         count = 0
         for element, known, fields in zip(elements, self.elements, self.fields, strict=False):
-            if element is not known or _get_fields(element) != fields:
+            if element is not known or not _are_equal(_get_fields(element), fields):
                 break
             count += 1
         return count
@@ -71,13 +113,13 @@ class SavedList:
         count = len(self.elements)
         if len(elements) < count or not all(map(operator.is_, self.elements, elements)):
             return False
-        return list(map(_get_fields, self.elements)) == self.fields
+        return _are_equal(list(map(_get_fields, self.elements)), self.fields)
 
     def copy_with_own_messages(self) -> SavedList:
         """Return the list with messages of its own, as a load gives them."""
         return SavedList(
-            [_copy_message(each) for each in self.stored],
-            self._fields_of_stored,
+            [each.copy() for each in self.stored],
+            list(map(_get_fields_of_stored, self.stored)),
             self.stored,
             self.digests,
             self.nodes,
@@ -88,7 +130,7 @@ class SavedList:
         kept: int,
         elements: Sequence[Any],
         fields: Sequence[Any] | None,
-        stored: Sequence[Any],
+        stored: Sequence[StoredMessage] | None,
         added: Sequence[str],
         nodes: ListNodes,
     ) -> SavedList | None:
@@ -98,14 +140,14 @@ class SavedList:
             kept: Number of elements.
             elements: The whole list.
             fields: Fields of its other elements, copied before these were encoded.
-            stored: These elements as a load gives them.
+            stored: These elements as a load gives them; None if one is no message.
             added: Digests of these.
             nodes: Nodes of the list.
 
         Returns:
             The list; None if it has other elements than messages, whose changes could not be noticed.
         """
-        if not elements or fields is None or not all(isinstance(each, BaseMessage) for each in stored):
+        if not elements or fields is None or stored is None:
             return None
         return SavedList(
             list(elements),
@@ -120,48 +162,48 @@ class SavedList:
 EMPTY_LIST = SavedList((), (), (), (), EMPTY_LIST_NODES)
 
 
-def copy_messages(messages: Sequence[Any]) -> Sequence[Any]:
-    """Copy what a list has, so that the copies stay as they are if a program changes a message."""
-    return [_copy_message(each) if isinstance(each, BaseMessage) else each for each in messages]
+def build_stored_messages(messages: Sequence[Any], fields: Sequence[Any] | None) -> Sequence[StoredMessage] | None:
+    """Build what a load gives from messages and copies of their fields, as `copy_fields` returns them; None without."""
+    return None if fields is None else list(map(StoredMessage, messages, fields))
 
 
 def copy_fields(elements: Sequence[Any]) -> Sequence[Any] | None:
     """Copy the fields of messages that are about to be encoded.
 
     A thread of the program may change a message while it is encoded. The copy from before then differs from it, so the
-    next save encodes it again. None if there are other elements, or if a message changes during the copy.
+    next save encodes it again. None if there are other elements, a message has something that cannot be copied, or it
+    changes during the copy.
     """
     if not all(isinstance(each, BaseMessage) for each in elements):
         return None
     try:
         return [_copy_fields(each) for each in elements]
-    except RuntimeError:  # a dictionary has got another size
+    except Exception:  # of a type of the program, or a dictionary that has got another size
         return None
 
 
+def _are_equal(fields: Any, others: Any) -> bool:
+    """Return whether fields are equal. What cannot be compared, such as a table of numbers, is not."""
+    try:
+        return bool(fields == others)
+    except Exception:  # of a type of the program
+        return False
+
+
 def _copy_fields(message: BaseMessage) -> Any:
-    extra = message.__pydantic_extra__
-    return _copy_mutable_values(message.__dict__), extra if extra is None else copy.deepcopy(extra)
-
-
-def _copy_mutable_values(values: dict[str, Any]) -> dict[str, Any]:
+    values, extra = _get_fields(message)
     copied = values.copy()
     for name, value in values.items():
-        if isinstance(value, _MUTABLE):
-            copied[name] = copy.deepcopy(value) if value else value.copy()
-    return copied
+        kind = type(value)
+        if kind not in _IMMUTABLE:
+            copied[name] = kind() if kind in _CONTAINERS and not value else copy.deepcopy(value)
+    return copied, _copy_extra_fields(extra)
 
 
-def _copy_message(message: BaseMessage) -> BaseMessage:
-    """Return a new message of the same class with the same fields: as `copy.deepcopy`, which takes ten times longer."""
-    copied = message.__class__.__new__(message.__class__)
-    values, extra = _copy_fields(message)
-    object.__setattr__(copied, "__dict__", values)
-    object.__setattr__(copied, "__pydantic_extra__", extra)
-    object.__setattr__(copied, "__pydantic_fields_set__", message.__pydantic_fields_set__.copy())
-    private = message.__pydantic_private__
-    object.__setattr__(copied, "__pydantic_private__", private if private is None else private.copy())
-    return copied
+def _copy_extra_fields(extra: dict[str, Any] | None) -> dict[str, Any] | None:
+    if extra is None:
+        return None
+    return copy.deepcopy(extra) if extra else {}
 
 
 class ListMemory:

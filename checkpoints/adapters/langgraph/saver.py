@@ -29,8 +29,9 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
+from checkpoints.adapters.garbage_collection import pause_garbage_collection
 from checkpoints.adapters.langgraph import interrupts, message_conversion, message_list_cache
-from checkpoints.adapters.langgraph.message_list_cache import EMPTY_LIST, ListMemory, Place, SavedList
+from checkpoints.adapters.langgraph.message_list_cache import EMPTY_LIST, ListMemory, Place, SavedList, StoredMessage
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
@@ -173,18 +174,19 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         )
         if loaded is None:
             return None
-        found = self._build_checkpoint_tuple(loaded)
-        values = found.checkpoint["channel_values"]
-        for name, value in loaded.values.items():
-            if isinstance(value, StoredList):
-                elements = values[name]
-                fields, stored = message_list_cache.copy_fields(elements), message_list_cache.copy_messages(elements)
-                saved = _build_saved_list(elements, fields, value.digests, stored)
-                self._memory.remember_list((thread_id, namespace, name), saved)
-        for name, root in loaded.known.items():
-            copied = known[root].copy_with_own_messages()
-            values[name] = list(copied.elements)
-            self._memory.remember_list((thread_id, namespace, name), copied)
+        with pause_garbage_collection():
+            found = self._build_checkpoint_tuple(loaded)
+            values = found.checkpoint["channel_values"]
+            for name, value in loaded.values.items():
+                if isinstance(value, StoredList):
+                    fields = message_list_cache.copy_fields(values[name])
+                    stored = message_list_cache.build_stored_messages(values[name], fields)
+                    saved = _build_saved_list(values[name], fields, value.digests, stored)
+                    self._memory.remember_list((thread_id, namespace, name), saved)
+            for name, root in loaded.known.items():
+                copied = known[root].copy_with_own_messages()
+                values[name] = list(copied.elements)
+                self._memory.remember_list((thread_id, namespace, name), copied)
         return found
 
     def list(
@@ -333,7 +335,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         kept = 0 if known is None else known.count_unchanged_elements(elements)
         fields = message_list_cache.copy_fields(elements[kept:])
         encoded = [self.serde.dumps_typed(item) for item in elements[kept:]]
-        stored = [self.serde.loads_typed(item) for item in encoded]
+        decoded = [self.serde.loads_typed(item) for item in encoded]
+        stored = message_list_cache.build_stored_messages(decoded, message_list_cache.copy_fields(decoded))
         added = _encode_written_messages_as_patches(elements[kept:], encoded, written)
         added_digests = list(map(digest_element, added))
         if known is None or not kept:
@@ -691,7 +694,10 @@ def _encode_written_messages_as_patches(
 
 
 def _build_saved_list(
-    elements: Sequence[Any], fields: Sequence[Any] | None, element_digests: Sequence[str], stored: Sequence[Any]
+    elements: Sequence[Any],
+    fields: Sequence[Any] | None,
+    element_digests: Sequence[str],
+    stored: Sequence[StoredMessage] | None,
 ) -> SavedList | None:
     """Describe a list with the digests of its elements, and with what a load gives of them."""
     nodes = build_list_nodes(element_digests)

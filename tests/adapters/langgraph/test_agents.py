@@ -352,6 +352,39 @@ def test_a_message_that_was_changed_in_place_is_saved_as_it_is_now(cp: SyncCheck
     assert _roles(cp) == [*["user"] * 40, "assistant", "user", "assistant"]
 
 
+@pytest.mark.parametrize("is_other_saver", [False, True], ids=["remembered", "read"])
+def test_a_loaded_message_that_is_changed_in_place_changes_no_other_load(
+    cp: SyncCheckpointer, is_other_saver: bool
+) -> None:
+    call: Any = {"name": "send", "args": {"to": ["ada"]}, "id": "c1", "type": "tool_call"}
+    said = [
+        HumanMessage([{"type": "text", "text": "Send it."}], id="m1", more={"of": ["it"]}),
+        AIMessage("", id="m2", tool_calls=[call]),
+        ToolMessage("sent", id="m3", tool_call_id="c1", artifact={"receipt", "copy"}),
+    ]
+    expected = [message.model_copy(deep=True) for message in said]
+    graph = StateGraph(MessagesState).add_node("say", lambda state: {"messages": said}).add_edge(START, "say")
+    saver = HarnessSaver(cp)
+    agent = graph.compile(checkpointer=saver)
+    agent.invoke({"messages": []}, config())
+    if is_other_saver:
+        saver = HarnessSaver(cp)
+    for _ in range(3):
+        loaded = saver.get_tuple(config())
+        assert loaded is not None
+        human, answer, result = loaded.checkpoint["channel_values"]["messages"]
+        assert [human, answer, result] == expected
+        assert "seen" not in result.model_fields_set
+        human.content[0]["text"] = "Send nothing."
+        human.more["of"].append("everything")
+        human.response_metadata["seen"] = True
+        answer.tool_calls[0]["args"]["to"].append("grace")
+        answer.invalid_tool_calls.append(call)
+        answer.name = "another name"
+        result.artifact.add("forged")
+        result.seen = True
+
+
 class SerializerBesideAnotherThread(JsonPlusSerializer):
     """Serializer during whose work another thread of the program changes a message, twice."""
 
