@@ -224,7 +224,9 @@ def test_session_that_two_files_of_one_transaction_have_gets_the_messages_of_bot
     files = [file for file in find_source_files(folder) if file.path.stem.endswith("-run")]
     reports = import_group(cp.store, ImportOptions(session_id="both"), files, lambda read: None)
     assert [report.refused for report in reports] == [[], []]
-    assert [message["content"] for message in cp.load_latest("both")["transcript"]] == ["Part 1", "Part 2"]
+    loaded = cp.load_latest("both")
+    assert loaded is not None
+    assert [message["content"] for message in loaded["transcript"]] == ["Part 1", "Part 2"]
 
 
 def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer, folder: Path) -> None:
