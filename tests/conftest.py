@@ -27,7 +27,7 @@ Open = Callable[..., SyncCheckpointer]
 StartChild = Callable[..., Child]
 
 #: Folders with the tests that take longest.
-LONG = {"mutations", "property", "crash", "concurrency"}
+LONG = {"mutations", "property", "crash", "concurrency", "packaging", "serving"}
 
 
 def pytest_configure(config: pytest.Config) -> None:

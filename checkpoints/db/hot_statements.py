@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 
 from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from checkpoints import agent_and_machine_call_transitions
 from checkpoints.db import write_guard
+from checkpoints.db.bulk_insert import insert_converted_rows
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
     convert_values,
@@ -252,31 +254,44 @@ def _save_versions_in_several_statements(
     versions: Sequence[NewVersion],
     guard: WriteGuard | None,
 ) -> int | None:
-    messages, checkpoints, answered = [], [], []
-    for number, version in enumerate(versions, base.version + 1):
-        keys = [base.session_pk, version.checkpoint_values["segment"]]
-        messages += [
-            [*keys, *convert_values_of_fields(connection, Message, _MESSAGE_FIELDS, row)] for row in version.messages
-        ]
-        columns = convert_values(connection, Checkpoint, version.checkpoint_values)
-        checkpoints.append([base.session_pk, number, *columns])
-        answered += [
-            [number, row_seal, pk, revision, revision, base.session_pk, *_SETTLED_STATUSES]
-            for pk, revision, row_seal in version.answered
-        ]
+    answered = [
+        [number, row_seal, pk, revision, revision, base.session_pk, *_SETTLED_STATUSES]
+        for number, version in enumerate(versions, base.version + 1)
+        for pk, revision, row_seal in version.answered
+    ]
     with write_guard.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_move_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
             write_guard.refuse_if_guarded(guard)
             return None
-        if messages:
-            cursor.executemany(build_insert_sql(Message, ("session", "segment", *_MESSAGE_FIELDS)), messages)
-        fields = ("session", "version", *versions[0].checkpoint_values)
-        cursor.executemany(build_insert_sql(Checkpoint, fields), checkpoints)
+        insert_versions(connection, cursor, [(base, versions)])
         if answered:
             cursor.executemany(_build_mark_calls_answered_sql(), answered)
     return int(row[1])
+
+
+def insert_versions(
+    connection: BaseDatabaseWrapper, cursor: CursorWrapper, versions: Sequence[tuple[SaveBase, Sequence[NewVersion]]]
+) -> None:
+    """Insert versions of sessions with their messages, and change nothing else: neither the sessions nor the calls that
+    the versions answer.
+
+    All versions have the same columns.
+    """
+    messages, checkpoints = [], []
+    for base, versions_of_session in versions:
+        for number, version in enumerate(versions_of_session, base.version + 1):
+            keys = [base.session_pk, version.checkpoint_values["segment"]]
+            messages += [
+                [*keys, *convert_values_of_fields(connection, Message, _MESSAGE_FIELDS, row)]
+                for row in version.messages
+            ]
+            columns = convert_values(connection, Checkpoint, version.checkpoint_values)
+            checkpoints.append([base.session_pk, number, *columns])
+    insert_converted_rows(connection, cursor, Message, ("session", "segment", *_MESSAGE_FIELDS), messages)
+    fields = ("session", "version", *versions[0][1][0].checkpoint_values)
+    insert_converted_rows(connection, cursor, Checkpoint, fields, checkpoints)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from checkpoints.formats.content_blocks import Part, TextPart
+from harness_site.core.formatting import format_duration
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.sessions import session_formatting
@@ -28,6 +30,7 @@ _MESSAGE: Final = """
     <b>{role}</b>
     {time}
     {tokens}{marks}
+    {answer_time}
   </aside>
   <div class="parts">
     {parts}
@@ -63,6 +66,9 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         data_whole=SafeString(" data-whole") if variables["whole"] and not is_offline else "",
         role=mask_and_reveal_hidden(session_formatting.format_role_name(entry.role)),
         time="" if variables["has_no_times"] else render_time(entry.at),
+        answer_time=""
+        if variables["has_no_times"] or entry.answer_time is None
+        else _render_answer_time(entry.answer_time),
         tokens=build_html('<span class="tokens">{}</span>', render_message_tokens(entry.usage))
         if entry.usage and not is_offline
         else "",
@@ -71,6 +77,11 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         else _render_marks(entry, session_url, str(variables["version_text"]), more_url),
         parts=_render_parts(entry, {**variables, "session_url": session_url, "more_url": more_url, "entry": entry}),
     )
+
+
+def _render_answer_time(span: timedelta) -> SafeString:
+    title = _("Time since the message before")
+    return build_html('<span class="took" title="{}">{}</span>', title, format_duration(span.total_seconds()))
 
 
 def _render_marks(entry: Entry, session_url: str, shown_version: str, more_url: str) -> SafeString:

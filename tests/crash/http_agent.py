@@ -7,7 +7,14 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from checkpoints import Landed, NotLanded, SyncCheckpointer, ToolRegistry
-from checkpoints.exceptions import ApprovalRequired, PeerCallOver, SessionExists, SessionFinished, SessionNotFound
+from checkpoints.exceptions import (
+    ApprovalRequired,
+    PeerCallOver,
+    SessionExists,
+    SessionFinished,
+    SessionNotFound,
+    VersionNotFound,
+)
 from checkpoints.loop_state.phase_details import PreLlm
 from checkpoints.peers import Join, PeerCall
 from checkpoints.remote.transport import Transport
@@ -18,48 +25,61 @@ from tests.support.processes import append_line, die
 PAUSES: Final = (0.05, *[0.2] * 300)
 #: Why a session is taken from a run that was killed: its lease is not over.
 TAKEOVER: Final = "The process was killed."
-#: Writes of the agent, as method and path.
+#: Writes of each part of the agent's work, as method and path.
 WRITES: Final = {
-    "open": "POST .*/sessions$",
-    "append": "POST .*/s[^/]*/versions$",
-    "issue": "POST .*/calls$",
-    "settle": "PATCH .*/calls/c1$",
-    "fork": "POST .*/fork$",
-    "step": "POST .*/workflows/w/steps$",
-    "settle step": "PATCH .*/calls/w~1hold$",
-    "pause": "POST .*/pause$",
-    "respond": "POST .*/peer-calls/[^/]+/response$",
-    "take": "POST .*/take$",
-    "finish": "POST .*/finish$",
-    "release": "POST .*/release$",
-    "open journal": "POST .*/workflows/w$",
-    "probe": "POST .*/calls/c2/probe$",
-    "decide": "POST .*/calls/c3/decision$",
-    "save phase": "POST .*/phases$",
-    "claim notices": "POST .*/notices/claim$",
-    "report notice": "POST .*/notice$",
-    "extend": "POST .*/deadline$",
-    "cancel": "POST .*/cancel$",
-    "prune": "POST .*/prune$",
-    "delete": "DELETE .*/sessions/[^/]*$",
+    "pay": {
+        "open": "POST .*/sessions$",
+        "append": "POST .*/versions$",
+        "issue": "POST .*/calls$",
+        "settle": "PATCH .*/calls/c1$",
+        "open journal": "POST .*/workflows/w$",
+        "step": "POST .*/workflows/w/steps$",
+        "settle step": "PATCH .*/calls/w~1hold$",
+        "fork": "POST .*/fork$",
+        "finish": "POST .*/finish$",
+    },
+    "ask": {
+        "pause": "POST .*/pause$",
+        "respond": "POST .*/peer-calls/[^/]+/response$",
+        "take": "POST .*/take$",
+        "release": "POST .*/release$",
+    },
+    "notify": {
+        "probe": "POST .*/calls/c2/probe$",
+        "decide": "POST .*/calls/c3/decision$",
+    },
+    "give up": {
+        "save phase": "POST .*/phases$",
+        "claim notices": "POST .*/notices/claim$",
+        "report notice": "POST .*/notice$",
+        "extend": "POST .*/deadline$",
+        "sweep": "POST .*/peer-calls/sweep$",
+        "cancel": "POST .*/cancel$",
+        "delete version": "DELETE .*/versions/1$",
+        "prune": "POST .*/prune$",
+        "delete": "DELETE .*/sessions/[^/]*$",
+    },
 }
+#: Sessions that a part leaves, as what follows the id of its first one.
+SESSIONS: Final = {"pay": ("", "-fork"), "ask": ("",), "notify": ("",), "give up": ("",)}
 
 
-def play(address: str, token: str, approver: str, session_id: str, path: str) -> None:
-    """Do everything that is not done yet. `approver` is the token of the person who approves."""
-    with (
-        patch("checkpoints.remote.transport.PAUSES", PAUSES),
-        SyncCheckpointer(address, token=token) as cp,
-        SyncCheckpointer(address, token=approver) as person,
-    ):
-        _pay(cp, session_id, path)
-        _ask(cp, f"{session_id}-asks")
-        _notify(cp, person, f"{session_id}-notifies", path)
-        _give_up(cp, f"{session_id}-gives-up")
+def play(address: str, token: str, approver: str, part: str, session_id: str, path: str) -> None:
+    """Do what is not done yet of one part of the work. `approver` is the token of the person who approves."""
+    with patch("checkpoints.remote.transport.PAUSES", PAUSES), SyncCheckpointer(address, token=token) as cp:
+        if part == "pay":
+            _pay(cp, session_id, path)
+        elif part == "ask":
+            _ask(cp, session_id)
+        elif part == "notify":
+            with SyncCheckpointer(address, token=approver) as person:
+                _notify(cp, person, session_id, path)
+        else:
+            _give_up(cp, session_id)
 
 
-def play_and_die(address: str, token: str, approver: str, session_id: str, path: str, number: int, after: bool) -> None:
-    """Die before the request of a write is sent, or after its answer has come."""
+def play_and_die(number: int, after: bool, **arguments: str) -> None:
+    """Play, and die before the request of a write is sent, or after its answer has come."""
     write, count = Transport.send_write_request, 0
 
     def write_and_die(self: Transport, method: str, *args: Any, **options: Any) -> Any:
@@ -67,13 +87,14 @@ def play_and_die(address: str, token: str, approver: str, session_id: str, path:
         count += 1
         if count == number and not after:
             die()
-        answer = write(self, method, *args, **options)
-        if count == number:
-            die()
-        return answer
+        try:
+            return write(self, method, *args, **options)
+        finally:  # the answer may be an error, as for a call that a person has to approve
+            if count == number:
+                die()
 
     with patch.object(Transport, "send_write_request", write_and_die):
-        play(address, token, approver, session_id, path)
+        play(**arguments)
 
 
 def _pay(cp: SyncCheckpointer, session_id: str, path: str) -> None:
@@ -170,35 +191,39 @@ def _give_up(cp: SyncCheckpointer, session_id: str) -> None:
         has_asked = bool(cp.peer_calls(session_id))
     if not has_asked:
         with cp.session(session_id, "A question without an answer", takeover=TAKEOVER) as session:
-            if session.version == 0:
-                session.append([{"id": "m0", "role": "user"}])
-            if session.version == 1:
-                cp.save_phase(session_id, PreLlm(model="small"), expected_version=1)
+            while session.version < 2:
+                session.append([{"id": f"m{session.version}", "role": "user"}])
+            if session.version == 2:
+                cp.save_phase(session_id, PreLlm(model="small"), expected_version=2)
             question = PeerCall(f"{session_id}-question", "stock", {"order": 21}, sent=False, deadline=3_600)
             cp.pause_for_peers(session_id, {"step": 1}, [Join("j", [question])])
     cp.tell_peers(lambda notice: None)
     with suppress(PeerCallOver):
         cp.extend_deadline(f"{session_id}-question", 7_200)
+    cp.sweep_deadlines()
     with suppress(SessionFinished):
         cp.cancel_paused(session_id, reason="It is late.")
     with suppress(SessionExists):
         cp.fork_session(session_id, f"{session_id}-fork")
+    with suppress(VersionNotFound):
+        cp.delete_checkpoint(session_id, 1)
     cp.prune(session_id, keep_last=1)
     cp.delete_session(f"{session_id}-fork")
 
 
-def observe(address: str, token: str, session_id: str) -> dict[str, Any]:
+def observe(address: str, token: str, part: str, session_id: str) -> dict[str, Any]:
     """Return what has to be the same at the end, whatever happened before."""
     with patch("checkpoints.remote.transport.PAUSES", PAUSES), SyncCheckpointer(address, token=token) as cp:
         seen: dict[str, Any] = {}
         store: Any = cp.store
-        for name in ("", "-fork", "-asks", "-notifies", "-gives-up"):
-            latest: dict[str, Any] = cp.load_latest(session_id + name) or {}
-            facts = store.transport.send_read_request(f"/sessions/{session_id}{name}")
-            seen[name] = (
+        for ending in SESSIONS[part]:
+            name = session_id + ending
+            latest: dict[str, Any] = cp.load_latest(name) or {}
+            facts = store.transport.send_read_request(f"/sessions/{name}")
+            seen[ending] = (
                 latest["transcript"],
-                [version["version"] for version in cp.list_checkpoints(session_id + name)],
+                [version["version"] for version in cp.list_checkpoints(name)],
                 {key: facts[key] for key in ("status", "finished", "result", "budget_spent_usd", "owner")},
-                cp.pending_tool_calls(session_id + name),
+                cp.pending_tool_calls(name),
             )
         return seen

@@ -37,6 +37,8 @@ def serve_through_kills(url: str, plan: str, migrate: bool = False) -> Never:
     from harness_site import asgi as asgi  # every process that is forked has it
 
     listening = socket.create_server(("127.0.0.1", 0), backlog=100)
+    # asyncio does it for sockets that it has created; without it an answer in two parts waits for an acknowledgement
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     say("listens", {"address": f"http://127.0.0.1:{listening.getsockname()[1]}", **tokens})
     while True:
         if (pid := os.fork()) == 0:
@@ -70,6 +72,7 @@ def _serve(listening: socket.socket, plan: Path) -> Never:
 
     from harness_site.api import idempotent_writes, json_request_bodies
     from harness_site.asgi import direct_application
+    from harness_site.serving.limited_http_connection import LimitedConnection
 
     read_body, serve_once = json_request_bodies.read_decompressed_body, idempotent_writes.serve_write_once
     serve_storing = idempotent_writes.serve_write_that_stores_key
@@ -103,7 +106,8 @@ def _serve(listening: socket.socket, plan: Path) -> Never:
     json_request_bodies.read_decompressed_body = read_body_until_killed
     idempotent_writes.serve_write_once = serve_until_killed
     idempotent_writes.serve_write_that_stores_key = serve_storing_until_killed
-    config = uvicorn.Config(direct_application, lifespan="off", log_level="critical", ws="none")
+    http: Any = LimitedConnection
+    config = uvicorn.Config(direct_application, http=http, lifespan="off", log_level="critical", ws="none")
     uvicorn.Server(config).run(sockets=[listening])
     os._exit(0)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, SignInState
@@ -188,6 +188,40 @@ def test_strip_of_a_phone_shows_the_undecided_call(sample_site: SampleSite, open
     page.goto(sample_site.path("session, waiting"))
     bar = visible_part(page, "#lanes :is(.lost, .wait)")
     assert bar["visible"] >= min(bar["width"], bar["strip"] / 2), bar
+
+
+def test_names_of_runs_stay_in_sight_when_the_strip_is_scrolled(sample_site: SampleSite, open_page: OpenPage) -> None:
+    page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
+    page.goto(sample_site.path("session, waiting"))
+    page.locator("#lanes .scroll-x").evaluate("strip => { strip.scrollLeft = strip.scrollWidth }")
+    expect(page.locator("#lanes").get_by_text("run 2", exact=True)).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("java_script", [True, False])
+def test_menu_of_a_phone_has_the_other_pages(sample_site: SampleSite, open_page: OpenPage, java_script: bool) -> None:
+    size = ViewportSize(width=390, height=844)
+    page = open_page("alice", sample_site.site, java_script_enabled=java_script, viewport=size)
+    page.goto(sample_site.path("sessions"))
+    menu = page.get_by_role("navigation", name="Main")
+    more = menu.get_by_role("button", name="More")
+    more.press("Enter")
+    expect(menu.get_by_role("link", name="Audit")).to_be_visible()
+    if java_script:
+        assert axe.violations(page) == []
+    page.keyboard.press("Escape")
+    expect(menu.get_by_role("link", name="Audit")).to_be_hidden()
+    expect(more).to_be_focused()
+    more.press("Enter")
+    menu.get_by_role("link", name="Tool calls").press("Enter")
+    expect(page.get_by_role("heading", level=1, name="Tool calls")).to_be_visible()
+
+
+def test_decision_form_is_one_click_from_the_top_of_a_phone(sample_site: SampleSite, open_page: OpenPage) -> None:
+    page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
+    page.goto(sample_site.path("card, open"))
+    page.get_by_role("link", name="Decide", exact=True).click()
+    expect(page.get_by_role("radio", name="It happened")).to_be_in_viewport()
+    expect(page.get_by_role("button", name="Record decision")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("name", NOT_FOUND_PAGES)

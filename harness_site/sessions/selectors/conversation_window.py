@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from math import inf
 from typing import Any
@@ -58,13 +58,15 @@ class TranscriptVersion:
 class CallCard:
     """A call in the conversation with its result and its logged attempts, oldest first.
 
-    Read-only calls are not logged and have no attempts.
+    Read-only calls are not logged and have no attempts. `time_to_result` is the time from the message with the call to
+    the message with its result; None if that message has several calls, and where a new run or another branch begins.
     """
 
     call: CallPart
     result: ResultPart | None
     result_position: int | None
     attempts: tuple[CallRecord, ...]
+    time_to_result: timedelta | None = None
     kind: str = field(default="card", init=False)
 
     @property
@@ -76,7 +78,9 @@ class CallCard:
 class Entry:
     """One message. `version` is the first version that contains it; None if that version was deleted.
 
-    `usage` is what the message says about the tokens of its request; empty if it says nothing.
+    `usage` is what the message says about the tokens of its request; empty if it says nothing. `answer_time` is the
+    time that the agent took for a message of its own, since the message before; None for other messages, and where a
+    new run or another branch begins.
     """
 
     pk: int
@@ -88,6 +92,7 @@ class Entry:
     size: int
     usage: Mapping[str, Any]
     parts: tuple[Part | CallCard, ...]
+    answer_time: timedelta | None = None
     kind: str = field(default="message", init=False)
 
 
@@ -370,7 +375,27 @@ class _ConversationBuilder:
             size=message.size,
             usage=_parse_message_usage(message.body),
             parts=tuple(parts),
+            answer_time=self._measure_answer_time(index),
         )
+
+    def _measure_answer_time(self, index: int) -> timedelta | None:
+        before, message = self.messages[index - 1] if index else self.lead, self.messages[index]
+        if before is None or message.role.lower() not in _AGENT_ROLES:
+            return None
+        return self._measure_time_within_run(before, message)
+
+    def _measure_time_to_result(self, call_index: int, result_index: int) -> timedelta | None:
+        if sum(isinstance(part, CallPart) for part in self.parts[call_index]) > 1:
+            return None
+        return self._measure_time_within_run(self.messages[call_index], self.messages[result_index])
+
+    def _measure_time_within_run(self, earlier: StoredMessage, later: StoredMessage) -> timedelta | None:
+        """Return the time between two messages of one run and segment; None if it is not positive."""
+        origins = self.origins.get(earlier.position), self.origins.get(later.position)
+        runs = {None if origin is None else origin.run_number for origin in origins}
+        if earlier.segment_id != later.segment_id or None in runs or len(runs) > 1:
+            return None
+        return later.created_at - earlier.created_at if later.created_at > earlier.created_at else None
 
     def _build_call_card(self, call: CallPart, spot: Spot, version: int | None) -> CallCard:
         attempts = self._find_and_use_up_call_attempts(call, version)
@@ -381,7 +406,11 @@ class _ConversationBuilder:
         index, number = self.pairs.answers[spot]
         result = self.parts[index][number]
         return CallCard(
-            call, result if isinstance(result, ResultPart) else None, self.messages[index].position, attempts
+            call,
+            result if isinstance(result, ResultPart) else None,
+            self.messages[index].position,
+            attempts,
+            self._measure_time_to_result(spot[0], index),
         )
 
     def _find_and_use_up_call_attempts(self, call: CallPart, version: int | None) -> tuple[CallRecord, ...]:

@@ -1,23 +1,28 @@
 """Messages and logged calls of a session, and the conversation built from them."""
 
+from datetime import datetime
 from typing import Any
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Session
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Entry
-from tests.support.factories import make_call, make_message
+from tests.support.factories import THEN, make_call, make_message
 
 ARGS = {"order": 17}
 
 
-def asks(session: Session, call_id: str = "call_1", args: dict[str, Any] | None = None, tool: str = "pay") -> None:
-    block = {"kind": "tool_call", "id": call_id, "name": tool, "args": ARGS if args is None else args}
-    make_message(session=session, role="assistant", blocks=[block])
+def asks(session: Session, *call_ids: str, args: dict[str, Any] | None = None, tool: str = "pay") -> None:
+    calls = [
+        {"kind": "tool_call", "id": call_id, "name": tool, "args": ARGS if args is None else args}
+        for call_id in call_ids or ("call_1",)
+    ]
+    make_message(session=session, role="assistant", blocks=calls)
 
 
-def answers(session: Session, call_id: str = "call_1", content: str = "done") -> None:
-    make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": call_id, "content": content}])
+def answers(session: Session, call_id: str = "call_1", content: str = "done", at: datetime = THEN) -> None:
+    block = {"kind": "tool_result", "call_id": call_id, "content": content}
+    make_message(session=session, role="tool", blocks=[block], created_at=at)
 
 
 def logged(session: Session, call_id: str = "call_1", **fields: Any) -> Any:

@@ -1,5 +1,7 @@
 """Windows of a conversation, joined with the call log and the runs."""
 
+from datetime import timedelta
+
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
@@ -9,7 +11,15 @@ from checkpoints.models import Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import Entry, Handover, Rewrite
 from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
-from tests.support.factories import THEN, make_checkpoint, make_decision, make_messages, make_run, make_session
+from tests.support.factories import (
+    THEN,
+    make_checkpoint,
+    make_decision,
+    make_message,
+    make_messages,
+    make_run,
+    make_session,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +55,31 @@ def test_lost_run_is_marked_before_the_next_one(session: Session) -> None:
     assert isinstance(handover, Handover)
     assert [(run.number, run.status) for run in handover.ended] == [(1, "lost")]
     assert (handover.follower.number, handover.follower.host) == (2, "worker-1")
+
+
+def test_messages_of_the_agent_have_the_time_since_the_message_before(session: Session) -> None:
+    _say_at(session, ("user", 0), ("assistant", 1.5), ("user", 60), ("assistant", 60), ("model", 64))
+    make_checkpoint(session=session)
+    make_run(session=session)
+    _say_at(session, ("assistant", 3600), ("assistant", 3602))
+    make_checkpoint(session=session)
+    times = [entry.answer_time for entry in entries(read(session))]
+    assert times == [None, timedelta(seconds=1.5), None, None, timedelta(seconds=4), None, timedelta(seconds=2)]
+
+
+def test_call_has_the_time_to_its_result(session: Session) -> None:
+    asks(session, "alone")
+    answers(session, "alone", at=THEN + timedelta(seconds=2))
+    asks(session, "first", "second")
+    answers(session, "first", at=THEN + timedelta(seconds=5))
+    answers(session, "second", at=THEN + timedelta(seconds=6))
+    make_checkpoint(session=session)
+    assert [card.time_to_result for card in cards(read(session))] == [timedelta(seconds=2), None, None]
+
+
+def _say_at(session: Session, *messages: tuple[str, float]) -> None:
+    for role, seconds in messages:
+        make_message(session=session, role=role, created_at=THEN + timedelta(seconds=seconds))
 
 
 def test_runs_without_versions_are_marked(session: Session) -> None:
