@@ -210,7 +210,9 @@ def check_mail() -> Status:
         return Status("mail", title, Level.ATTENTION, summary, _("Set HARNESS_EMAIL_URL to send them."))
     values = {"host": server.host, "port": server.port, "sender": settings.MAIL_FROM}
     if server.host not in LOCAL_HOSTS and not _has_sender_of_a_domain():
-        summary = _("Through %(host)s, port %(port)s, without a sender address that other mail servers accept.") % values
+        summary = (
+            _("Through %(host)s, port %(port)s, without a sender address that other mail servers accept.") % values
+        )
         advice = _("Set this variable to an address from which your mail server may send, and restart the site:")
         return Status("mail", title, Level.ATTENTION, summary, advice, _SENDER_LINE)
     summary = _("Through %(host)s, port %(port)s, from %(sender)s.") % values
