@@ -351,9 +351,16 @@ _ANSWERED_SOURCE = " FROM head, UNNEST(%s::bigint[], %s::int[], %s::bytea[]) AS 
 
 
 class _InsertShape(NamedTuple):
+    """Insert of rows. A single one has a parameter for each value.
+
+    Several have an array for each field, so that the statement is the same for any number of them; the driver takes
+    some times longer to convert an array of one value than the value.
+    """
+
     model: type[models.Model]
     fields: tuple[str, ...]
     on_conflict: str
+    is_single: bool
 
 
 class _ChangeShape(NamedTuple):
@@ -370,14 +377,14 @@ def _get_shape_of_rows(beside: Sequence[NewRows | ChangedRow]) -> tuple[_RowsSha
     return tuple(
         _ChangeShape(rows.model, tuple(rows.place), tuple(rows.changes))
         if isinstance(rows, ChangedRow)
-        else _InsertShape(rows.model, rows.fields, rows.on_conflict)
+        else _InsertShape(rows.model, rows.fields, rows.on_conflict, len(rows.rows) == 1)
         for rows in beside
         if isinstance(rows, ChangedRow) or rows.rows
     )
 
 
 def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRows | ChangedRow]) -> list[Any]:
-    """List the values of each field as an array, so that the statement is the same for any number of new rows."""
+    """List the parameters of rows: the values of a single one, or an array for each field."""
     params: list[Any] = []
     for rows in beside:
         if isinstance(rows, ChangedRow):
@@ -385,7 +392,7 @@ def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRo
             params += convert_values(connection, rows.model, rows.place)
         else:
             converted = [convert_values_of_fields(connection, rows.model, rows.fields, row) for row in rows.rows]
-            params += map(list, zip(*converted, strict=True))
+            params += converted[0] if len(converted) == 1 else map(list, zip(*converted, strict=True))
     return params
 
 
@@ -399,11 +406,12 @@ def _build_rows_beside_sql(shapes: tuple[_RowsShape, ...]) -> str:
 
 
 def _build_insert_sql(shape: _InsertShape) -> str:
-    model, fields, on_conflict = shape
-    arrays = ", ".join(f"%s::{_get_postgresql_type_of_field(model, field)}[]" for field in fields)
+    types = [_get_postgresql_type_of_field(shape.model, field) for field in shape.fields]
+    values = ", ".join(f"%s::{each}" if shape.is_single else f"%s::{each}[]" for each in types)
+    new = f"(VALUES ({values}))" if shape.is_single else f"UNNEST({values})"
     return (
-        f"INSERT INTO {quote_table(model)} ({quote_columns(model, ('session', *fields))}) "
-        f"SELECT head.session_pk, new.* FROM head, UNNEST({arrays}) AS new {on_conflict}"
+        f"INSERT INTO {quote_table(shape.model)} ({quote_columns(shape.model, ('session', *shape.fields))}) "
+        f"SELECT head.session_pk, new.* FROM head, {new} AS new {shape.on_conflict}"
     )
 
 
