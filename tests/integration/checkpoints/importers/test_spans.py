@@ -300,9 +300,13 @@ def test_messages_in_log_records_are_those_of_their_span(
 
 
 def test_requests_in_log_records_without_spans_follow_each_other(cp: SyncCheckpointer, tmp_path: Path) -> None:
-    said = [("gen_ai.user.message", {"content": text}, {}) for text in ("Weather?", "And now?")]
-    choices = [("gen_ai.choice", {"message": {"content": text}}, {}) for text in ("Sunny.", "Rain.")]
-    events = [said[0], choices[0], said[0], said[1], choices[1]]
+    said = ("Weather?", "=Sunny.", "Weather?", "And now?", "=Rain.")
+    events: list[tuple[str, Any, Attributes]] = [
+        ("gen_ai.choice", {"message": {"content": text[1:]}}, {})
+        if text.startswith("=")
+        else ("gen_ai.user.message", {"content": text}, {})
+        for text in said
+    ]
     (tmp_path / "logs.json").write_text(json.dumps(build_log_export(events, {}, is_named=True)))
     import_transcripts(cp, tmp_path)
     shown = [list_shown(body)[0][1] for body in read_transcript(cp, "logs")]
