@@ -17,7 +17,7 @@ from checkpoints.enums import (
     DecisionKind,
     KeyScope,
 )
-from checkpoints.exceptions import SessionNotFound
+from checkpoints.exceptions import IntegrityError, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json
 from checkpoints.ids import validate_id
@@ -56,7 +56,11 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
         )
         if call is None:
             return None
-        verify_call_seal_signatures_and_digests.require_call_unaltered(call)
+        try:
+            verify_call_seal_signatures_and_digests.require_call_unaltered(call)
+        except IntegrityError as error:
+            error.session_pk = call.session_id
+            raise
         if store.find_owned_session(call.session.session_id) is None:
             log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
         return {**call_dicts.call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}

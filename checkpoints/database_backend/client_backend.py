@@ -168,15 +168,16 @@ class DatabaseBackend:
         after: str | None,
         limit: int,
     ) -> list[dict[str, Any]]:
-        return session_listing.list_sessions(
-            self.store,
-            status=status,
-            agent=agent,
-            label=label,
-            updated_before=updated_before,
-            after=after,
-            limit=limit,
-        )
+        with quarantine.quarantine_on_error_of_any_session(self.store):
+            return session_listing.list_sessions(
+                self.store,
+                status=status,
+                agent=agent,
+                label=label,
+                updated_before=updated_before,
+                after=after,
+                limit=limit,
+            )
 
     def fork_session(
         self, session_id: str, new_session_id: str, *, version: int | None, actor: Actor | str | None
@@ -195,13 +196,15 @@ class DatabaseBackend:
         )
 
     def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
-        return session_export.export_session(self.store, session_id, path)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return session_export.export_session(self.store, session_id, path)
 
     def import_session(self, path: str | Path, *, session_id: str | None) -> ImportedSession:
         return session_import.import_session_file(self.store, path, session_id=session_id)
 
     def delete_session(self, session_id: str, *, dry_run: bool) -> RemovalCounts:
-        return prune_versions_and_delete_sessions.delete_session(self.store, session_id, dry_run=dry_run)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return prune_versions_and_delete_sessions.delete_session(self.store, session_id, dry_run=dry_run)
 
     def release_quarantine(self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool) -> int:
         admin = to_actor(actor)
@@ -292,10 +295,12 @@ class DatabaseBackend:
             return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
 
     def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
-        return prune_versions_and_delete_sessions.delete_version(self.store, session_id, version)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return prune_versions_and_delete_sessions.delete_version(self.store, session_id, version)
 
     def prune(self, session_id: str, retention: RetentionRule, *, dry_run: bool) -> RemovalCounts:
-        return prune_versions_and_delete_sessions.prune_versions(self.store, session_id, retention, dry_run=dry_run)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return prune_versions_and_delete_sessions.prune_versions(self.store, session_id, retention, dry_run=dry_run)
 
     # calls and steps
 
@@ -310,14 +315,18 @@ class DatabaseBackend:
             write_outcomes.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
-        return call_queries.find_completed_call(self.store, idempotency_key)
+        with quarantine.quarantine_on_error_of_any_session(self.store):
+            return call_queries.find_completed_call(self.store, idempotency_key)
 
     def list_pending_calls(self, session_id: str) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_integrity_error(self.store, session_id):
             return calls_without_outcome.list_pending_calls(self.store, session_id)
 
     def list_calls_awaiting_decision(self, *, agent: str | None, after: int | None, limit: int) -> list[dict[str, Any]]:
-        return calls_awaiting_decision.list_calls_awaiting_decision(self.store, agent=agent, after=after, limit=limit)
+        with quarantine.quarantine_on_error_of_any_session(self.store):
+            return calls_awaiting_decision.list_calls_awaiting_decision(
+                self.store, agent=agent, after=after, limit=limit
+            )
 
     def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
         return DatabaseStepLog.open(self.store, session_id, workflow_id)
@@ -364,7 +373,8 @@ class DatabaseBackend:
         self, peer_call_id: str, result: Any, *, session_id: str | None, peer: str | None, token: str | None
     ) -> Answer:
         response = PeerResponse.from_arguments(peer_call_id, result, session_id, peer, token)
-        return accept_agent_response.accept_response(self.store, response)
+        with quarantine.quarantine_on_error_of_any_session(self.store):
+            return accept_agent_response.accept_response(self.store, response)
 
     def take_paused_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
@@ -374,7 +384,8 @@ class DatabaseBackend:
         )
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
-        return agent_call_deadlines.extend_deadline(self.store, peer_call_id, deadline)
+        with quarantine.quarantine_on_error_of_any_session(self.store):
+            return agent_call_deadlines.extend_deadline(self.store, peer_call_id, deadline)
 
     def cancel_paused_task_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
         return cancel_paused_task.cancel_paused_task_flow(self.store, session_id, tell=tell, reason=reason)
@@ -386,7 +397,9 @@ class DatabaseBackend:
         return agent_call_deadlines.sweep_deadlines(self.store, limit=limit)
 
     def list_paused(self, *, ready: bool | None, agent: str | None, limit: int) -> list[dict[str, Any]]:
-        return list_paused_tasks.list_paused_tasks(self.store, ready=ready, agent=agent, limit=limit)
+        with quarantine.quarantine_on_error_of_any_session(self.store):
+            return list_paused_tasks.list_paused_tasks(self.store, ready=ready, agent=agent, limit=limit)
 
     def list_peer_calls(self, session_id: str) -> list[dict[str, Any]]:
-        return list_paused_tasks.list_calls_to_other_agents(self.store, session_id)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return list_paused_tasks.list_calls_to_other_agents(self.store, session_id)

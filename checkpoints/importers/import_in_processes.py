@@ -35,6 +35,7 @@ from checkpoints.importers.import_report import (
     Progress,
     RefusedFile,
 )
+from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.parallel_file_groups import group_files, split_into_transactions
 from checkpoints.importers.transcript_import import (
     UNEXPECTED_CONTENT,
@@ -278,8 +279,9 @@ def _import_files_in_one_transaction(
     What is missing in them was not imported.
     """
     opened: dict[int, tuple[FolderImport, FileImport]] = {}
+    batch = NewSessionBatch(store)
     for number, file in enumerate(files):
-        folder = FolderImport(store, options, ImportReport())
+        folder = FolderImport(store, options, ImportReport(), batch=batch)
         if not is_internal_subagent_file(file.path):
             with suppress(*UNEXPECTED_CONTENT):
                 opened[number] = folder, folder.read_file(file)
@@ -288,7 +290,7 @@ def _import_files_in_one_transaction(
     with database_operation(store.using), transaction.atomic(using=store.using):
         for number, (folder, file_import) in opened.items():
             try:
-                with transaction.atomic(using=store.using):
+                with batch.collect_file():
                     folder.finish_file(file_import)
             except UNEXPECTED_CONTENT as error:
                 if transaction.get_rollback(using=store.using):
@@ -298,6 +300,7 @@ def _import_files_in_one_transaction(
             else:
                 rows += folder.take_imported_file_rows()
                 reports[number] = folder.report
+        batch.insert()
         save_imported_file_rows(store, rows)
     return reports
 

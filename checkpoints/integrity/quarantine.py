@@ -29,9 +29,11 @@ from checkpoints.exceptions import (
     NotQuarantined,
     QuarantineStays,
     ReasonRequired,
+    SealKeyMissing,
     SessionNotFound,
 )
 from checkpoints.integrity import backfill_row_seals, stored_types, verification
+from checkpoints.integrity.stored_types import MistypedValue
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Message, Run, Session, Workspace
 from checkpoints.seals import row_seals
@@ -95,6 +97,62 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
         raise typed from error
 
 
+@contextmanager
+def quarantine_on_error_of_any_session(store: Store) -> Iterator[None]:
+    """Do what `quarantine_on_integrity_error` does for a block that reads rows of any sessions of the workspace.
+
+    An `IntegrityError` quarantines the session that it names.
+    """
+    try:
+        yield
+    except IntegrityError as error:
+        if error.session_pk is not None and error.is_alteration:
+            quarantine_after_error(error.session_pk, using=store.using)
+        raise
+    except UNREADABLE_VALUE_ERRORS as error:
+        if isinstance(error, CheckpointsError):
+            raise
+        typed = find_error_of_mistyped_value_in_workspace(store.using, store.workspace_id)
+        if typed is None:
+            raise
+        if isinstance(typed, IntegrityError) and typed.session_pk is not None:
+            quarantine_after_error(typed.session_pk, using=store.using)
+        raise typed from error
+
+
+@contextmanager
+def skip_altered_session(using: str, session_pk: int) -> Iterator[None]:
+    """Suppress the error of an altered session, and quarantine it, so that a sweep goes on with the other sessions.
+
+    A session that cannot be verified, because a row has no seal or one by a key that is not configured, is skipped
+    too, and not quarantined. The error is logged.
+
+    Args:
+        using: Connection alias.
+        session_pk: Key of the session that the block works on.
+    """
+    try:
+        yield
+    except (CheckpointsError, *UNREADABLE_VALUE_ERRORS) as error:
+        typed = (
+            error
+            if isinstance(error, CheckpointsError)
+            else find_error_of_mistyped_value(using, session_pk, str(session_pk))
+        )
+        if not _is_of_one_session(typed):
+            raise
+        logger.error("The session with the key %s was skipped: %s", session_pk, typed)
+        if isinstance(typed, IntegrityError) and typed.is_alteration:
+            quarantine_after_error(session_pk if typed.session_pk is None else typed.session_pk, using=using)
+
+
+def _is_of_one_session(error: CheckpointsError | None) -> bool:
+    """Return whether an error is about the rows of one session; a process without any key can verify none."""
+    if isinstance(error, SealKeyMissing):
+        return error.key_id is not None
+    return isinstance(error, IntegrityError | CheckpointCorrupted)
+
+
 def _quarantine_session_of_error(store: Store, session_id: str, error: IntegrityError) -> None:
     if not error.is_alteration:
         return
@@ -120,14 +178,36 @@ def find_error_of_mistyped_value(
         session_pk: Key of the session.
         session_id: Name of the session, for the error.
     """
+    value = _try_get_first_value(using, stored_types.find_mistyped_values(using, [session_pk]))
+    return None if value is None else value.to_error(session_id)
+
+
+def find_error_of_mistyped_value_in_workspace(
+    using: str, workspace_pk: int
+) -> IntegrityError | CheckpointCorrupted | None:
+    """Return the error of such a row of any session of a workspace, except of messages and contents; None as above.
+
+    The `session_pk` of an `IntegrityError` is the key of its session.
+    """
+    value = _try_get_first_value(using, stored_types.find_mistyped_values_of_workspace(using, workspace_pk))
+    if value is None:
+        return None
+    names = _select_sessions_without_verifying_seals(using).filter(pk=value.session_pk)
+    error = value.to_error(str(names.values_list("session_id", flat=True).first()))
+    if isinstance(error, IntegrityError):
+        error.session_pk = value.session_pk
+    return error
+
+
+def _try_get_first_value(using: str, values: Iterator[MistypedValue]) -> MistypedValue | None:
+    """Return the first value that is found; None if there is none, or if the database cannot answer."""
     if connections[using].needs_rollback:
         return None
     try:
-        value = stored_types.find_mistyped_value(using, session_pk)
+        return next(values, None)
     except (CheckpointsError, DatabaseError) as error:
-        logger.error("The columns of session %r could not be compared with their types: %s", session_id, error)
+        logger.error("Columns could not be compared with their types: %s", error)
         return None
-    return None if value is None else value.to_error(session_id)
 
 
 def _try_find_session(store: Store, session_id: str) -> int | None:

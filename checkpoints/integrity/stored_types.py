@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 from django.apps import apps
 from django.db import connections, models
 
-from checkpoints.db.sql_quoting import quote_column, quote_table
+from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError
-from checkpoints.models import Blob, Session
+from checkpoints.models import Blob, Message, Session
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.seals.sealed_model import SealedModel
 
 #: Number of sessions whose rows one statement compares.
 _SESSIONS_PER_STATEMENT = 500
+#: Large tables, which nothing reads that is about several sessions.
+_MODELS_OF_CONTENT = frozenset({Message, Blob})
 #: Name of a storage class of SQLite in a sentence.
 _HELD = {"integer": "a whole number", "real": "a fraction", "text": "a text", "blob": "bytes"}
 #: Conditions on a column that hold where its value cannot be one of the column, by the type of the column.
@@ -74,26 +75,49 @@ def find_mistyped_values(using: str, session_pks: Sequence[int]) -> Iterator[Mis
     Yields:
         The values, in the order of the tables. None on PostgreSQL.
     """
-    if connections[using].vendor != "sqlite":
-        return
     for start in range(0, len(session_pks), _SESSIONS_PER_STATEMENT):
         part = session_pks[start : start + _SESSIONS_PER_STATEMENT]
-        places = ", ".join(["%s"] * len(part))
         for model in _list_models():
-            with connections[using].cursor() as cursor:
-                cursor.execute(_build_mistyped_rows_sql(using, model).replace("SESSIONS", places), part)
-                rows = cursor.fetchall()
-            columns = [field.column for field in model._meta.concrete_fields]
-            for session_pk, pk, place, storage in rows:
-                yield MistypedValue(session_pk, model._meta.db_table, str(pk), columns[place], _HELD[storage])
+            yield from _find_mistyped_rows(using, model, make_placeholders(len(part)), part)
+
+
+def find_mistyped_values_of_workspace(using: str, workspace_pk: int) -> Iterator[MistypedValue]:
+    """Find such values among all sessions of a workspace, except in the tables of messages and of contents.
+
+    Args:
+        using: Connection alias.
+        workspace_pk: Key of the workspace.
+
+    Yields:
+        The values, as `find_mistyped_values` does.
+    """
+    sessions = f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} "  # noqa: S608 - names of a model
+    sessions += f"WHERE {quote_column(Session, 'workspace')} = %s"
+    for model in _list_models():
+        if model not in _MODELS_OF_CONTENT:
+            yield from _find_mistyped_rows(using, model, sessions, [workspace_pk])
+
+
+def _find_mistyped_rows(
+    using: str, model: type[models.Model], sessions: str, params: Sequence[int]
+) -> Iterator[MistypedValue]:
+    """Find such values in one table; `sessions` is the SQL of the keys of sessions, with its parameters."""
+    if connections[using].vendor != "sqlite":
+        return
+    with connections[using].cursor() as cursor:
+        cursor.execute(_build_mistyped_rows_sql(using, model).replace("SESSIONS", sessions), params)
+        rows = cursor.fetchall()
+    columns = [field.column for field in model._meta.concrete_fields]
+    for session_pk, pk, place, storage in rows:
+        yield MistypedValue(session_pk, model._meta.db_table, str(pk), columns[place], _HELD[storage])
 
 
 @cache
 def _list_models() -> tuple[type[models.Model], ...]:
-    """List the sealed tables whose rows are or belong to sessions, and that of contents, which a sealed row names."""
-    sealed = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]
-    of_sessions = [model for model in sealed if any(field.name == "session" for field in model._meta.concrete_fields)]
-    return (Session, *of_sessions, Blob)
+    """List the tables whose rows are or belong to sessions."""
+    tables = apps.get_app_config("checkpoints").get_models()
+    of_sessions = [model for model in tables if any(field.name == "session" for field in model._meta.concrete_fields)]
+    return (Session, *of_sessions)
 
 
 @cache

@@ -21,10 +21,12 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
 from checkpoints.ids import validate_id
+from checkpoints.integrity import quarantine
 from checkpoints.models import EarlyResponse, Join, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters
 from checkpoints.peers.pause_run_until_agents_respond import build_deadline_expression
 from checkpoints.peers.requests_to_other_agents import Deadline, Swept
+from checkpoints.seals import row_seals
 from checkpoints.sessions import paused_task_guards
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import Store
@@ -60,15 +62,21 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
     """Expire the calls of this workspace whose deadline has passed, and delete early responses that no pause adopted.
 
     Any number of processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a
-    session
-    that another process has locked is skipped.
+    session that another process has locked is skipped. A session with altered data is put under quarantine, and none
+    of its calls expires until it is released.
     """
     with database_operation(store.using):
         due_calls = PeerCall.objects.using(store.using).filter(
-            workspace_id=store.workspace_id, status=PeerCallStatus.WAITING, deadline__lte=Now()
+            workspace_id=store.workspace_id,
+            status=PeerCallStatus.WAITING,
+            deadline__lte=Now(),
+            session__quarantined_at=None,
         )
         session_pks = due_calls.order_by("deadline").values_list("session_id", flat=True)[:limit]
-        results = [_expire_calls_of_session(store, pk) for pk in dict.fromkeys(session_pks)]
+        results: list[Swept] = []
+        for pk in dict.fromkeys(session_pks):
+            with quarantine.skip_altered_session(store.using, pk):
+                results.append(_expire_calls_of_session(store, pk))
         _delete_outdated_early_responses(store)
     return Swept(
         tuple(call for result in results for call in result.expired),
@@ -81,7 +89,10 @@ def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True)
         row = rows.filter(pk=session_pk).first()
-        if row is None or not _expire_overdue_calls(store, row, receipt):
+        if row is None:
+            return Swept()
+        row_seals.verify_row(row)
+        if not _expire_overdue_calls(store, row, receipt):
             return Swept()
         calls = list(PeerCall.objects.using(store.using).filter(session=row, receipt=receipt).order_by("pk"))
         for call in calls:

@@ -2,8 +2,10 @@
 
 A notice is stored in the transaction that makes it due and deleted when it has been delivered. A process that claims a
 notice has a limited time to deliver it; then any process may claim it again. So each is delivered at least once,
-through
-any crash.
+through any crash.
+
+A call that was altered is not sent, and its session is put under quarantine. The notices of such a session wait until
+it is released.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from django.db.models.functions import Now
 
 from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
+from checkpoints.integrity import quarantine
 from checkpoints.models import PeerCall
 from checkpoints.peers import encrypted_fields
 from checkpoints.peers.requests_to_other_agents import Notice
+from checkpoints.seals import row_seals
 from checkpoints.store.client_state import Store
 
 #: Time for which a notice is reserved for the process that claimed it.
@@ -41,7 +45,8 @@ class DatabaseOutbox:
         errors: dict[str, str] = {}
         for call in _claim_due_notices(self.store, limit, self.session_pk):
             try:
-                notices.append(_build_notice(call))
+                with quarantine.quarantine_on_integrity_error(self.store, call.session.session_id):
+                    notices.append(_build_notice(call))
             except Exception as error:
                 errors[call.call_id] = f"{type(error).__name__}: {error}"
                 _postpone_notice(self.store, call.call_id, call.notice, call.tell_attempts)
@@ -59,7 +64,7 @@ def delete_or_postpone_notice(store: Store, call_id: str, kind: str, attempt: in
 def _claim_due_notices(store: Store, limit: int, session_pk: int | None) -> list[PeerCall]:
     with database_operation(store.using):
         calls = PeerCall.objects.using(store.using).filter(workspace_id=store.workspace_id, tell_after__lte=Now())
-        calls = calls.exclude(notice="")
+        calls = calls.filter(session__quarantined_at=None).exclude(notice="")
         if session_pk is not None:
             calls = calls.filter(session_id=session_pk)
         if not calls.exists():  # a round that finds nothing to do writes nothing
@@ -78,6 +83,7 @@ def _mark_notice_claimed(store: Store, call: PeerCall) -> PeerCall:
 
 
 def _build_notice(call: PeerCall) -> Notice:
+    row_seals.verify_rows([call.session, call])
     session_id = call.session.session_id
     request = encrypted_fields.load_with_decrypted_secrets(call.request, session_id, f"request of {call.call_id}")
     return Notice(call.notice, session_id, call.call_id, call.peer, request, call.deadline, call.tell_attempts)

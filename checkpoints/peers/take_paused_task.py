@@ -13,6 +13,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
 from checkpoints.exceptions import CheckpointCorrupted, NotPaused, OwnershipLost, SessionFinished, StillWaiting
 from checkpoints.formats.canonical import parse_json
+from checkpoints.integrity import quarantine
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.peers import encrypted_fields
 from checkpoints.peers.requests_to_other_agents import PeerResult, TakenJoin, TakenTask
@@ -80,7 +81,8 @@ def _try_release_ownership(store: Store, session_id: str) -> None:
 
 def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
     """Load and check the state of the newest pause, before anything is changed."""
-    with database_operation(store.using, writes=False):
+    reading = database_operation(store.using, writes=False)
+    with quarantine.quarantine_on_integrity_error(store, session_id), reading:
         row = row_lookups.get_session(store, session_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)

@@ -11,7 +11,9 @@ from checkpoints import process_identity
 from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
+from checkpoints.integrity import quarantine
 from checkpoints.models import Run, Session, ToolCall
+from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.client_state import Store, list_live_stores
@@ -22,8 +24,8 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
 
     A run is lost when its lease has expired; a run of this machine also when its process is dead. Any number of
     processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a session that
-    another
-    process has locked is skipped. A sweep does not take sessions; a later resume does.
+    another process has locked is skipped. A sweep does not take sessions; a later resume does. A session with altered
+    data is put under quarantine.
     """
     with database_operation(store.using):
         owning = Run.objects.using(store.using).filter(
@@ -34,7 +36,11 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
         if len(session_pks) < limit and (dead_runs := _select_runs_of_dead_processes(owning, limit)) is not None:
             dead_runs = dead_runs.exclude(session_id__in=session_pks).order_by("pk")
             session_pks += dead_runs.values_list("session_id", flat=True)[: limit - len(session_pks)]
-        return [session_id for pk in session_pks if (session_id := _end_lost_run_of_session(store, pk)) is not None]
+        lost: list[str] = []
+        for pk in session_pks:
+            with quarantine.skip_altered_session(store.using, pk):
+                lost += _end_lost_run_of_session(store, pk)
+        return lost
 
 
 def interrupt_lost_call(store: Store, session_id: str, call_pk: int) -> None:
@@ -69,11 +75,13 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
     return on_this_machine.filter(condition) if condition else None
 
 
-def _end_lost_run_of_session(store: Store, session_pk: int) -> str | None:
+def _end_lost_run_of_session(store: Store, session_pk: int) -> list[str]:
+    """End the run of a session if it is lost. Returns the id of the session then."""
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True, of=("self",))
         row = rows.filter(pk=session_pk).select_related("owner").first()
         if row is None or row.owner is None or not row.owner.is_owning or run_liveness.is_run_alive(row.owner):
-            return None
+            return []
+        row_seals.verify_row(row)
         ownership.end_lost_owner_run(store, row, row.owner)
-        return row.session_id
+        return [row.session_id]

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
-from checkpoints.exceptions import CheckpointsError
+from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError
 from checkpoints.models import Session
 
 #: Number of sessions that are read at once, and after which progress is reported.
@@ -39,15 +39,21 @@ class Command(BaseCommand):
         if options["keep_last"] is None and options["keep_every"] is None and days is None:
             raise CommandError("Say what to keep: --keep-last, --keep-every or --older-than.")
         totals = {"sessions": 0, "versions": 0, "messages": 0, "dry_run": options["dry_run"]}
+        unreadable = 0
         try:
             for session_id in options["session_id"] or _iterate_session_ids(checkpointer):
-                counts = checkpointer.prune(
-                    session_id,
-                    keep_last=options["keep_last"],
-                    keep_every=options["keep_every"],
-                    older_than=None if days is None else timedelta(days=days),
-                    dry_run=options["dry_run"],
-                )
+                try:
+                    counts = checkpointer.prune(
+                        session_id,
+                        keep_last=options["keep_last"],
+                        keep_every=options["keep_every"],
+                        older_than=None if days is None else timedelta(days=days),
+                        dry_run=options["dry_run"],
+                    )
+                except (IntegrityError, CheckpointCorrupted) as error:
+                    self.stderr.write(f"{session_id}: {error}")
+                    unreadable += 1
+                    continue
                 totals["sessions"] += 1
                 totals["versions"] += counts.versions
                 totals["messages"] += counts.messages
@@ -55,10 +61,15 @@ class Command(BaseCommand):
                     self.stderr.write(f"{totals['sessions']} sessions, {totals['versions']} versions so far")
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
-        if options["json"]:
+        self._write_totals(totals, as_json=options["json"])
+        if unreadable:
+            raise CommandError(f"Sessions with rows that do not match, of which nothing was removed: {unreadable}.")
+
+    def _write_totals(self, totals: dict[str, int], *, as_json: bool) -> None:
+        if as_json:
             self.stdout.write(json.dumps(totals))
             return
-        verb = "would go" if options["dry_run"] else "removed"
+        verb = "would go" if totals["dry_run"] else "removed"
         self.stdout.write(
             f"{totals['versions']} versions and {totals['messages']} messages of {totals['sessions']} sessions {verb}."
         )

@@ -42,6 +42,8 @@ from tests.support.processes import PATIENCE, database_url
 
 #: Number of files, of which the first has many turns.
 FILES = 30
+#: Time at which the files have changed: their transcripts have ended.
+LONG_AGO = 1_740_000_000
 
 
 @pytest.fixture
@@ -55,6 +57,7 @@ def folder(tmp_path: Path) -> Path:
             writer.user(f"Question {turn} of file {number}")
             writer.calls(f"call_{number}_{turn}", "Read", {"n": turn}, message=f"msg_{number}_{turn}")
             writer.result(f"call_{number}_{turn}", f"content {number}")
+        os.utime(writer.path, (LONG_AGO, LONG_AGO))
     return folder
 
 
@@ -158,7 +161,7 @@ def test_interrupted_command_says_how_to_go_on(
     assert Session.objects.count() == FILES + 60
 
 
-@pytest.mark.parametrize("statement", [2, 20, 60])
+@pytest.mark.parametrize("statement", [2, 12, 30])
 @pytest.mark.parametrize("fault", ["kill worker", "kill parent", "interrupt parent"])
 def test_next_import_completes_what_a_fault_has_ended(
     cp: SyncCheckpointer, folder: Path, start_child: StartChild, tmp_path: Path, fault: str, statement: int
@@ -190,6 +193,40 @@ def _wait_for_end(pid: int) -> None:
     while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
         assert time.monotonic() < deadline, "the worker goes on without its parent"
         time.sleep(0.05)
+
+
+def test_files_of_one_transaction_are_written_by_as_many_statements_as_two_of_them(
+    cp: SyncCheckpointer, folder: Path
+) -> None:
+    files, counts = find_source_files(folder)[1:13], list[int]()
+    for group in (files[:2], files[2:]):
+        written: list[str] = []
+
+        def count_write(execute: Any, sql: str, params: Any, many: bool, context: Any, log: Any = written) -> Any:
+            if not sql.startswith("SELECT"):
+                log.append(sql)
+            return execute(sql, params, many, context)
+
+        with connections[cp.store.using].execute_wrapper(count_write):
+            import_group(cp.store, ImportOptions(), group, lambda read: None)
+        counts.append(len(written))
+    assert counts[0] == counts[1]
+    assert (Session.objects.count(), Message.objects.count(), ToolCall.objects.count()) == (12, 36, 12)
+
+
+def test_session_that_two_files_of_one_transaction_have_gets_the_messages_of_both(
+    cp: SyncCheckpointer, folder: Path
+) -> None:
+    for number in (1, 2):
+        stream = TranscriptWriter(folder / f"{number}-run.jsonl", prefix=f"r{number}-", sessionId="both")
+        stream.user(f"Part {number}")
+        os.utime(stream.path, (LONG_AGO, LONG_AGO))
+    files = [file for file in find_source_files(folder) if file.path.stem.endswith("-run")]
+    reports = import_group(cp.store, ImportOptions(session_id="both"), files, lambda read: None)
+    assert [report.refused for report in reports] == [[], []]
+    loaded = cp.load_latest("both")
+    assert loaded is not None
+    assert [message["content"] for message in loaded["transcript"]] == ["Part 1", "Part 2"]
 
 
 def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer, folder: Path) -> None:

@@ -19,7 +19,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError, QuarantineStays
 from checkpoints.integrity import quarantine, stored_types, verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
-from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
+from checkpoints.models import AuditEvent, Checkpoint, Message, PeerCall, Session, ToolCall
 from checkpoints.versions.version_seals import verified_transcripts
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
@@ -145,6 +145,15 @@ READS: dict[str, Callable[[Setup], Any]] = {
     "load_latest": lambda setup: setup.cp.load_latest("s"),
     "resume": resume_and_close,
 }
+#: Reads of any sessions, and work on one that is not a resume.
+OTHER_USES: dict[str, Callable[[Setup], Any]] = {
+    "list_sessions": lambda setup: setup.cp.list_sessions(),
+    "list_paused": lambda setup: setup.cp.list_paused(),
+    "peer_calls": lambda setup: setup.cp.peer_calls("s"),
+    "accept_response": lambda setup: setup.cp.accept_response("s p2", {"left": 0}),
+    "find_completed_call": lambda setup: setup.cp.find_completed_call("key 1 s"),
+    "prune": lambda setup: setup.cp.prune("s", keep_last=1, dry_run=True),
+}
 PAGES: dict[str, Callable[[Setup], Any]] = {
     "session": lambda setup: setup.client.get(f"/sessions/{setup.pk}/"),
     "card": lambda setup: setup.client.get(f"/review/calls/{setup.call}/"),
@@ -171,6 +180,15 @@ def list_errors_of_python(setup: Setup, use: Callable[[Setup], Any], columns: It
 @pytest.mark.parametrize("use", READS)
 def test_library_raises_no_error_of_python(setup: Setup, use: str) -> None:
     assert list_errors_of_python(setup, READS[use], list_columns()) == []
+
+
+@on_sqlite
+@pytest.mark.parametrize("use", OTHER_USES)
+def test_other_use_raises_no_error_of_python(setup: Setup, use: str) -> None:
+    """One column of each type in the tables that most of this reads."""
+    tables = (Session, Checkpoint, ToolCall, PeerCall)
+    columns = {(of, field.get_internal_type()): (of, field) for of, field in list_columns() if of in tables}
+    assert list_errors_of_python(setup, OTHER_USES[use], columns.values()) == []
 
 
 @on_sqlite

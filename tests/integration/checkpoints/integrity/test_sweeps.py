@@ -1,0 +1,127 @@
+"""Work on many sessions skips an altered one, puts it under quarantine, and goes on with the others."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import models
+
+from checkpoints.exceptions import SealKeyMissing
+from checkpoints.models import Checkpoint, Join, PeerCall, Session, ToolCall
+from checkpoints.peers import Notice, Swept
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
+from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
+from tests.integration.checkpoints.session_setups import conversation, start_session
+
+
+def alter(model: type[models.Model], session_id: str = "a") -> None:
+    """Alter a row of a session without the library."""
+    columns: dict[type[models.Model], dict[str, Any]] = {
+        Session: {"result": '"x"'},
+        PeerCall: {"request": '"x"'},
+        Join: {"total": 7},
+        ToolCall: {"args": "{}"},
+        Checkpoint: {"plan": '{"n":9}'},
+    }
+    names = {"session_id": session_id} if model is Session else {"session__session_id": session_id}
+    assert plain(model).filter(**names).update(**columns[model])
+
+
+def list_quarantined() -> list[str]:
+    sessions = plain(Session).filter(quarantined_at__isnull=False)
+    return list(sessions.order_by("pk").values_list("session_id", flat=True))
+
+
+def pause_two_sessions(open_checkpointer: Open) -> None:
+    for name in "ab":
+        pause(open_checkpointer(), join("j", f"call of {name}"), session_id=name)
+    expire_deadlines("call of a", "call of b")
+
+
+@pytest.mark.parametrize("model", [Session, PeerCall, Join], ids=lambda model: model.__name__)
+def test_deadlines_of_other_sessions_pass(open_checkpointer: Open, model: type[models.Model]) -> None:
+    pause_two_sessions(open_checkpointer)
+    alter(model)
+    cp = open_checkpointer()
+    assert cp.sweep_deadlines() == Swept(("call of b",), (("b", "j"),))
+    assert list_quarantined() == ["a"]
+    assert cp.sweep_deadlines() == Swept()
+
+
+@pytest.mark.parametrize("model", [Session, ToolCall], ids=lambda model: model.__name__)
+def test_lost_runs_of_other_sessions_are_found(open_checkpointer: Open, model: type[models.Model]) -> None:
+    for name in "ab":
+        start_session(open_checkpointer(), name).record_tool_call_issued(name, "call_1", "pay", {"order": 1}, name)
+        lose_run(name)
+    alter(model)
+    cp = open_checkpointer()
+    assert cp.sweep_lost_runs() == ["b"]
+    assert list_quarantined() == ["a"]
+    assert cp.sweep_lost_runs() == []
+
+
+def test_session_sealed_with_an_unknown_key_is_skipped(open_checkpointer: Open, settings: Any) -> None:
+    for name, key in (("a", OTHER_KEY), ("b", KEY)):
+        settings.HARNESS_SEAL_KEY = key
+        start_session(open_checkpointer(), name)
+        lose_run(name)
+    assert open_checkpointer().sweep_lost_runs() == ["b"]
+    assert list_quarantined() == []
+
+
+def test_sweep_without_any_key_changes_nothing(open_checkpointer: Open, settings: Any) -> None:
+    pause_two_sessions(open_checkpointer)
+    start_session(open_checkpointer(), "c")
+    lose_run("c")
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    cp = open_checkpointer()
+    with pytest.raises(SealKeyMissing):
+        cp.sweep_lost_runs()
+    with pytest.raises(SealKeyMissing):
+        cp.sweep_deadlines()
+    settings.HARNESS_SEAL_KEY = KEY
+    assert open_checkpointer().sweep_lost_runs() == ["c"]
+    assert len(open_checkpointer().sweep_deadlines().expired) == 2
+
+
+def test_altered_request_is_not_sent_to_another_agent(open_checkpointer: Open) -> None:
+    pause_two_sessions(open_checkpointer)
+    open_checkpointer().sweep_deadlines()  # the other agents are to be told
+    alter(PeerCall)
+    sent: list[Notice] = []
+    told = open_checkpointer().tell_peers(sent.append)
+    assert [notice.call_id for notice in sent] == ["call of b"]
+    assert list(told.failed) == ["call of a"]
+    assert "its columns do not match its seal" in told.failed["call of a"]
+    assert list_quarantined() == ["a"]
+
+
+def test_requests_of_a_quarantined_session_wait(open_checkpointer: Open) -> None:
+    pause_two_sessions(open_checkpointer)
+    open_checkpointer().sweep_deadlines()  # the other agents are to be told
+    alter(Checkpoint)
+    cp = open_checkpointer()
+    call_command("verify_integrity", "--session", "b", stdout=StringIO())
+    with pytest.raises(CommandError):
+        call_command("verify_integrity", "--session", "a", stdout=StringIO(), stderr=StringIO())
+    assert cp.tell_peers(lambda notice: None).told == ("call of b",)
+
+
+def test_prune_goes_on_with_other_sessions(open_checkpointer: Open) -> None:
+    for name in "ab":
+        cp = start_session(open_checkpointer(), name)
+        for length in (1, 2, 3):
+            cp.save_checkpoint(name, conversation("abc"[:length]), {"n": length}, 0)
+    alter(Session)
+    out, err = StringIO(), StringIO()
+    with pytest.raises(CommandError, match="nothing was removed: 1"):
+        call_command("prune", "--keep-last", "1", stdout=out, stderr=err)
+    assert out.getvalue().startswith("2 versions and 0 messages of 1 session")
+    assert "row" in err.getvalue().lower()
+    assert list_quarantined() == ["a"]
+    assert plain(Checkpoint).filter(session__session_id="b").count() == 1
