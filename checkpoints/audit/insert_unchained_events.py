@@ -6,11 +6,11 @@ wait for another. `number_and_chain_events` assigns the numbers in the chain aft
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from checkpoints.db import clock
-from checkpoints.db.cached_row_sql import insert_sealed_row
+from checkpoints.db.cached_row_sql import insert_sealed_rows
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import AuditEvent
@@ -53,8 +53,27 @@ def append_event(
 
     It is written in the caller's open transaction, if there is one, together with the change that it records.
     """
-    event = _build_event(workspace_pk, kind, session_pk, actor, actor_kind, to_canonical_json(details, "details"))
-    insert_sealed_row(using, event)
+    insert_events(
+        using, [build_event(workspace_pk, kind, session_pk=session_pk, actor=actor, actor_kind=actor_kind, **details)]
+    )
+
+
+def build_event(
+    workspace_pk: int,
+    kind: AuditKind,
+    *,
+    session_pk: int | None,
+    actor: str,
+    actor_kind: ActorKind,
+    **details: Any,
+) -> AuditEvent:
+    """Build one event, for `insert_events`."""
+    return _build_event(workspace_pk, kind, session_pk, actor, actor_kind, to_canonical_json(details, "details"))
+
+
+def insert_events(using: str, events: Sequence[AuditEvent]) -> None:
+    """Insert built events at once, in the caller's open transaction, if there is one."""
+    insert_sealed_rows(using, events)
 
 
 def append_event_for_sessions(
@@ -72,7 +91,7 @@ def append_event_for_sessions(
     events = [
         _build_event(workspace_pk, kind, session_pk, actor, actor_kind, details_json) for session_pk in session_pks
     ]
-    AuditEvent.objects.using(using).bulk_create(events)
+    insert_events(using, events)
 
 
 def _build_event(

@@ -167,9 +167,8 @@ def issue_call_or_find_answer_flow(
 ) -> Flow[IssuedCall | ToolCall]:
     """Log the intent, or find the call that answers it: one that has happened, or that a person rejected.
 
-    Waits for a running call or an approval. An `IssuedCall` runs now; its caller removes it from `store.executing`
-    at the
-    end.
+    Waits for a running call or an approval. An `IssuedCall` runs now; its caller removes it from `store.executing` at
+    the end.
     """
     while True:
         call: IssuedCall | ToolCall = yield Transact(partial(_issue_call, store, owned_session, intent))

@@ -6,15 +6,17 @@ written in the same transaction.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, TypeVar
 
 from django.db import connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 from django.db.models.expressions import DatabaseDefault
 
 from checkpoints.db.sql_quoting import (
-    build_insert_sql,
     convert_values,
     convert_values_of_fields,
     make_placeholders,
@@ -85,37 +87,67 @@ def _get_model_columns(model: type[models.Model]) -> tuple[list[str], str, list[
     return [field.attname for field in fields], columns, converters
 
 
-def insert_row(using: str, row: models.Model) -> None:
-    """Insert a new row, which has its primary key then. The database fills columns with a default of its own.
+def insert_rows_with_keys(using: str, rows: Sequence[models.Model]) -> None:
+    """Insert new rows of one model, which have their primary keys then. The database fills columns with a default of
+    its own.
 
-    The row gets no seal: a caller whose model has seals writes it in the same transaction.
+    The rows get no seals: a caller whose model has seals writes them in the same transaction.
     """
-    connection, model, key = connections[using], type(row), row._meta.pk
-    values = {field.name: getattr(row, field.attname) for field in model._meta.concrete_fields}
-    given = {name: value for name, value in values.items() if not isinstance(value, DatabaseDefault)}
-    if row.pk is None:
-        del given[key.name]
+    by_fields: defaultdict[tuple[str, ...], list[tuple[models.Model, dict[str, Any]]]] = defaultdict(list)
+    for row in rows:
+        values = {field.name: getattr(row, field.attname) for field in row._meta.concrete_fields}
+        given = {name: value for name, value in values.items() if not isinstance(value, DatabaseDefault)}
+        if row.pk is None:
+            del given[row._meta.pk.name]
+        by_fields[tuple(given)].append((row, given))
+    connection = connections[using]
     with connection.cursor() as cursor:
-        sql = f"{build_insert_sql(model, tuple(given))} RETURNING {quote_column(model, key.name)}"
-        cursor.execute(sql, convert_values(connection, model, given))
-        row.pk = key.to_python(cursor.fetchone()[0])
-    row._state.adding, row._state.db = False, using
+        for fields, group in by_fields.items():
+            for start in range(0, len(group), _BATCH_SIZE):
+                _insert_batch_with_keys(connection, cursor, fields, group[start : start + _BATCH_SIZE])
 
 
-def insert_sealed_row(using: str, row: SealedModel) -> None:
-    """Insert a new row of a sealed model, which has its primary key then, with its seal if there is a key."""
+def _insert_batch_with_keys(
+    connection: BaseDatabaseWrapper,
+    cursor: CursorWrapper,
+    fields: tuple[str, ...],
+    batch: Sequence[tuple[models.Model, dict[str, Any]]],
+) -> None:
+    model = type(batch[0][0])
+    key = model._meta.pk
+    sql = f"{_build_insert_sql(model, fields, len(batch), '')}RETURNING {quote_column(model, key.name)}"
+    cursor.execute(sql, [value for _, given in batch for value in convert_values(connection, model, given)])
+    for (row, _), (pk,) in zip(batch, cursor.fetchall(), strict=True):
+        row.pk = key.to_python(pk)
+        row._state.adding, row._state.db = False, connection.alias
+
+
+def insert_sealed_rows(using: str, rows: Sequence[SealedModel]) -> None:
+    """Insert new rows of a sealed model, which have their primary keys then, with their seals if there is a key."""
     if get_seal_keys() is None:
-        insert_row(using, row)
+        insert_rows_with_keys(using, rows)
     else:
-        row.save(using=using, force_insert=True)
+        for row in rows:
+            row.save(using=using, force_insert=True)
 
 
-def update_columns(using: str, row: models.Model, **values: Any) -> None:
-    """Write columns of a row that no seal covers."""
-    connection, model = connections[using], type(row)
+def update_columns_of_rows(
+    using: str, model: type[models.Model], fields: tuple[str, ...], rows: Sequence[Sequence[Any]]
+) -> None:
+    """Write columns of rows.
+
+    Args:
+        using: Connection alias.
+        model: Model of the rows.
+        fields: Names of the columns' fields. No seal covers them, or they contain it.
+        rows: Values of the fields, and the primary key as the last value.
+    """
+    if not rows:
+        return
+    connection, names = connections[using], (*fields, model._meta.pk.name)
     with connection.cursor() as cursor:
-        params = convert_values(connection, model, {**values, model._meta.pk.name: row.pk})
-        cursor.execute(_build_update_sql(model, tuple(values)), params)
+        params = [convert_values_of_fields(connection, model, names, row) for row in rows]
+        cursor.executemany(_build_update_sql(model, fields), params)
 
 
 @cache

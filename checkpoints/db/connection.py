@@ -70,9 +70,8 @@ def mark_library_transactions(connection: BaseDatabaseWrapper) -> Iterator[None]
 def refuse_caller_transaction(connection: BaseDatabaseWrapper) -> None:
     """Refuse to write where the commit belongs to the caller.
 
-    That is inside the caller's transaction.atomic() block, and with autocommit off. As with Django's
-    `durable=True`, the
-    blocks of its `TestCase` do not count. Raises `InsideTransaction`.
+    That is inside the caller's transaction.atomic() block, and with autocommit off. As with Django's `durable=True`,
+    the blocks of its `TestCase` do not count. Raises `InsideTransaction`.
     """
     blocks = connection.atomic_blocks
     if blocks:

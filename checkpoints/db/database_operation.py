@@ -82,8 +82,7 @@ def read_back_after_lost_commit(using: str, error: StorageUnavailable) -> Iterat
 
 def _find_original_error(error: Error, handled_before: BaseException | None) -> Error:
     """Return the first error. Django reconnects after a broken transaction; if that fails too, the transaction's own
-    error
-    is only in the context of the second one.
+    error is only in the context of the second one.
     """
     original, context = error, error.__context__
     while context is not None and context is not handled_before:

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 
 from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from checkpoints import agent_and_machine_call_transitions
 from checkpoints.db import write_guard
+from checkpoints.db.bulk_insert import insert_converted_rows
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
     convert_values,
@@ -252,31 +254,44 @@ def _save_versions_in_several_statements(
     versions: Sequence[NewVersion],
     guard: WriteGuard | None,
 ) -> int | None:
-    messages, checkpoints, answered = [], [], []
-    for number, version in enumerate(versions, base.version + 1):
-        keys = [base.session_pk, version.checkpoint_values["segment"]]
-        messages += [
-            [*keys, *convert_values_of_fields(connection, Message, _MESSAGE_FIELDS, row)] for row in version.messages
-        ]
-        columns = convert_values(connection, Checkpoint, version.checkpoint_values)
-        checkpoints.append([base.session_pk, number, *columns])
-        answered += [
-            [number, row_seal, pk, revision, revision, base.session_pk, *_SETTLED_STATUSES]
-            for pk, revision, row_seal in version.answered
-        ]
+    answered = [
+        [number, row_seal, pk, revision, revision, base.session_pk, *_SETTLED_STATUSES]
+        for number, version in enumerate(versions, base.version + 1)
+        for pk, revision, row_seal in version.answered
+    ]
     with write_guard.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_move_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
             write_guard.refuse_if_guarded(guard)
             return None
-        if messages:
-            cursor.executemany(build_insert_sql(Message, ("session", "segment", *_MESSAGE_FIELDS)), messages)
-        fields = ("session", "version", *versions[0].checkpoint_values)
-        cursor.executemany(build_insert_sql(Checkpoint, fields), checkpoints)
+        insert_versions(connection, cursor, [(base, versions)])
         if answered:
             cursor.executemany(_build_mark_calls_answered_sql(), answered)
     return int(row[1])
+
+
+def insert_versions(
+    connection: BaseDatabaseWrapper, cursor: CursorWrapper, versions: Sequence[tuple[SaveBase, Sequence[NewVersion]]]
+) -> None:
+    """Insert versions of sessions with their messages, and change nothing else: neither the sessions nor the calls that
+    the versions answer.
+
+    All versions have the same columns.
+    """
+    messages, checkpoints = [], []
+    for base, versions_of_session in versions:
+        for number, version in enumerate(versions_of_session, base.version + 1):
+            keys = [base.session_pk, version.checkpoint_values["segment"]]
+            messages += [
+                [*keys, *convert_values_of_fields(connection, Message, _MESSAGE_FIELDS, row)]
+                for row in version.messages
+            ]
+            columns = convert_values(connection, Checkpoint, version.checkpoint_values)
+            checkpoints.append([base.session_pk, number, *columns])
+    insert_converted_rows(connection, cursor, Message, ("session", "segment", *_MESSAGE_FIELDS), messages)
+    fields = ("session", "version", *versions[0][1][0].checkpoint_values)
+    insert_converted_rows(connection, cursor, Checkpoint, fields, checkpoints)
 
 
 @dataclass(frozen=True)
@@ -336,9 +351,16 @@ _ANSWERED_SOURCE = " FROM head, UNNEST(%s::bigint[], %s::int[], %s::bytea[]) AS 
 
 
 class _InsertShape(NamedTuple):
+    """Insert of rows. A single one has a parameter for each value.
+
+    Several have an array for each field, so that the statement is the same for any number of them; the driver takes
+    some times longer to convert an array of one value than the value.
+    """
+
     model: type[models.Model]
     fields: tuple[str, ...]
     on_conflict: str
+    is_single: bool
 
 
 class _ChangeShape(NamedTuple):
@@ -355,14 +377,14 @@ def _get_shape_of_rows(beside: Sequence[NewRows | ChangedRow]) -> tuple[_RowsSha
     return tuple(
         _ChangeShape(rows.model, tuple(rows.place), tuple(rows.changes))
         if isinstance(rows, ChangedRow)
-        else _InsertShape(rows.model, rows.fields, rows.on_conflict)
+        else _InsertShape(rows.model, rows.fields, rows.on_conflict, len(rows.rows) == 1)
         for rows in beside
         if isinstance(rows, ChangedRow) or rows.rows
     )
 
 
 def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRows | ChangedRow]) -> list[Any]:
-    """List the values of each field as an array, so that the statement is the same for any number of new rows."""
+    """List the parameters of rows: the values of a single one, or an array for each field."""
     params: list[Any] = []
     for rows in beside:
         if isinstance(rows, ChangedRow):
@@ -370,7 +392,7 @@ def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRo
             params += convert_values(connection, rows.model, rows.place)
         else:
             converted = [convert_values_of_fields(connection, rows.model, rows.fields, row) for row in rows.rows]
-            params += map(list, zip(*converted, strict=True))
+            params += converted[0] if len(converted) == 1 else map(list, zip(*converted, strict=True))
     return params
 
 
@@ -384,11 +406,12 @@ def _build_rows_beside_sql(shapes: tuple[_RowsShape, ...]) -> str:
 
 
 def _build_insert_sql(shape: _InsertShape) -> str:
-    model, fields, on_conflict = shape
-    arrays = ", ".join(f"%s::{_get_postgresql_type_of_field(model, field)}[]" for field in fields)
+    types = [_get_postgresql_type_of_field(shape.model, field) for field in shape.fields]
+    values = ", ".join(f"%s::{each}" if shape.is_single else f"%s::{each}[]" for each in types)
+    new = f"(VALUES ({values}))" if shape.is_single else f"UNNEST({values})"
     return (
-        f"INSERT INTO {quote_table(model)} ({quote_columns(model, ('session', *fields))}) "
-        f"SELECT head.session_pk, new.* FROM head, UNNEST({arrays}) AS new {on_conflict}"
+        f"INSERT INTO {quote_table(shape.model)} ({quote_columns(shape.model, ('session', *shape.fields))}) "
+        f"SELECT head.session_pk, new.* FROM head, {new} AS new {shape.on_conflict}"
     )
 
 

@@ -79,8 +79,7 @@ def order_newest_first() -> OrderBy:
     """Order by key, newest first, within one session.
 
     The expression is a sum, because a database that sees the bare key may scan the rows of all sessions backwards
-    until it
-    has found enough of this one: minutes, if the session is old.
+    until it has found enough of this one: minutes, if the session is old.
     """
     return (F("pk") + 0).desc()
 

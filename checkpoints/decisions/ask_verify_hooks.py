@@ -45,10 +45,8 @@ def find_verify_hook(store: Store, session_id: str, tool: str) -> Any | None:
     """Find the verify hook of a tool of this session; None if no registry here has one.
 
     A registry that is bound to the session decides, the newest of several. Without one, those that are bound to no
-    session
-    do, as long as they agree. A registry of another session is never asked: tools of two agents may have the same
-    name, and
-    the hook of the wrong one would check the wrong system.
+    session do, as long as they agree. A registry of another session is never asked: tools of two agents may have the
+    same name, and the hook of the wrong one would check the wrong system.
     """
     registries = [registry for registry in store.list_verify_hook_providers() if registry.knows_tool(tool)]
     for registry in registries:

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from django.db import connections
 
-from checkpoints.db.sql_quoting import build_insert_sql, convert_values_of_fields
+from checkpoints.db.bulk_insert import insert_converted_rows
+from checkpoints.db.sql_quoting import convert_values_of_fields
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
@@ -176,7 +177,7 @@ class ImportedCallLog:
 
     def insert_calls(self, session: Session, calls: Sequence[ToolCall]) -> None:
         """Insert complete rows, which are counted in the head of their session already, and write late results."""
-        self._insert_rows(calls)
+        insert_call_rows(self._using, calls)
         self._logged.update(call.idempotency_key for call in calls)
         self._remember_unsettled_calls({call.idempotency_key: call for call in calls if call.result is None}, session)
         self._write_late_results()
@@ -192,18 +193,6 @@ class ImportedCallLog:
             chunk = settled_rows[start : start + _CHUNK_SIZE]
             ToolCall.objects.using(self._using).bulk_update(chunk, _SETTLED_COLUMNS)
         self._settled.clear()
-
-    def _insert_rows(self, calls: Sequence[ToolCall]) -> None:
-        """Insert complete rows by one prepared statement, without the ORM's work for each; their keys are not read."""
-        if not calls:
-            return
-        connection = connections[self._using]
-        rows = [
-            convert_values_of_fields(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES])
-            for call in calls
-        ]
-        with connection.cursor() as cursor:
-            cursor.executemany(build_insert_sql(ToolCall, _COLUMNS), rows)
 
     def _remember_unsettled_calls(self, calls: dict[str, ToolCall], session: Session) -> None:
         """Keep inserted calls without a result, with the primary keys that the database gave them."""
@@ -226,6 +215,17 @@ class ImportedCallLog:
             _mark_unanswered(call)
             call.revision += 1
             call.save(using=self._using, update_fields=_SETTLED_COLUMNS)
+
+
+def insert_call_rows(using: str, calls: Sequence[ToolCall]) -> None:
+    """Insert complete rows at once, without the ORM's work for each; their keys are not read."""
+    connection = connections[using]
+    rows = [
+        convert_values_of_fields(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES])
+        for call in calls
+    ]
+    with connection.cursor() as cursor:
+        insert_converted_rows(connection, cursor, ToolCall, _COLUMNS, rows)
 
 
 def _mark_unanswered(call: ToolCall) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,7 +12,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.cached_row_sql import insert_row, insert_sealed_row, update_columns
+from checkpoints.db.cached_row_sql import insert_rows_with_keys, insert_sealed_rows, update_columns_of_rows
 from checkpoints.db.clock import database_now
 from checkpoints.enums import IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
@@ -105,13 +106,11 @@ def require_unchanged_import(row: Session, runs: list[Run], origin: TranscriptOr
     return str(import_mark.get("path", ""))
 
 
-def create_session_and_run(
-    store: Store, origin: TranscriptOrigin, first: datetime, end: SessionEnd | None = None
+def build_session_and_run(
+    store: Store, origin: TranscriptOrigin, first: datetime, end: SessionEnd | None
 ) -> tuple[Session, Run]:
-    """Create the session and its run, which carry the time of the first message, as they are at `end` if that is known.
-
-    The session has no seal: that is written with its first version, in the same transaction.
-    """
+    """Build a new session and its run, which carry the time of the first message, as they are at `end` if that is
+    known."""
     row = Session(
         workspace_id=store.workspace_id, session_id=origin.session_id, created_at=first, **origin.get_session_columns()
     )
@@ -121,19 +120,36 @@ def create_session_and_run(
             setattr(row, name, value)
         for name, value in _build_run_columns_at_end(origin, end, end.last).items():
             setattr(run, name, value)
-    insert_row(store.using, row)
-    segment = Segment(session=row)
-    insert_sealed_row(store.using, segment)
-    row.head_segment = segment
-    update_columns(store.using, row, head_segment=segment.pk)
-    run.session_id = row.pk
-    insert_row(store.using, run)
-    details = {"format": origin.format, **({"path": origin.source_path} if origin.source_path else {})}
-    by, kind = origin.imported_by or IMPORT_MARK, ActorKind.PERSON if origin.imported_by else ActorKind.MACHINE
-    insert_unchained_events.record_event(
-        store, AuditKind.SESSION_IMPORTED, session_pk=row.pk, actor=by, actor_kind=kind, **details
-    )
     return row, run
+
+
+def insert_sessions_and_runs(store: Store, sessions: Sequence[tuple[TranscriptOrigin, Session, Run]]) -> None:
+    """Insert built sessions with an empty segment each, and their runs, and record that they were imported.
+
+    The sessions have no seals: these are written with their first versions, in the same transaction.
+    """
+    rows = [row for _, row, _ in sessions]
+    insert_rows_with_keys(store.using, rows)
+    segments = [Segment(session=row) for row in rows]
+    insert_sealed_rows(store.using, segments)
+    events = []
+    for (origin, row, run), segment in zip(sessions, segments, strict=True):
+        row.head_segment, run.session_id = segment, row.pk
+        details = {"format": origin.format, **({"path": origin.source_path} if origin.source_path else {})}
+        events.append(
+            insert_unchained_events.build_event(
+                store.workspace_id,
+                AuditKind.SESSION_IMPORTED,
+                session_pk=row.pk,
+                actor=origin.imported_by or IMPORT_MARK,
+                actor_kind=ActorKind.PERSON if origin.imported_by else ActorKind.MACHINE,
+                **details,
+            )
+        )
+    head_segments = [(row.head_segment_id, row.pk) for row in rows]
+    update_columns_of_rows(store.using, Session, ("head_segment",), head_segments)
+    insert_rows_with_keys(store.using, [run for _, _, run in sessions])
+    insert_unchained_events.insert_events(store.using, events)
 
 
 def update_imported_session(store: Store, row: Session, run: Run, origin: TranscriptOrigin, end: SessionEnd) -> None:

@@ -24,6 +24,7 @@ from checkpoints.importers import imported_session_rows
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin
+from checkpoints.importers.new_session_batch import NewSession, NewSessionBatch
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import RowChanges, SessionHead
@@ -86,8 +87,10 @@ class ImportWriter:
     #: Whether what is read now was recorded before, so that nothing of it is written.
     repeats = False
 
-    def __init__(self, store: Store, origin: TranscriptOrigin) -> None:
+    def __init__(self, store: Store, origin: TranscriptOrigin, batch: NewSessionBatch | None = None) -> None:
+        """Create a writer. If there is a `batch`, a session that is new and complete is added to it, not written."""
         self.store, self.origin = store, origin
+        self._batch = batch
         self.known: set[str] = set()
         self.path: list[MessagePlace] = []
         #: Path of the file that the session was first imported from; empty if it is new.
@@ -98,6 +101,8 @@ class ImportWriter:
         self._sealed_head: SessionHead | None = None
         #: Whether the session was created since its row was last updated.
         self._is_created = False
+        #: Whether the session is in the batch, as it is at its end.
+        self._is_in_batch = False
         #: End of the transcript if the next turns are its last ones, and the end with which the session was created.
         self.known_end: SessionEnd | None = None
         self._written_end: SessionEnd | None = None
@@ -148,8 +153,11 @@ class ImportWriter:
     def write_turns(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, *, first: datetime) -> bool:
         """Write turns and their calls, all or none. Returns whether that created the session."""
         is_new = self._row is None
+        if is_new and self._add_to_batch(turns, calls, first):
+            return True
         try:
             with self.open_transaction():
+                self._open_file_savepoint()
                 row, run = self._create_session(first) if is_new else self._lock_session()
                 if self._sealed_head is None:
                     self._sealed_head = session_head_optimistic_lock.lock_head(self.store.using, row.pk)
@@ -164,9 +172,27 @@ class ImportWriter:
             self._sealed_head = None
         return is_new
 
+    def _add_to_batch(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, first: datetime) -> bool:
+        """Add the new session to the batch, if there is one and the turns are the whole session. Returns whether it
+        was added. Raises `ImportOvertaken`."""
+        end = self.known_end
+        if self._batch is None or end is None or end.live or any(turn.keep is not None for turn in turns):
+            return False
+        row, run = imported_session_rows.build_session_and_run(self.store, self.origin, first, end)
+        made = _set_steps_of_calls(turns, after=0)
+        updated_at = self._get_activity_time(end)
+        self._batch.add_session(NewSession(self.origin, row, run, _build_contents(turns), made, calls, updated_at))
+        self._row, self._run, self._is_in_batch = row, run, True
+        return True
+
+    def _open_file_savepoint(self) -> None:
+        if self._batch is not None:
+            self._batch.open_file_savepoint(self.origin.session_id)
+
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         end = None if self.known_end is None or self.known_end.live else self.known_end
-        self._row, self._run = imported_session_rows.create_session_and_run(self.store, self.origin, first, end)
+        self._row, self._run = imported_session_rows.build_session_and_run(self.store, self.origin, first, end)
+        imported_session_rows.insert_sessions_and_runs(self.store, [(self.origin, self._row, self._run)])
         self._written_end = end
         self._head = save_version.get_session_transcript_head(self._row)
         self._sealed_head = session_heads.build_new_head(self._row)
@@ -191,10 +217,7 @@ class ImportWriter:
         """Write consecutive turns, of which only the first one may begin a branch, and complete the rows of their
         calls."""
         head = self._open_segment_for_turn(row, turns[0].keep)
-        for version, turn in enumerate(turns, head.version + 1):
-            for call in turn.calls:
-                call.step = version
-        changes = calls.complete_rows(row, run, [call for turn in turns for call in turn.calls])
+        changes = calls.complete_rows(row, run, _set_steps_of_calls(turns, after=head.version))
         self._head = self._write_versions(row, run, head, turns, changes)
 
     def _write_versions(
@@ -214,12 +237,7 @@ class ImportWriter:
         run_id: UUID | None,
         answered: AnsweredCalls,
     ) -> TranscriptHead:
-        contents = [
-            VersionContent(
-                turn.build_transcript_end(), turn.build_version_state(), AnsweredCalls(), turn.messages[-1].created_at
-            )
-            for turn in turns
-        ]
+        contents = _build_contents(turns)
         contents[0] = replace(contents[0], answered=answered)
         version, self._sealed_head = save_version.write_versions(
             self.store.using,
@@ -227,16 +245,15 @@ class ImportWriter:
             contents,
             run_id,
             self._sealed_head,
-            updated_at=self._get_activity_time(),
+            updated_at=self._get_activity_time(self._written_end),
         )
         if version is None:
             raise ImportOvertaken(self.origin.session_id)
         end = contents[-1].end
         return TranscriptHead(head.segment_id, end.length, end.chain, version)
 
-    def _get_activity_time(self) -> datetime | None:
-        """Return the time of the newest activity if it is known and not recent."""
-        end = self._written_end
+    def _get_activity_time(self, end: SessionEnd | None) -> datetime | None:
+        """Return the time of the newest activity at `end` if it is known and not recent."""
         return None if end is None or imported_session_rows.is_recent_activity(self.store.using, end) else end.last
 
     def _open_segment_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
@@ -250,9 +267,10 @@ class ImportWriter:
 
     def finish_session(self, end: SessionEnd, calls: ImportedCallLog) -> None:
         """Update what is only known at the end: title, metadata, status, cost, times. Equal values are not written."""
-        if self._row is None or self._run is None:
+        if self._row is None or self._run is None or self._is_in_batch:
             return
         with self.open_transaction():
+            self._open_file_savepoint()
             row, run = self._row, self._run
             if not self._is_created:
                 row.refresh_from_db(using=self.store.using)
@@ -268,6 +286,23 @@ def _build_find_session_sql() -> str:
     """SQL that finds the key of a session, built once: compiling the query would take longer than it."""
     conditions = " AND ".join(f"{quote_column(Session, name)} = %s" for name in ("workspace", "session_id"))
     return f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {conditions}"  # noqa: S608 - names of models
+
+
+def _build_contents(turns: Sequence[ImportedTurn]) -> list[VersionContent]:
+    return [
+        VersionContent(
+            turn.build_transcript_end(), turn.build_version_state(), AnsweredCalls(), turn.messages[-1].created_at
+        )
+        for turn in turns
+    ]
+
+
+def _set_steps_of_calls(turns: Sequence[ImportedTurn], *, after: int) -> list[ToolCall]:
+    """Set the version that the calls of each turn belong to, and return them. `after` is the version before."""
+    for version, turn in enumerate(turns, after + 1):
+        for call in turn.calls:
+            call.step = version
+    return [call for turn in turns for call in turn.calls]
 
 
 def _split_at_branches(turns: Sequence[ImportedTurn]) -> list[list[ImportedTurn]]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,15 @@ from checkpoints.importers.claude_code.transcript_reader import is_internal_suba
 from checkpoints.importers.import_errors import EncodingRefused, FormatRefused, ImportOvertaken, NothingToImport
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
+from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.parallel_file_groups import can_fork, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
+from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_source_files import (
     FEW_SAMPLE_VALUES,
     FileReader,
     SourceFile,
+    build_refused_folder,
     find_reason_to_convert,
     find_source_files,
     read_sample,
@@ -114,7 +118,9 @@ def import_transcripts(
         _import_values(checkpointer.store, source, options, report)
         return report
     path = Path(source).expanduser()
-    files = find_source_files(path)
+    unreadable: list[OSError] = []
+    files = find_source_files(path, unreadable)
+    report.refused += map(build_refused_folder, unreadable)
     if session_id is not None and not path.is_file():
         raise InvalidInput("A session_id names one file; a folder's sessions are called like its files.")
     FolderImport(checkpointer.store, options, report).import_files(
@@ -140,6 +146,7 @@ def _build_context(
     chosen: TranscriptFormat,
     file: SourceFile | None,
     name: str,
+    batch: NewSessionBatch | None = None,
 ) -> ImportContext:
     now = clock.now()
     return ImportContext(
@@ -154,6 +161,7 @@ def _build_context(
         live=file is not None and file.is_live(now),
         imported_by=options.imported_by,
         prices=options.prices,
+        open_writer=partial(ImportWriter, batch=batch),
     )
 
 
@@ -169,7 +177,14 @@ def _add_value_or_report_damage(reader: TranscriptReader, context: ImportContext
 class FileImport:
     """Import of one file, which can go on when lines have been appended to it."""
 
-    def __init__(self, store: Store, options: ImportOptions, report: ImportReport, file: SourceFile) -> None:
+    def __init__(
+        self,
+        store: Store,
+        options: ImportOptions,
+        report: ImportReport,
+        file: SourceFile,
+        batch: NewSessionBatch | None = None,
+    ) -> None:
         self.file, self._report = file, report
         self.session_ids: list[str] = []
         #: Whether nothing of what was read last is a message.
@@ -177,7 +192,7 @@ class FileImport:
         self._known_sessions = self._known_messages = 0
         chosen = _choose_format(file, options)
         self.format = chosen
-        self._context = _build_context(store, options, report, chosen, file, file.relative)
+        self._context = _build_context(store, options, report, chosen, file, file.relative, batch)
         self.is_live = self._context.live
         self._values = FileReader(file, report, live=self.is_live)
         self._reader = chosen.open_reader(self._context)
@@ -247,10 +262,14 @@ class FolderImport:
         report: ImportReport,
         *,
         obstacles: tuple[type[CheckpointsError], ...] = (ImportOvertaken,),
+        batch: NewSessionBatch | None = None,
     ) -> None:
-        """Create the import; `obstacles` are errors that are raised although they are of one file of many."""
+        """Create the import; `obstacles` are errors that are raised although they are of one file of many.
+
+        If there is a `batch`, new sessions are added to it.
+        """
         self._store, self._options, self.report = store, options, report
-        self._obstacles = obstacles
+        self._obstacles, self._batch = obstacles, batch
         #: Files that were read and are not yet remembered.
         self._read: list[ImportedFile] = []
 
@@ -334,7 +353,7 @@ class FolderImport:
 
     def read_file(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
         """Read one file, for `finish_file`. Raises what refuses it."""
-        file_import = FileImport(self._store, self._options, self.report, file)
+        file_import = FileImport(self._store, self._options, self.report, file, self._batch)
         self.report.files += 1
         self.report.formats[file_import.format.name] += 1
         file_import.read_appended_values(on_read)

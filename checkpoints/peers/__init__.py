@@ -1,6 +1,5 @@
 """Waiting for other agents: a run stores its state and its open calls in the database and stops, and any process
-continues
-it when the responses have come.
+continues it when the responses have come.
 
 This package defines the requests (`Join`, `PeerCall`), the outcomes of a response (`Accepted`, `Early`, `Duplicate`,
 `Late`, `Cancelled`, `Foreign`, `Unknown`), the state a run continues with (`TakenTask`), and the notices to other

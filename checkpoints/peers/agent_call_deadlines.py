@@ -62,9 +62,8 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
     """Expire the calls of this workspace whose deadline has passed, and delete early responses that no pause adopted.
 
     Any number of processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a
-    session
-    that another process has locked is skipped. A session with altered data is put under quarantine, and none of its
-    calls expires until it is released.
+    session that another process has locked is skipped. A session with altered data is put under quarantine, and none
+    of its calls expires until it is released.
     """
     with database_operation(store.using):
         due_calls = PeerCall.objects.using(store.using).filter(

@@ -2,8 +2,7 @@
 
 A notice is stored in the transaction that makes it due and deleted when it has been delivered. A process that claims a
 notice has a limited time to deliver it; then any process may claim it again. So each is delivered at least once,
-through
-any crash.
+through any crash.
 
 A call that was altered is not sent, and its session is put under quarantine. The notices of such a session wait until
 it is released.

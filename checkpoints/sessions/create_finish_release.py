@@ -43,9 +43,9 @@ def create_session(store: Store, session_id: str, description: SessionDescriptio
 def finish_session(store: Store, session_id: str, status: object, result: Any = None) -> None:
     """End the session as completed, failed or cancelled, with a result (any JSON value).
 
-    Raises `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`; and except for `cancelled`, after
-    which the
-    open calls still have to be decided, `CallInProgress` while a call runs and `ReviewRequired` while one is undecided.
+    Raises `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`; and except for `cancelled`, after which
+    the open calls still have to be decided, `CallInProgress` while a call runs and `ReviewRequired` while one is
+    undecided.
     """
     if not isinstance(status, str) or status not in FINISHED_SESSION_STATUSES:
         raise InvalidInput(f"{status!r} does not end a session. Use completed, failed or cancelled.")

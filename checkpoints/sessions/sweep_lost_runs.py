@@ -24,9 +24,8 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
 
     A run is lost when its lease has expired; a run of this machine also when its process is dead. Any number of
     processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a session that
-    another
-    process has locked is skipped. A sweep does not take sessions; a later resume does. A session with altered data is
-    put under quarantine.
+    another process has locked is skipped. A sweep does not take sessions; a later resume does. A session with altered
+    data is put under quarantine.
     """
     with database_operation(store.using):
         owning = Run.objects.using(store.using).filter(

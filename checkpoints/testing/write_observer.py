@@ -62,9 +62,8 @@ Handler = Callable[[Boundary, BaseDatabaseWrapper], None]
 def watched(handler: Handler) -> Iterator[None]:
     """Call `handler` at every write boundary of this process while the block runs.
 
-    Covers the connections of this thread, and those of other threads that are opened inside the block. An error
-    that the
-    handler raises replaces the database's answer.
+    Covers the connections of this thread, and those of other threads that are opened inside the block. An error that
+    the handler raises replaces the database's answer.
     """
     watch = ConnectionWatch(handler)
     for connection in connections.all(initialized_only=True):

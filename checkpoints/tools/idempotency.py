@@ -83,7 +83,6 @@ def make_unanswered_key(
     """Make the key of a new operation by the policy `unanswered`.
 
     It is the `number`-th of its tool and arguments, from 0, that was issued in `step` of a session. The operations
-    that a
-    fork inherits keep their keys. `session`, the key of the session's row, keeps new ones apart.
+    that a fork inherits keep their keys. `session`, the key of the session's row, keeps new ones apart.
     """
     return digests.digest_key_parts("unanswered", [workspace, key_space], session, tool, args, step, number)

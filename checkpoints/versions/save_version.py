@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connections, transaction
@@ -18,7 +18,7 @@ from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
-from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
+from checkpoints.db.hot_statements import ChangedRow, HeadWrite, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
@@ -475,6 +475,38 @@ def write_versions(
         The number of the last one, or None if the session is not at `base`; and the head of the session after, if that
         is known.
     """
+    prepared = prepare_versions(base, contents, run_id, sealed_head)
+    version = hot_statements.save_versions(
+        connections[using],
+        base,
+        {
+            **build_session_columns_after(contents),
+            **({} if updated_at is None else {"updated_at": updated_at}),
+        },
+        prepared.versions,
+        prepared.head_write,
+        revision=revision,
+        beside=beside,
+    )
+    after = None if version is None else prepared.head
+    return version, session_head_optimistic_lock.record_written_head(using, after)
+
+
+class PreparedVersions(NamedTuple):
+    """Versions with their seals, the head of their session after them, and what has to be written for it.
+
+    The last two are None if sealing is off.
+    """
+
+    versions: Sequence[NewVersion]
+    head: SessionHead | None
+    head_write: HeadWrite | None
+
+
+def prepare_versions(
+    base: SaveBase, contents: Sequence[VersionContent], run_id: UUID | None, sealed_head: SessionHead | None
+) -> PreparedVersions:
+    """Build the rows of versions that continue from `base`, with the arguments of `write_versions`."""
     versions = [
         version_seals.seal_new_version(base, number, _build_new_version(base, content, run_id))
         for number, content in enumerate(contents, base.version + 1)
@@ -483,26 +515,22 @@ def write_versions(
     for content in contents:
         changes.removed += content.answered.changes.removed
         changes.added += content.answered.changes.added
-    after, head_write = version_seals.compute_head_after_versions(sealed_head, base.version, versions, changes)
+    return PreparedVersions(
+        versions, *version_seals.compute_head_after_versions(sealed_head, base.version, versions, changes)
+    )
+
+
+def build_session_columns_after(contents: Sequence[VersionContent]) -> dict[str, Any]:
+    """Build the columns of a session that repeat those of its newest version, which is the last one of `contents`."""
     last = contents[-1]
     states_cost = any(content.state.is_cost_stated for content in contents)
-    version = hot_statements.save_versions(
-        connections[using],
-        base,
-        {
-            "head_chain": last.end.chain,
-            "message_count": last.end.length,
-            "budget_spent_usd": money.round_to_decimal(last.state.budget),
-            "total_tokens": count_total_tokens(last.state.usage),
-            **({"cost_basis": CostBasis.STATED} if states_cost else {}),
-            **({} if updated_at is None else {"updated_at": updated_at}),
-        },
-        versions,
-        head_write,
-        revision=revision,
-        beside=beside,
-    )
-    return version, session_head_optimistic_lock.record_written_head(using, None if version is None else after)
+    return {
+        "head_chain": last.end.chain,
+        "message_count": last.end.length,
+        "budget_spent_usd": money.round_to_decimal(last.state.budget),
+        "total_tokens": count_total_tokens(last.state.usage),
+        **({"cost_basis": CostBasis.STATED} if states_cost else {}),
+    }
 
 
 def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | None) -> NewVersion:

@@ -153,8 +153,7 @@ class BackgroundWriter:
         """Wait until everything of a session, or of all, is durable: at most `timeout` seconds.
 
         Raises `NotDurable` with the versions that are not. Those that can never be written are dropped then; the
-        others are
-        retried.
+        others are retried.
         """
         if threading.current_thread() is self._writer:
             return

@@ -50,6 +50,26 @@ def format_date_with_year(day: date) -> str:
     return _format_date_with_year_in_language(day, get_language())
 
 
+def format_duration(seconds: float) -> str:
+    """Format a duration in one unit, rounded down: 3.4 s, 42 min, 3 h, 2 days."""
+    if seconds < 1:
+        return _format_duration_in_language(round(seconds * 1000), "ms", 0, get_language())
+    if seconds < 10:
+        return _format_duration_in_language(round(seconds, 1), "s", 1, get_language())
+    return _format_duration_in_language(*_convert_to_largest_unit(seconds), 0, get_language())
+
+
+def format_time_ago(moment: datetime, now: datetime) -> str:
+    """Format the time since a moment in one unit.
+
+    A moment in the near future counts as now, as clocks of two machines may differ.
+    """
+    seconds = int((now - moment).total_seconds())
+    if seconds < 5:
+        return gettext("just now")
+    return _format_time_ago_in_language(*_convert_to_largest_unit(seconds), get_language())
+
+
 # The language of the following functions is the current one. It is a part of the keys of their caches.
 
 
@@ -71,24 +91,24 @@ def _format_date_with_year_in_language(day: date, _language: str | None) -> str:
     return format_date(day, gettext("D j M Y"))
 
 
-def format_duration(seconds: float) -> str:
-    """Format a duration in one unit, rounded down: 3.4 s, 42 min, 3 h, 2 days."""
-    if seconds < 1:
-        return gettext("%(count)s ms") % {"count": round(seconds * 1000)}
-    if seconds < 10:
-        return gettext("%(count)s s") % {"count": format_number(seconds, 1)}
-    return _format_duration_in_largest_unit(seconds)
+@lru_cache(maxsize=4_096)
+def _format_duration_in_language(amount: float, unit: str, digits: int, _language: str | None) -> str:
+    match unit:
+        case "day":
+            sentence = ngettext("%(count)s day", "%(count)s days", round(amount))
+        case "h":
+            sentence = gettext("%(count)s h")
+        case "min":
+            sentence = gettext("%(count)s min")
+        case "ms":
+            sentence = gettext("%(count)s ms")
+        case _:
+            sentence = gettext("%(count)s s")
+    return sentence % {"count": format_number(amount, digits) if digits else amount}
 
 
-def format_time_ago(moment: datetime, now: datetime) -> str:
-    """Format the time since a moment in one unit.
-
-    A moment in the near future counts as now, as clocks of two machines may differ.
-    """
-    seconds = int((now - moment).total_seconds())
-    if seconds < 5:
-        return gettext("just now")
-    amount, unit = _convert_to_largest_unit(seconds)
+@lru_cache(maxsize=1_000)
+def _format_time_ago_in_language(amount: int, unit: str, _language: str | None) -> str:
     match unit:
         case "day":
             sentence = ngettext("%(count)s day ago", "%(count)s days ago", amount)
@@ -122,20 +142,6 @@ def format_relative_deadline(moment: datetime, now: datetime) -> str:
             sentence = gettext("overdue for %(count)s min")
         case _:
             sentence = gettext("overdue for %(count)s s")
-    return sentence % {"count": amount}
-
-
-def _format_duration_in_largest_unit(seconds: float) -> str:
-    amount, unit = _convert_to_largest_unit(seconds)
-    match unit:
-        case "day":
-            sentence = ngettext("%(count)s day", "%(count)s days", amount)
-        case "h":
-            sentence = gettext("%(count)s h")
-        case "min":
-            sentence = gettext("%(count)s min")
-        case _:
-            sentence = gettext("%(count)s s")
     return sentence % {"count": amount}
 
 

@@ -11,12 +11,12 @@ import contextvars
 import io
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from typing import IO, Any, Final
 
 from harness_site.serving.asgi_types import Message, Receive, Scope, Send
+from harness_site.serving.newest_idle_thread_executor import NewestIdleThreadExecutor
 from harness_site.serving.request_body_middleware import BODY, has_request_body
 
 _HEADER_KEYS: Final = {"content-length": "CONTENT_LENGTH", "content-type": "CONTENT_TYPE"}
@@ -27,7 +27,7 @@ class RequestThreads:
 
     def __init__(self, application: Callable[..., Iterable[bytes]], *, threads: int) -> None:
         self._application = application
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="request")
+        self._executor = NewestIdleThreadExecutor(threads, name="request")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()

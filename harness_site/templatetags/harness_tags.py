@@ -15,7 +15,7 @@ from django.template.base import FilterExpression, Parser, Token
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import conditional_escape, escape
+from django.utils.html import conditional_escape
 from django.utils.http import urlencode as encoded_query
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext_lazy
@@ -62,7 +62,7 @@ _RECORD_KINDS: Final = {
     "entry": gettext_lazy("entry"),
 }
 #: Separators in names of tools; not those of an entity such as `&amp;`.
-_SEPARATORS: Final = re.compile(r"([_.:-]+)(?=\w)")
+_SEPARATORS: Final = re.compile(r"([_.:/-]+)(?=[\w(\[])")
 register = template.Library()
 register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
 register.filter("duration", formatting.format_duration)
@@ -205,9 +205,8 @@ def get_theme_from_context(context: Context) -> str:
 
 
 def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
-    iso_time, exact_time = formatting.format_iso_time(moment), formatting.format_exact_time(moment)
-    html = f'<time datetime="{iso_time}" title="{exact_time}" data-time="{kind}">{escape(text)}</time>'
-    return mark_safe(html)  # noqa: S308 - times have no special characters, and the text is escaped
+    times = formatting.format_iso_time(moment), formatting.format_exact_time(moment)
+    return build_html('<time datetime="{}" title="{}" data-time="{}">{}</time>', *times, kind, text)
 
 
 @register.simple_tag(name="copyable")

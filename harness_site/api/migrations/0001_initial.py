@@ -30,7 +30,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "token",
-                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="harness_accounts.apitoken"),
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, to="harness_accounts.apitoken"
+                    ),
                 ),
             ],
             options={

@@ -14,7 +14,7 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
 from harness_site.sessions.timeline.selectors.version_growth import VersionGrowth
-from harness_site.sessions.timeline.timeline_items import TimelineItem, get_kind_labels
+from harness_site.sessions.timeline.timeline_items import TimelineItem, get_item_texts
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.templatetags.harness_tags import render_time
 
@@ -56,7 +56,7 @@ def build_timeline_urls(session_pk: int) -> TimelineUrls:
 @register.simple_tag
 def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -> SafeString:
     """Render the rows of the timeline table."""
-    took, run, kind_labels = _("took"), _("run"), get_kind_labels()
+    took, run, kind_labels = _("took"), _("run"), get_item_texts().kinds
     return join_html(
         "\n",
         '<tr{}><td class="time-cell">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'

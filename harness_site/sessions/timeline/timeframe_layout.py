@@ -23,10 +23,11 @@ from harness_site.sessions.timeline.timeline_items import (
     END,
     KIND,
     START,
+    ItemTexts,
     RunItems,
     TimelineItem,
     build_timeline_item,
-    get_kind_labels,
+    get_item_texts,
 )
 
 WIDTH = 1040
@@ -113,10 +114,11 @@ class Drawing:
 def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems]) -> Drawing:
     """Lay out a timeframe; `items_by_run` has the items of each of its runs."""
     axis = Axis(_list_timeframe_instants(frame.courses, items_by_run), frame.since, frame.until, left=LEFT, right=RIGHT)
+    texts = get_item_texts()
     lanes: list[Lane] = []
     y = float(TOP)
     for run_course, run_items in zip(frame.courses, items_by_run, strict=True):
-        lane, y = _compute_lane_layout(run_course, run_items, axis, y)
+        lane, y = _compute_lane_layout(run_course, run_items, axis, y, texts)
         lanes.append(lane)
     kinds = Counter(chain.from_iterable(map(KIND, row) for run_items in items_by_run for row in run_items.rows))
     return Drawing(
@@ -125,16 +127,16 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems])
         height=y,
         folds=axis.folds,
         labels=axis.build_labels(),
-        words=_describe_timeframe(kinds, frame),
+        words=_describe_timeframe(kinds, frame, texts),
         grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs, *lane.versions) if bar.count > 1),
-        bars=tuple((kind, _get_legend_label_of_bars(kind, kinds)) for kind in _BARS if kind in kinds),
-        signs=tuple((kind, get_kind_labels()[kind]) for kind in _SIGN_KINDS if kind in kinds),
+        bars=tuple((kind, _get_legend_label_of_bars(kind, kinds, texts)) for kind in _BARS if kind in kinds),
+        signs=tuple((kind, texts.kinds[kind]) for kind in _SIGN_KINDS if kind in kinds),
     )
 
 
-def _get_legend_label_of_bars(kind: str, kinds: Counter[str]) -> str:
+def _get_legend_label_of_bars(kind: str, kinds: Counter[str], texts: ItemTexts) -> str:
     """Return the label of a kind of bars in the legend: turns beside turns of a model are other turns."""
-    return _("Other turn") if kind == "turn" and kinds["model"] else get_kind_labels()[kind]
+    return _("Other turn") if kind == "turn" and kinds["model"] else texts.kinds[kind]
 
 
 def _list_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunItems]) -> Iterator[int]:
@@ -143,11 +145,14 @@ def _list_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunIte
     return chain(*lanes, *(map(START, row) for row in entries), *(map(END, row) for row in entries))
 
 
-def _compute_lane_layout(run_course: RunCourse, run_items: RunItems, axis: Axis, y: float) -> tuple[Lane, float]:
+def _compute_lane_layout(
+    run_course: RunCourse, run_items: RunItems, axis: Axis, y: float, texts: ItemTexts
+) -> tuple[Lane, float]:
     """Lay out a lane; return it with the y position of the next lane."""
     run = run_course.lane.run
-    turns, below = _compute_bar_layouts(run_items.turns, axis, y, _TURN, run_items.run)
-    calls, below = _compute_bar_layouts(run_items.calls, axis, below, _CALL, run_items.run)
+    items = _RunItemsLayout(axis, run_items.run, texts)
+    turns, below = items.compute_bar_layouts(run_items.turns, y, _TURN)
+    calls, below = items.compute_bar_layouts(run_items.calls, below, _CALL)
     begin, end = (
         axis.convert_to_x(run_course.lane.start),
         axis.convert_to_x(max(run_course.lane.end, run_course.lane.start)),
@@ -164,65 +169,73 @@ def _compute_lane_layout(run_course: RunCourse, run_items: RunItems, axis: Axis,
         life=life,
         lost=run.status == "lost",
         bars=(*turns, *calls),
-        signs=tuple(_compute_sign_layouts(run_items.signs, axis, life, _SIGN, run_items.run)),
-        versions=tuple(_compute_sign_layouts(run_items.versions, axis, life, _MARK, run_items.run)),
+        signs=tuple(items.compute_sign_layouts(run_items.signs, life, _SIGN)),
+        versions=tuple(items.compute_sign_layouts(run_items.versions, life, _MARK)),
     )
     return lane, below + _SIGNS + _LANE_GAP
 
 
-def _compute_bar_layouts(
-    entries: Sequence[Occurrence], axis: Axis, y: float, height: float, run: int
-) -> tuple[list[Bar], float]:
-    lefts, rights = axis.convert_all_to_x(map(START, entries)), axis.convert_all_to_x(map(END, entries))
-    rows = bar_packing.pack_bars(zip(lefts, rights, entries, strict=True))
-    bars = [
-        _compute_bar_layout(packed, y + index * (height + _BETWEEN), height, axis.folds, run)
-        for index, row in enumerate(rows)
-        for packed in row
-    ]
-    return bars, y + max(1, len(rows)) * (height + _BETWEEN)
+class _RunItemsLayout:
+    """Layout of the items of one run, whose number is `run`."""
+
+    def __init__(self, axis: Axis, run: int, texts: ItemTexts) -> None:
+        self._axis, self._run, self._texts = axis, run, texts
+
+    def compute_bar_layouts(self, entries: Sequence[Occurrence], y: float, height: float) -> tuple[list[Bar], float]:
+        """Lay out bars from `y` downwards; return them with the y position below them."""
+        lefts = self._axis.convert_all_to_x(map(START, entries))
+        rights = self._axis.convert_all_to_x(map(END, entries))
+        rows = bar_packing.pack_bars(zip(lefts, rights, entries, strict=True))
+        bars = [
+            self._compute_bar_layout(packed, y + index * (height + _BETWEEN), height, self._axis.folds)
+            for index, row in enumerate(rows)
+            for packed in row
+        ]
+        return bars, y + max(1, len(rows)) * (height + _BETWEEN)
+
+    def compute_sign_layouts(self, entries: Sequence[Occurrence], y: float, half: float) -> Iterator[Bar]:
+        """Lay out signs; signs that would touch are merged into one with a count."""
+        places = self._axis.convert_all_to_x(map(START, entries))
+        bars = ((x - half, x + half, entry) for x, entry in zip(places, entries, strict=True))
+        for row in bar_packing.pack_bars(bars, levels=1, small=float("inf")):
+            for packed in row:
+                yield self._compute_bar_layout(packed, y - half, 2 * half, ())
+
+    def _compute_bar_layout(
+        self, packed: PackedBar[Occurrence], y: float, height: float, folds: Sequence[AxisBreak]
+    ) -> Bar:
+        entries = packed.items
+        first, count = entries[0], len(entries)
+        if count == 1:
+            item = build_timeline_item(first, self._run, self._texts)
+            kind, grave, title, labels = item.kind, "", item.title, _list_labels(item, self._texts)
+        else:
+            kinds = Counter(map(KIND, entries))
+            item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
+            grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
+            title = _format_group_title(count, kinds, self._texts)
+        label, label_x = _fit_bar_label(labels, packed.x, packed.width, folds)
+        return Bar(
+            kind=kind,
+            grave=grave,
+            x=round(packed.x, 1),
+            y=round(y, 1),
+            width=packed.width,
+            height=height,
+            label=label,
+            label_x=label_x,
+            count=count,
+            title=title,
+            item=item,
+            since=convert_to_datetime(first.start),
+            until=convert_to_datetime(max(map(END, entries))),
+        )
 
 
-def _compute_sign_layouts(entries: Sequence[Occurrence], axis: Axis, y: float, half: float, run: int) -> Iterator[Bar]:
-    """Lay out signs; signs that would touch are merged into one with a count."""
-    places = axis.convert_all_to_x(map(START, entries))
-    bars = ((x - half, x + half, entry) for x, entry in zip(places, entries, strict=True))
-    for row in bar_packing.pack_bars(bars, levels=1, small=float("inf")):
-        for packed in row:
-            yield _compute_bar_layout(packed, y - half, 2 * half, (), run)
-
-
-def _compute_bar_layout(
-    packed: PackedBar[Occurrence], y: float, height: float, folds: Sequence[AxisBreak], run: int
-) -> Bar:
-    entries = packed.items
-    first, count = entries[0], len(entries)
-    alone = build_timeline_item(first, run) if count == 1 else None
-    kinds = Counter(map(KIND, entries))
-    kind = kinds.most_common(1)[0][0]
-    labels = _list_labels(alone) if alone else (f"{count}",)
-    label, label_x = _fit_bar_label(labels, packed.x, packed.width, folds)
-    return Bar(
-        kind=kind,
-        grave=next((bad for bad in _GRAVE if bad != kind and bad in kinds), ""),
-        x=round(packed.x, 1),
-        y=round(y, 1),
-        width=packed.width,
-        height=height,
-        label=label,
-        label_x=label_x,
-        count=count,
-        title=alone.title if alone else _format_group_title(count, kinds),
-        item=alone,
-        since=convert_to_datetime(first.start),
-        until=convert_to_datetime(max(map(END, entries))),
-    )
-
-
-def _list_labels(item: TimelineItem) -> tuple[str, ...]:
+def _list_labels(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.version is not None:
-        return f"{get_kind_labels()[item.kind]} v{item.version}", f"v{item.version}"
+        return f"{texts.kinds[item.kind]} v{item.version}", f"v{item.version}"
     return item.what, *(f"{item.what[:length]}…" for length in range(len(item.what) - 2, _SHORTEST_LABEL - 2, -1))
 
 
@@ -236,7 +249,7 @@ def _fit_bar_label(labels: Sequence[str], x: float, width: float, folds: Sequenc
     return label, round(start + 4, 1)
 
 
-def _describe_timeframe(kinds: Counter[str], frame: Timeframe) -> str:
+def _describe_timeframe(kinds: Counter[str], frame: Timeframe, texts: ItemTexts) -> str:
     runs = len(frame.courses)
     sentence = ngettext(
         "Timeline of %(runs)s run from %(since)s to %(until)s (%(counts)s). The table below lists the same entries.",
@@ -247,21 +260,20 @@ def _describe_timeframe(kinds: Counter[str], frame: Timeframe) -> str:
         "runs": runs,
         "since": formatting.format_exact_time(frame.since),
         "until": formatting.format_exact_time(frame.until),
-        "counts": _format_item_counts(kinds) or _("no entries"),
+        "counts": _format_item_counts(kinds, texts) or _("no entries"),
     }
 
 
-def _format_group_title(count: int, kinds: Counter[str]) -> str:
-    return _("%(count)s entries (%(counts)s)") % {
+def _format_group_title(count: int, kinds: Counter[str], texts: ItemTexts) -> str:
+    return texts.sentences["group"] % {
         "count": formatting.format_number(count),
-        "counts": _format_item_counts(kinds),
+        "counts": _format_item_counts(kinds, texts),
     }
 
 
-def _format_item_counts(kinds: Counter[str]) -> str:
+def _format_item_counts(kinds: Counter[str], texts: ItemTexts) -> str:
     """Format counts, most severe kinds first: “Failed: 2, Tool call: 40”."""
-    return ", ".join(
-        f"{label}: {formatting.format_number(kinds[kind])}"
-        for kind, label in get_kind_labels().items()
-        if kind in kinds
-    )
+    counts = [
+        f"{label}: {formatting.format_number(kinds[kind])}" for kind, label in texts.kinds.items() if kind in kinds
+    ]
+    return ", ".join(counts)

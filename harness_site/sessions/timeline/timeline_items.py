@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final
 
 from django.utils.functional import Promise
-from django.utils.translation import get_language, gettext
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import DecisionKind
@@ -73,6 +73,16 @@ _OUTCOMES: Final[dict[str, str | Promise]] = {
     "running": _("running"),
     "lost": _("outcome unknown"),
     "wait": _("waited for a person"),
+}
+_SENTENCES: Final[dict[str, str | Promise]] = {
+    "saved": _("saved"),
+    "version": _("Version %(version)s"),
+    "appended": _("appended without a run"),
+    "asked": _("Asked %(agent)s"),
+    "verified": _("The verify hook was asked about %(tool)s"),
+    "decided": _("%(person)s decided about %(tool)s"),
+    "run": _("Run %(number)s"),
+    "group": _("%(count)s entries (%(counts)s)"),
 }
 #: Common leading fields of all occurrences.
 KIND, START, END = itemgetter(0), itemgetter(1), itemgetter(2)
@@ -138,15 +148,28 @@ class RunItems:
         return self.turns, self.calls, self.signs, self.listed_versions
 
 
-def get_kind_labels() -> Mapping[str, str]:
-    """Return kind → label in the current language, most severe first."""
-    return _translate_kinds(get_language())
+@dataclass(frozen=True, slots=True)
+class ItemTexts:
+    """Labels and sentences about items in one language. `kinds` has the most severe kind first."""
+
+    kinds: Mapping[str, str]
+    turns: Mapping[str, str]
+    moments: Mapping[str, str]
+    answers: Mapping[str, str]
+    outcomes: Mapping[str, str]
+    sentences: Mapping[str, str]
+
+
+def get_item_texts() -> ItemTexts:
+    """Return the texts in the current language. Each is translated once, as a page has hundreds of items."""
+    return _translate_item_texts(get_language())
 
 
 @cache
-def _translate_kinds(_language: str | None) -> Mapping[str, str]:
-    """Translate the labels into the current language, which is the key of the cache."""
-    return {kind: str(label) for kind, label in _KINDS.items()}
+def _translate_item_texts(_language: str | None) -> ItemTexts:
+    """Translate the texts into the current language, which is the key of the cache."""
+    tables = (_KINDS, _TURNS, _MOMENTS, _ANSWERS, _OUTCOMES, _SENTENCES)
+    return ItemTexts(*({key: str(text) for key, text in table.items()} for table in tables))
 
 
 def list_run_items(frame: Timeframe) -> tuple[RunItems, ...]:
@@ -187,47 +210,48 @@ def _get_times(item: tuple[int, Occurrence]) -> tuple[int, int]:
     return item[1].start, item[1].end
 
 
-def build_timeline_item(entry: Occurrence, run: int) -> TimelineItem:
+def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> TimelineItem:
     """Convert an occurrence to an item."""
     start = convert_to_datetime(entry.start)
     end = start if entry.end == entry.start else convert_to_datetime(entry.end)
     match entry:
         case Stretch():
             name = mask_and_reveal_hidden(entry.tool)
-            return TimelineItem(entry.kind, start, end, run, name, str(_OUTCOMES[entry.kind]), call_pk=entry.call_pk)
+            return TimelineItem(entry.kind, start, end, run, name, texts.outcomes[entry.kind], call_pk=entry.call_pk)
         case Turn():
-            name = str(_TURNS[entry.kind]) % {"version": entry.version}
+            name = texts.turns[entry.kind] % {"version": entry.version}
             last = _get_last_message_position(entry.length)
             return TimelineItem(
-                entry.kind, start, end, run, name, gettext("saved"), version=entry.version, position=last
+                entry.kind, start, end, run, name, texts.sentences["saved"], version=entry.version, position=last
             )
         case VersionMark():
-            name = gettext("Version %(version)s") % {"version": entry.version}
+            name = texts.sentences["version"] % {"version": entry.version}
             last = _get_last_message_position(entry.length)
-            phase = status_labels.format_phase(entry.phase) if entry.by_run else gettext("appended without a run")
+            phase = status_labels.format_phase(entry.phase) if entry.by_run else texts.sentences["appended"]
             by = run if entry.by_run else None
             return TimelineItem("version", start, end, by, name, phase, version=entry.version, position=last)
         case PeerWait():
-            outcome = str(_ANSWERS.get(entry.status, entry.status))
-            name = gettext("Asked %(agent)s") % {"agent": mask_and_reveal_hidden(entry.peer)}
+            outcome = texts.answers.get(entry.status, entry.status)
+            name = texts.sentences["asked"] % {"agent": mask_and_reveal_hidden(entry.peer)}
             return TimelineItem("peer", start, end, run, name, outcome, peers=True)
         case Event():
-            return _build_event_item(entry, start, run)
+            return _build_event_item(entry, start, run, texts)
 
 
-def _build_event_item(event: Event, at: datetime, run: int) -> TimelineItem:
+def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) -> TimelineItem:
     if event.kind == "decision":
         tool = mask_and_reveal_hidden(event.tool)
         name = (
-            gettext("The verify hook was asked about %(tool)s") % {"tool": tool}
+            texts.sentences["verified"] % {"tool": tool}
             if event.decision == DecisionKind.PROBE_UNKNOWN
-            else gettext("%(person)s decided about %(tool)s")
-            % {"person": mask_and_reveal_hidden(event.actor), "tool": tool}
+            else texts.sentences["decided"] % {"person": mask_and_reveal_hidden(event.actor), "tool": tool}
         )
         shape, outcome = status_labels.get_status_shape_and_label(event.decision)
         return TimelineItem("decision", at, at, run, name, outcome, call_pk=event.call_pk, shape=shape)
-    name, moment = gettext("Run %(number)s") % {"number": run}, str(_MOMENTS[event.kind])
-    return TimelineItem(event.kind, at, at, run, name, moment, peers=event.kind in {"pause", "taken"})
+    name = texts.sentences["run"] % {"number": run}
+    return TimelineItem(
+        event.kind, at, at, run, name, texts.moments[event.kind], peers=event.kind in {"pause", "taken"}
+    )
 
 
 def _get_last_message_position(length: int) -> int | None:

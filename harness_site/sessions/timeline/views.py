@@ -118,5 +118,6 @@ def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage
     total = timeline_items.count_listed_items(runs)
     first = first if first < total else 0
     entries = timeline_items.list_first_items_in_time_order(runs, first + ROWS)[first:]
-    items = tuple(timeline_items.build_timeline_item(entry, run) for run, entry in entries)
+    texts = timeline_items.get_item_texts()
+    items = tuple(timeline_items.build_timeline_item(entry, run, texts) for run, entry in entries)
     return TimelineTablePage(items, first, total)

@@ -112,6 +112,14 @@ def test_changed_token_is_noticed_by_the_next_write(change: dict[str, Any], stat
     assert [(call.call_id, call.status) for call in ToolCall.objects.all()] == [("c1", "issued")]
 
 
+def test_index_that_begins_with_the_token_is_that_of_its_keys() -> None:
+    """A plan that is made before the table has statistics takes any other one, and reads all writes of the token."""
+    with connection.cursor() as cursor:
+        constraints = connection.introspection.get_constraints(cursor, ApiWrite._meta.db_table)
+    indexes = [item["columns"] for item in constraints.values() if item["index"] or item["unique"]]
+    assert [columns for columns in indexes if columns[0] == "token_id"] == [["token_id", "key"]]
+
+
 def test_note_is_not_younger_than_what_its_write_has_written() -> None:
     agent = Agent()
     agent.save(1)

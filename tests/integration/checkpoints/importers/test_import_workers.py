@@ -16,12 +16,15 @@ from django.db import connections, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_in_processes import import_group
+from checkpoints.importers.imported_calls import ImportedCallLog
+from checkpoints.importers.imported_session_rows import SessionEnd
 from checkpoints.importers.parallel_file_groups import (
     can_fork,
     choose_number_of_workers,
     group_files,
     split_into_transactions,
 )
+from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_import import FileImport, FolderImport, ImportOptions
 from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
 from checkpoints.management.commands.import_transcripts import (
@@ -42,6 +45,8 @@ from tests.support.processes import PATIENCE, database_url
 
 #: Number of files, of which the first has many turns.
 FILES = 30
+#: Time at which the files have changed: their transcripts have ended.
+LONG_AGO = 1_740_000_000
 
 
 @pytest.fixture
@@ -55,6 +60,7 @@ def folder(tmp_path: Path) -> Path:
             writer.user(f"Question {turn} of file {number}")
             writer.calls(f"call_{number}_{turn}", "Read", {"n": turn}, message=f"msg_{number}_{turn}")
             writer.result(f"call_{number}_{turn}", f"content {number}")
+        os.utime(writer.path, (LONG_AGO, LONG_AGO))
     return folder
 
 
@@ -158,7 +164,7 @@ def test_interrupted_command_says_how_to_go_on(
     assert Session.objects.count() == FILES + 60
 
 
-@pytest.mark.parametrize("statement", [2, 20, 60])
+@pytest.mark.parametrize("statement", [2, 12, 30])
 @pytest.mark.parametrize("fault", ["kill worker", "kill parent", "interrupt parent"])
 def test_next_import_completes_what_a_fault_has_ended(
     cp: SyncCheckpointer, folder: Path, start_child: StartChild, tmp_path: Path, fault: str, statement: int
@@ -192,6 +198,40 @@ def _wait_for_end(pid: int) -> None:
         time.sleep(0.05)
 
 
+def test_files_of_one_transaction_are_written_by_as_many_statements_as_two_of_them(
+    cp: SyncCheckpointer, folder: Path
+) -> None:
+    files, counts = find_source_files(folder)[1:13], list[int]()
+    for group in (files[:2], files[2:]):
+        written: list[str] = []
+
+        def count_write(execute: Any, sql: str, params: Any, many: bool, context: Any, log: Any = written) -> Any:
+            if not sql.startswith("SELECT"):
+                log.append(sql)
+            return execute(sql, params, many, context)
+
+        with connections[cp.store.using].execute_wrapper(count_write):
+            import_group(cp.store, ImportOptions(), group, lambda read: None)
+        counts.append(len(written))
+    assert counts[0] == counts[1]
+    assert (Session.objects.count(), Message.objects.count(), ToolCall.objects.count()) == (12, 36, 12)
+
+
+def test_session_that_two_files_of_one_transaction_have_gets_the_messages_of_both(
+    cp: SyncCheckpointer, folder: Path
+) -> None:
+    for number in (1, 2):
+        stream = TranscriptWriter(folder / f"{number}-run.jsonl", prefix=f"r{number}-", sessionId="both")
+        stream.user(f"Part {number}")
+        os.utime(stream.path, (LONG_AGO, LONG_AGO))
+    files = [file for file in find_source_files(folder) if file.path.stem.endswith("-run")]
+    reports = import_group(cp.store, ImportOptions(session_id="both"), files, lambda read: None)
+    assert [report.refused for report in reports] == [[], []]
+    loaded = cp.load_latest("both")
+    assert loaded is not None
+    assert [message["content"] for message in loaded["transcript"]] == ["Part 1", "Part 2"]
+
+
 def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer, folder: Path) -> None:
     files = find_source_files(folder)[1:5]
     cp.start_session(files[2].path.stem, "Mine")
@@ -200,6 +240,38 @@ def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer
     written = [[file.path.stem] if file is not files[2] else [] for file in files]
     assert [report.session_ids for report in reports] == written
     assert ImportedFile.objects.count() == 3
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_error_of_one_file_takes_back_its_rows_and_no_other_file(
+    cp: SyncCheckpointer, folder: Path, monkeypatch: pytest.MonkeyPatch, is_live: bool
+) -> None:
+    if is_live:  # its session is written by itself, before those of the others
+        os.utime(find_source_files(folder)[2].path)
+    files, finish, finished = find_source_files(folder)[1:5], ImportWriter.finish_session, list[str]()
+
+    def fail_once(self: ImportWriter, end: SessionEnd, calls: ImportedCallLog) -> None:
+        finish(self, end, calls)
+        finished.append(self.origin.session_id)
+        if finished.count(files[1].path.stem) == 1 and self.origin.session_id == files[1].path.stem:
+            raise ValueError("of this file")
+
+    monkeypatch.setattr(ImportWriter, "finish_session", fail_once)
+    reports = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    assert [report.new_sessions for report in reports] == [1, 1, 1, 1]
+    assert (Session.objects.count(), Message.objects.count(), ToolCall.objects.count()) == (4, 12, 4)
+    assert finished == [file.path.stem for file in (*files, files[1])]
+
+
+def test_sessions_of_file_that_is_refused_while_it_is_read_are_counted(cp: SyncCheckpointer, folder: Path) -> None:
+    talks = folder / "talks.jsonl"
+    talks.write_text('{"messages": [{"role": "user", "content": "Hello"}]}\n' * 2)
+    os.utime(talks, (LONG_AGO, LONG_AGO))
+    cp.start_session("talks/2", "Mine")
+    files = find_source_files(folder)[-2:]
+    other, refused = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    assert [each.path for each in refused.refused] == [str(talks)]
+    assert (other.new_sessions, refused.new_sessions, Session.objects.count()) == (1, 1, 3)
 
 
 def test_group_whose_connection_is_lost_is_imported_file_by_file(

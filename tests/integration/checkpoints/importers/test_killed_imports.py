@@ -108,7 +108,7 @@ def test_killed_import_is_completed_by_another_import(
 def test_versions_written_before_the_kill_are_complete(
     transcript_writer: TranscriptWriter, complete_import: CompleteImport, start_child: StartChild, cp: SyncCheckpointer
 ) -> None:
-    _kill(start_child, transcript_writer, complete_import, 0.6)
+    _kill(start_child, transcript_writer, complete_import, 0.7)
     row = Session.objects.get(session_id=SESSION)
     assert row.status == SessionStatus.ACTIVE
     loaded = cp.load_latest(SESSION)
