@@ -299,9 +299,9 @@ def _read_reasoning_block(block: dict[str, Any]) -> Part | None:
 def _read_call_block(block: dict[str, Any]) -> Part | None:
     call_id = block.get("call_id", block.get("id"))
     args = block.get("args", block.get("input", block.get("arguments")))
-    if not isinstance(call_id, str) or not isinstance(block.get("name"), str):
+    if not isinstance(block.get("name"), str):
         return None
-    return CallPart(call_id, block["name"], parse_arguments(args))
+    return CallPart(call_id if isinstance(call_id, str) else "", block["name"], parse_arguments(args))
 
 
 def _read_call_entry(entry: Any) -> Part:

@@ -1,25 +1,26 @@
-"""Spans of OpenTelemetry in files of OTLP JSON, in the GenAI conventions or those of OpenInference."""
+"""Spans and log records of OpenTelemetry in files of OTLP JSON, in the GenAI conventions or those of OpenInference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
+from checkpoints.importers.otlp_log_events import LogEvent, LogEventsBySpan, iterate_log_events
+from checkpoints.importers.span import Span
 from checkpoints.importers.span_attributes import (
     ATTRIBUTES,
     find_answer,
     find_span_fact,
     iterate_dicts,
-    parse_otlp_integer,
+    parse_otlp_time,
     read_attributes,
     read_token_counts,
     remove_message_attributes,
 )
-from checkpoints.importers.span_conversations import Span, import_span_sessions
+from checkpoints.importers.span_conversations import import_span_sessions
 
 #: Names of the kind of a span, and its values for requests to models and for tools.
 _KIND_NAMES: Final = (
@@ -76,9 +77,11 @@ class OpenTelemetryReader:
     def __init__(self, context: ImportContext) -> None:
         self._context = context
         self._spans: dict[tuple[str, str], Span] = {}
+        self._logged = LogEventsBySpan()
 
     def add_value(self, number: int, value: Any) -> None:
-        """Read the spans of an export."""
+        """Read the spans and the log records of an export."""
+        self._logged.add_events(value)
         for resource, raw in iterate_spans(value):
             span = _read_span(raw, read_attributes(resource))
             self._spans[(span.trace, span.id)] = span
@@ -86,6 +89,13 @@ class OpenTelemetryReader:
     def finish(self) -> None:
         """Write everything read so far. Spans that follow belong to the same traces, so these are kept."""
         spans = [replace(span) for span in self._spans.values()]
+        spans += [
+            _build_span_of_log_events(place, events)
+            for place, events in self._logged.events.items()
+            if place not in self._spans
+        ]
+        for span in spans:
+            _add_log_events(span, self._logged.events.get((span.trace, span.id), ()))
         conversations = {span.trace: span.rest["conversation"] for span in spans if span.rest["conversation"]}
         for span in spans:  # a trace belongs to the conversation that any of its spans names
             span.trace = conversations.get(span.trace, span.trace)
@@ -159,8 +169,8 @@ def _read_span(raw: Body, shared: Body) -> Span:
         trace=trace,
         name=str(raw.get("name", "")),
         kind="tool" if is_tool else "model" if _is_model_request(kinds, attributes) else "",
-        start=_read_time(raw.get("startTimeUnixNano", raw.get("start_time_unix_nano"))),
-        end=_read_time(raw.get("endTimeUnixNano", raw.get("end_time_unix_nano"))),
+        start=parse_otlp_time(raw.get("startTimeUnixNano", raw.get("start_time_unix_nano"))),
+        end=parse_otlp_time(raw.get("endTimeUnixNano", raw.get("end_time_unix_nano"))),
         inputs=find_span_fact(attributes, "arguments" if is_tool else "inputs"),
         outputs=find_span_fact(attributes, "result") if is_tool else find_answer(attributes),
         system=find_span_fact(attributes, "system"),
@@ -206,17 +216,35 @@ def _add_event_messages(span: Span, events: list[tuple[str, Body]]) -> None:
         span.outputs = [{"role": "assistant", **choice} if isinstance(choice, dict) else choice for choice in choices]
 
 
-def _read_time(value: Any) -> datetime | None:
-    number = parse_otlp_integer(value)
-    try:
-        return datetime.fromtimestamp(number / 1e9, UTC) if isinstance(number, int) and number > 0 else None
-    except (ValueError, OverflowError, OSError):
-        return None
+def _build_span_of_log_events(place: tuple[str, str], events: Sequence[LogEvent]) -> Span:
+    """Build the request to a model whose span is not in the file, from the attributes of its events."""
+    times = [event.at for event in events if event.at is not None]
+    span = _read_span({"traceId": place[0], "spanId": place[1], "name": events[-1].name}, events[0].resource)
+    attributes = {name: value for event in events for name, value in event.attributes.items()}
+    span.kind, span.start, span.end = "model", min(times, default=None), max(times, default=None)
+    span.model, span.tokens = str(find_span_fact(attributes, "model") or ""), read_token_counts(attributes)
+    span.agent = str(find_span_fact(attributes, "agent") or span.agent)
+    conversation = str(find_span_fact(attributes, "session") or "")
+    kept = remove_message_attributes(attributes, ("inputs", "outputs", "system"))
+    span.rest = {**span.rest, "conversation": conversation, "attributes": kept}
+    return span
+
+
+def _add_log_events(span: Span, events: Sequence[LogEvent]) -> None:
+    """Give a span the messages of its log records, as far as it has none of its own."""
+    attributes = {
+        name: value for event in events for name, value in event.fields.items() if name in _MESSAGE_ATTRIBUTES
+    }
+    for name in ("inputs", "outputs", "system"):
+        if getattr(span, name) is None:
+            setattr(span, name, find_span_fact(attributes, name))
+    _add_event_messages(span, [(event.name, event.fields) for event in events])
 
 
 def _score_format_match(value: Any) -> int:
     is_export = isinstance(value, dict) and isinstance(value.get("resourceSpans", value.get("resource_spans")), list)
-    return 3 * (is_export or any(True for _ in iterate_spans(value)))
+    holds_spans = is_export or any(True for _ in iterate_spans(value))
+    return 3 * (holds_spans or any(True for _ in iterate_log_events(value)))
 
 
 OPENTELEMETRY: Final = TranscriptFormat("opentelemetry", "", _score_format_match, OpenTelemetryReader)

@@ -36,6 +36,8 @@ class Exchange:
     cost: Decimal | None = None
     about: dict[str, Any] = field(default_factory=dict)
     envelope: Body = field(default_factory=dict)
+    #: Entries that are no messages, which are left out.
+    damaged: list[Any] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
 
 
@@ -58,9 +60,10 @@ class ExchangeReader:
                 to_canonical_json(message, "message")
         except InvalidInput as error:
             exchange, reason = None, error.detail
-        if exchange is None:
-            text = json.dumps(value, ensure_ascii=False, default=str)
+        for entry in [value] if exchange is None else exchange.damaged:
+            text = json.dumps(entry, ensure_ascii=False, default=str)
             report.add_damaged_place(self._context.path or Path("messages"), number, reason, text)
+        if exchange is None:
             return
         report.unknown.update(exchange.unknown)
         if exchange.whole:
@@ -147,12 +150,13 @@ def move_undisplayed_fields_to_source(value: Body, shown: frozenset[str], quiet:
 
 
 def merge_exchanges(values: list[Any], read: Callable[[Any], Exchange | None]) -> Exchange | None:
-    """Merge several entries into one exchange; None if one of them is no message."""
-    exchanges = [read(value) for value in values]
+    """Merge several entries into one exchange, without those that are no messages; None if none of them is one."""
     merged = Exchange([])
-    for exchange in exchanges:
+    for value in values:
+        exchange = read(value)
         if exchange is None:
-            return None
+            merged.damaged.append(value)
+            continue
         merged.messages += exchange.messages
         merged.unknown.update(exchange.unknown)
-    return merged
+    return None if values and len(merged.damaged) == len(values) else merged

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from checkpoints.formats.canonical import parse_json
@@ -181,24 +182,33 @@ def parse_otlp_integer(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isdecimal() and len(value) <= _MAX_DIGITS else value
 
 
+def parse_otlp_time(value: Any) -> datetime | None:
+    """Convert nanoseconds since 1970, which OTLP JSON writes as text; None for anything else."""
+    number = parse_otlp_integer(value)
+    try:
+        return datetime.fromtimestamp(number / 1e9, UTC) if isinstance(number, int) and number > 0 else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def read_attributes(holder: Any) -> Body:
     """Read the attributes of a span, an event or a resource."""
     return {
-        str(entry.get("key")): _parse_attribute_value(entry.get("value"))
+        str(entry.get("key")): parse_attribute_value(entry.get("value"))
         for entry in iterate_dicts(holder, "attributes")
     }
 
 
-def _parse_attribute_value(value: Any) -> Any:
+def parse_attribute_value(value: Any) -> Any:
     """Read a value of OTLP, which names its type."""
     if not isinstance(value, dict):
         return value
     for name, inner in value.items():
         if name in {"arrayValue", "array_value"}:
-            return [_parse_attribute_value(item) for item in (inner or {}).get("values", [])]
+            return [parse_attribute_value(item) for item in (inner or {}).get("values", [])]
         if name in {"kvlistValue", "kvlist_value"}:
             return {
-                str(entry.get("key")): _parse_attribute_value(entry.get("value"))
+                str(entry.get("key")): parse_attribute_value(entry.get("value"))
                 for entry in iterate_dicts(inner, "values")
             }
         return parse_otlp_integer(inner) if name in {"intValue", "int_value"} else inner

@@ -7,47 +7,19 @@ call the times at which it ran, and the result if no request has it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
-from itertools import islice
 from typing import Any, Final
 
 from checkpoints.formats import content_blocks
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
+from checkpoints.importers.span import Span
 from checkpoints.importers.span_messages import build_message_fingerprint, parse_span_messages
+from checkpoints.importers.tool_span_search import ToolSpanSearch
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass
-class Span:
-    """Span of any source. `kind` is `model`, `tool` or empty; `rest` is what is kept of it beside its messages."""
-
-    id: str
-    parent: str
-    trace: str
-    name: str
-    kind: str = ""
-    start: datetime | None = None
-    end: datetime | None = None
-    inputs: Any = None
-    outputs: Any = None
-    system: Any = None
-    model: str = ""
-    agent: str = ""
-    tokens: Mapping[str, object] = field(default_factory=dict)
-    cost: Decimal | None = None
-    call_id: str = ""
-    tool: str = ""
-    failed: bool = False
-    #: Whether its call has been found among the messages.
-    matched: bool = False
-    rest: Body = field(default_factory=dict)
 
 
 class SpanSession:
@@ -57,7 +29,9 @@ class SpanSession:
         self._builder = builder
         self._seen: Counter[str] = Counter()
         self._answered: set[str] = set()
-        self._open: defaultdict[str, list[str]] = defaultdict(list)
+        #: Calls of a tool that may wait for a result, and the newest one.
+        self._open: defaultdict[str, deque[str]] = defaultdict(deque)
+        self._newest_call: dict[str, str] = {}
         self._calls: set[str] = set()
         self._numbers: Counter[str] = Counter()
         self._unnamed: set[str] = set()
@@ -68,6 +42,7 @@ class SpanSession:
         self._tools_by_call: dict[str, Span] = {}
         for tool in self._tools:
             self._tools_by_call.setdefault(tool.call_id, tool)
+        self._tool_search = ToolSpanSearch(self._tools)
         self._spans = spans
         self._parents = {span.parent for span in spans}
 
@@ -148,17 +123,9 @@ class SpanSession:
         calls = [block for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"]
         if not calls:
             return None
-        call_ids, names = {call["id"] for call in calls}, {call["name"] for call in calls}
-        starts = (
-            tool.start
-            for tool in islice(self._tools, bisect_left(self._tools, _get_start(span), key=_get_start), None)
-            if tool.start is not None
-            and (
-                tool.call_id in call_ids
-                or (not tool.call_id and any(name in (tool.tool or tool.name) for name in names))
-            )
+        return self._tool_search.find_first_start(
+            {call["id"] for call in calls}, {call["name"] for call in calls}, _get_start(span)
         )
-        return next(starts, None)
 
     def _add_message(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
         self._seen[text] += 1
@@ -166,6 +133,7 @@ class SpanSession:
         for block in body.get("blocks", ()):
             if isinstance(block, dict) and block.get("kind") == "tool_call":
                 self._open[block["name"]].append(block["id"])
+                self._newest_call[block["name"]] = block["id"]
                 self._calls.add(block["id"])
                 if (tool := self._find_tool_span(block)) is not None and tool.start is not None:
                     times[block["id"]] = tool.start
@@ -194,9 +162,11 @@ class SpanSession:
             self._unnamed.add(call_id)
             return {**block, "id": call_id}
         if block.get("kind") == "tool_result" and not block.get("call_id"):
-            made = self._open[str(block.get("name"))]
-            waiting = [call_id for call_id in made if call_id not in self._answered] or made[-1:]
-            return {**block, "call_id": waiting[0] if waiting else f"{block.get('name')}-result"}
+            name = str(block.get("name"))
+            waiting = self._open[name]
+            while waiting and waiting[0] in self._answered:
+                waiting.popleft()
+            return {**block, "call_id": waiting[0] if waiting else self._newest_call.get(name, f"{name}-result")}
         return block
 
     def _is_message_known(self, body: Body) -> bool:
@@ -213,15 +183,11 @@ class SpanSession:
         tool."""
         if block["id"] in self._tools_by_call:
             return self._tools_by_call[block["id"]]
-        is_unnamed = block["id"] in self._unnamed
-        free = [
-            span
-            for span in self._tools
-            if not span.matched and (is_unnamed or not span.call_id) and block["name"] in (span.tool or span.name)
-        ]
-        args = content_blocks.parse_arguments(block.get("args"))
-        same = (span for span in free if args == span.inputs or (args and args in _list_dict_values(span.inputs)))
-        return next(same, free[0] if free else None)
+        return self._tool_search.find_span(
+            block["name"],
+            content_blocks.parse_arguments(block.get("args")),
+            may_have_id=block["id"] in self._unnamed,
+        )
 
     def _add_tool_result_and_missing_call(self, span: Span) -> None:
         """Add the result of a tool; a call that no request has is added before it."""
@@ -291,10 +257,6 @@ def _get_start(span: Span) -> datetime:
 def _span_to_dict(span: Span) -> Body:
     times = {name: value.isoformat() for name, value in (("start", span.start), ("end", span.end)) if value}
     return {"id": span.id, "parent": span.parent, "name": span.name, "kind": span.kind, **times, **span.rest}
-
-
-def _list_dict_values(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else []
 
 
 def _convert_to_content(value: Any) -> Any:

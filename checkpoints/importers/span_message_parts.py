@@ -50,7 +50,7 @@ def _read_part(part: Any) -> list[Any]:
         if isinstance(part.get(name), dict):
             inner = part[name]
             return [build_result(inner.get("id") or "", inner.get("name"), inner.get("response"))]
-    kind = get_text_field(part, "type")
+    kind = get_text_field(part, "type") or get_text_field(part, "kind")
     if kind in _CALL_TYPES:
         return [build_call(part)]
     if kind in _RESULT_TYPES:

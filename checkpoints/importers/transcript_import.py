@@ -29,6 +29,7 @@ from checkpoints.importers.transcript_source_files import (
     FEW_SAMPLE_VALUES,
     FileReader,
     SourceFile,
+    build_refused_folder,
     find_reason_to_convert,
     find_source_files,
     read_sample,
@@ -117,7 +118,9 @@ def import_transcripts(
         _import_values(checkpointer.store, source, options, report)
         return report
     path = Path(source).expanduser()
-    files = find_source_files(path)
+    unreadable: list[OSError] = []
+    files = find_source_files(path, unreadable)
+    report.refused += map(build_refused_folder, unreadable)
     if session_id is not None and not path.is_file():
         raise InvalidInput("A session_id names one file; a folder's sessions are called like its files.")
     FolderImport(checkpointer.store, options, report).import_files(

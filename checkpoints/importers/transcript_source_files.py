@@ -17,7 +17,7 @@ from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.importers.import_errors import NothingToImport
-from checkpoints.importers.import_report import ImportReport
+from checkpoints.importers.import_report import ImportReport, RefusedFile
 from checkpoints.importers.path_text import format_path
 
 LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
@@ -78,27 +78,36 @@ def describe_source_file(path: Path, relative: str) -> SourceFile:
     return SourceFile(path.absolute(), relative, status.st_size, status.st_mtime_ns)
 
 
-def find_source_files(path: Path) -> list[SourceFile]:
+def find_source_files(path: Path, unreadable: list[OSError] | None = None) -> list[SourceFile]:
     """Find the files that may be transcripts at `path`: itself, or those of a folder of any depth.
 
     Symbolic links inside a folder are not followed. Of `~/.claude` and `~/.codex`, the folder of transcripts is taken.
-    Raises `NothingToImport`.
+    Folders that cannot be read are left out; their errors are added to `unreadable`. Raises `NothingToImport`.
     """
+    errors: list[OSError] = []
     if path.is_file():
         return [describe_source_file(path, format_path(path.stem))]
     if not path.is_dir():
         raise NothingToImport(path, "it does not exist")
     is_codex = path.name == ".codex" and (path / "sessions").is_dir()
     folder = path / "projects" if (path / "projects").is_dir() else path / "sessions" if is_codex else path
-    files = sorted(_iterate_files(folder), key=lambda file: file.path.parts)
+    files = sorted(_iterate_files(folder, errors), key=lambda file: file.path.parts)
+    if unreadable is not None:
+        unreadable += errors
     if not files:
-        raise NothingToImport(path, "there is no file of JSON")
+        refused = [f"{each.path}: {each.why}" for each in map(build_refused_folder, errors[:1])]
+        raise NothingToImport(path, refused[0] if refused else "there is no file of JSON")
     return files
 
 
-def _iterate_files(folder: Path) -> Iterator[SourceFile]:
+def build_refused_folder(error: OSError) -> RefusedFile:
+    """Build the report about a folder that could not be read."""
+    return RefusedFile(format_path(error.filename), f"it cannot be read ({error.strerror})", is_temporary=True)
+
+
+def _iterate_files(folder: Path, errors: list[OSError]) -> Iterator[SourceFile]:
     root = str(folder.absolute())
-    for parent, folders, names in os.walk(root, followlinks=False):
+    for parent, folders, names in os.walk(root, onerror=errors.append, followlinks=False):
         folders.sort()
         for name in names:
             if not name.endswith(_SUFFIXES) or name.endswith(".meta.json"):
@@ -196,7 +205,12 @@ class FileReader:
         """Read the next line; None at the end, or if the last line is not complete."""
         raw = stream.readline(min(self.file.size - self.offset, MAX_VALUE_BYTES + 1))
         is_whole = raw.endswith(b"\n")
-        if not raw or (
+        if not raw:
+            self._number += 1
+            reason = "the file became shorter while it was read; import it again"
+            self.report.add_damaged_place(self.file.path, self._number, reason, "")
+            return None
+        if (
             self._live
             and not is_whole
             and len(raw) <= MAX_VALUE_BYTES

@@ -23,7 +23,7 @@ from checkpoints.importers.transcript_import import (
     FolderImport,
     ImportOptions,
 )
-from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
+from checkpoints.importers.transcript_source_files import SourceFile, build_refused_folder, find_source_files
 
 #: Seconds between two looks at the folder.
 DEFAULT_INTERVAL: Final = 0.5
@@ -57,12 +57,25 @@ class FolderWatch:
         self._live: set[Path] = set()
         #: Why files, or the folder, could not be imported at the last look; they are tried again at the next.
         self._failed: dict[str, str] = {}
+        #: Folders that could not be read at the last look.
+        self._unreadable: set[str] = set()
+
+    def _find_files(self) -> list[SourceFile]:
+        """Find the files; none if there are none. A folder that cannot be read is reported once."""
+        unreadable: list[OSError] = []
+        try:
+            return find_source_files(self.path, unreadable)
+        except NothingToImport:
+            return []
+        finally:
+            refused = {folder.path: folder for folder in map(build_refused_folder, unreadable)}
+            self.report.refused += [refused[path] for path in refused.keys() - self._unreadable]
+            self._unreadable = {*refused}
 
     def import_existing(self, progress: Progress | None = None) -> None:
         """Import what is there already, without reading unchanged files."""
-        try:
-            files = find_source_files(self.path)
-        except NothingToImport:
+        files = self._find_files()
+        if not files:
             return
         self._known = {file.path: (file.size, file.modified_ns) for file in files}
         try:
@@ -75,10 +88,7 @@ class FolderWatch:
 
     def import_changes(self) -> int:
         """Import what has changed since the last look. Returns the number of files that were read."""
-        try:
-            files = find_source_files(self.path)
-        except NothingToImport:
-            return 0
+        files = self._find_files()
         changed = [file for file in files if self._known.get(file.path) != (file.size, file.modified_ns)]
         self._known |= {file.path: (file.size, file.modified_ns) for file in changed}
         unopened = [file for file in changed if file.path not in self._open]
@@ -126,10 +136,7 @@ class FolderWatch:
     def import_ended_transcripts(self) -> int:
         """Import transcripts again that have not gone on for long: they count as ended. Returns their number."""
         now = clock.now()
-        try:
-            files = find_source_files(self.path) if self._live else []
-        except NothingToImport:
-            return 0
+        files = self._find_files() if self._live else []
         ended = [file for file in files if file.path in self._live and not file.is_live(now)]
         for file in ended:
             self._open.pop(file.path, None)

@@ -23,7 +23,7 @@ from checkpoints.importers.price_table import load_price_table
 from checkpoints.importers.transcript_import import ImportOptions, import_transcripts
 from checkpoints.importers.watch_folder import FolderWatch, watch_transcripts
 
-#: Exit status if lines were left out as damaged, and if a file was refused.
+#: Exit status if lines were left out as damaged, and if a file was refused or a folder not read.
 DAMAGED_STATUS: Final = 3
 REFUSED_STATUS: Final = 4
 #: Exit status if the import was interrupted, as shells have it.
@@ -34,7 +34,8 @@ _MAX_WORKERS: Final = 64
 class Command(BaseCommand):
     help = (
         "Import transcripts of other programs: files or folders such as ~/.claude. Again: only what is new. "
-        "Exit status: 0 everything was read, 3 damaged lines were left out, 4 a file was refused, 130 interrupted."
+        "Exit status: 0 everything was read, 3 damaged lines were left out, 4 a file or folder was refused, "
+        "130 interrupted."
     )
     #: Those of the website would load all its pages first, which takes longer than a small import.
     requires_system_checks = ("checkpoints",)
@@ -161,7 +162,9 @@ def _raise_if_files_were_refused(reports: list[ImportReport], problems: list[str
     """Raise the error with the exit status of what was not read."""
     refused = sum(len(report.refused) for report in reports)
     if problems or refused:
-        lines = problems or [f"{refused:,} {'file was' if refused == 1 else 'files were'} refused."]
+        lines = problems or [
+            f"{refused:,} {'file or folder was' if refused == 1 else 'files or folders were'} refused."
+        ]
         raise CommandError("\n".join(lines), returncode=REFUSED_STATUS)
     if skipped := sum(report.skipped for report in reports):
         places = "1 damaged place was" if skipped == 1 else f"{skipped:,} damaged places were"

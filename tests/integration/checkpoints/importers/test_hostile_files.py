@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -9,19 +10,23 @@ import shutil
 import tempfile
 import tracemalloc
 from datetime import UTC, datetime
+from io import StringIO
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
-from checkpoints.importers.import_errors import EncodingRefused
+from checkpoints.importers.import_errors import EncodingRefused, NothingToImport
 from checkpoints.importers.transcript_source_files import describe_source_file, read_sample
-from checkpoints.models import Session, ToolCall
+from checkpoints.importers.watch_folder import FolderWatch
+from checkpoints.management.commands.import_transcripts import REFUSED_STATUS
+from checkpoints.models import Message, Session, ToolCall
 from tests.integration.checkpoints.importers.transcript_writer import TranscriptWriter
 
 _numbers = count(1)
@@ -193,6 +198,48 @@ def test_names_that_are_no_utf_8_stop_nothing(cp: SyncCheckpointer, tmp_path: Pa
     assert json.dumps(report.to_dict()).encode()
     again = import_transcripts(cp, tmp_path, skip_unchanged=True)
     assert (again.unchanged, again.files) == (4, 0)
+
+
+def test_folder_that_cannot_be_read_is_refused_and_stops_no_other(
+    cp: SyncCheckpointer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("open", "locked"):
+        (tmp_path / name).mkdir()
+        write_lines(tmp_path / name / "s.jsonl", {"role": "user", "content": "Hi"})
+    scan, locked = os.scandir, str(tmp_path / "locked")
+
+    def refuse_locked_folder(path: Any) -> Any:
+        if str(path) == locked:
+            raise PermissionError(errno.EACCES, "Permission denied", locked)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse_locked_folder)
+    with pytest.raises(CommandError, match="1 file or folder was refused") as error:
+        call_command("import_transcripts", str(tmp_path), stdout=StringIO())
+    assert (error.value.returncode, Session.objects.get().session_id) == (REFUSED_STATUS, "open/s")
+    watch = FolderWatch(cp, tmp_path)
+    watch.import_existing()
+    watch.import_changes()
+    assert [(folder.path, folder.why) for folder in watch.report.refused] == [
+        (locked, "it cannot be read (Permission denied)")
+    ]
+    with pytest.raises(NothingToImport, match="locked: it cannot be read"):
+        import_transcripts(cp, locked)
+
+
+def test_file_that_becomes_shorter_while_it_is_read_is_reported_and_read_again(
+    cp: SyncCheckpointer, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.jsonl"
+    lines = [{"role": "user", "content": f"{number} {'x' * 9000}"} for number in range(100)]
+    write_lines(path, *lines)
+    os.utime(path, (0, 0))
+    report = import_transcripts(cp, path, progress=lambda now: os.truncate(path, 0), skip_unchanged=True)
+    assert 0 < report.messages < len(lines)
+    assert report.damaged[-1].why == "the file became shorter while it was read; import it again"
+    write_lines(path, *lines)
+    again = import_transcripts(cp, path, skip_unchanged=True)
+    assert (again.messages, Message.objects.count()) == (len(lines), len(lines))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "gzip"])

@@ -251,6 +251,14 @@ def test_responses_api_responses_are_joined(cp: SyncCheckpointer, tmp_path: Path
     assert [message["role"] for message in transcript(cp, "whole/resp_9")] == ["system", "user", "assistant"]
 
 
+def test_entry_of_a_response_that_is_no_object_damages_nothing_else(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
+    whole = {"object": "response", "input": "Hi", "output": [said, "torn", 7]}
+    report = import_transcripts(cp, saved(tmp_path / "whole.json", whole), format="openai-responses")
+    assert [message["role"] for message in transcript(cp, "whole")] == ["user", "assistant"]
+    assert [damaged.text for damaged in report.damaged] == ['"torn"', "7"]
+
+
 def test_output_that_is_a_list_belongs_to_its_call(cp: SyncCheckpointer, tmp_path: Path) -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "photograph", "arguments": "{}"}
     parts = [{"type": "input_text", "text": "a cat"}, {"type": "input_image", "image_url": "data:image/png;base64,AA"}]

@@ -12,7 +12,8 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.formats.content_blocks import TextPart, list_message_parts
 from checkpoints.importers import import_transcripts
-from checkpoints.importers.span_conversations import Span
+from checkpoints.importers.import_errors import NothingToImport
+from checkpoints.importers.span import Span
 from checkpoints.importers.watch_folder import FolderWatch
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from tests.integration.checkpoints.importers.test_formats import (
@@ -199,6 +200,125 @@ def test_spans_of_a_long_trace_are_not_compared_with_each_other(
     assert compared == []
 
 
+def test_tools_of_calls_without_ids_are_found_without_reading_all_spans(
+    cp: SyncCheckpointer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def is_matched(tool: Span) -> bool:
+        read.append(tool)
+        return bool(vars(tool).get("_matched"))
+
+    monkeypatch.setattr(Span, "matched", property(is_matched, lambda tool, value: vars(tool).update(_matched=value)))
+    count, spans = 40, []
+    for number in range(count):
+        calls = [{"type": "tool_call", "name": "weather", "arguments": {"day": number}}]
+        answer = json.dumps([{"role": "assistant", "parts": calls}])
+        start = 4 * number
+        spans += [
+            span(2 * number, start, start + 1, gen_ai__operation__name="chat", gen_ai__output__messages=answer),
+            span(
+                2 * number + 1,
+                start + 2,
+                start + 3,
+                gen_ai__operation__name="execute_tool",
+                gen_ai__tool__name="weather",
+                gen_ai__tool__call__arguments=json.dumps({"day": number}),
+                gen_ai__tool__call__result=f"sunny {number}",
+            ),
+        ]
+    import_request(cp, tmp_path, *spans)
+    assert sorted(ToolCall.objects.values_list("args", "result")) == sorted(
+        (f'{{"day":{number}}}', f'"sunny {number}"') for number in range(count)
+    )
+    assert len(read) <= 4 * count
+
+
+LOGGED_CALL = {"id": "w-1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+LOGGED_EVENTS: list[tuple[str, Any, Attributes]] = [
+    ("gen_ai.user.message", {"content": "Weather?"}, {}),
+    ("gen_ai.assistant.message", {"tool_calls": [LOGGED_CALL]}, {}),
+    ("gen_ai.tool.message", {"id": "w-1", "content": "sunny"}, {}),
+    ("gen_ai.choice", {"index": 0, "message": {"role": "assistant", "content": "Sunny."}}, {}),
+]
+LOGGED_DETAILS: list[tuple[str, Any, Attributes]] = [
+    (
+        "gen_ai.client.inference.operation.details",
+        None,
+        {
+            "gen_ai.input.messages": [
+                {"role": "user", "parts": [{"type": "text", "content": "Weather?"}]},
+                {"role": "assistant", "parts": [{"type": "tool_call", "id": "w-1", "name": "weather"}]},
+                {"role": "tool", "parts": [{"type": "tool_call_response", "id": "w-1", "response": "sunny"}]},
+            ],
+            "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": "Sunny."}]}],
+        },
+    )
+]
+
+
+def build_otlp_value(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        entries = [{"key": key, "value": build_otlp_value(inner)} for key, inner in value.items()]
+        return {"kvlistValue": {"values": entries}}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [build_otlp_value(inner) for inner in value]}}
+    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
+
+
+def build_log_export(events: list[tuple[str, Any, Attributes]], place: dict[str, str], *, is_named: bool) -> Any:
+    records = []
+    for number, (name, body, fields) in enumerate(events):
+        attributes = {"gen_ai.request.model": "m-9", **fields, **({} if is_named else {"event.name": name})}
+        records.append(
+            {
+                **place,
+                **({"eventName": name} if is_named else {}),
+                "timeUnixNano": str((1_700_000_000 + number) * 10**9),
+                "attributes": [{"key": key, "value": build_otlp_value(value)} for key, value in attributes.items()],
+                **({} if body is None else {"body": build_otlp_value(body)}),
+            }
+        )
+    other = {"body": {"stringValue": "started"}, "timeUnixNano": "1"}
+    return {"resourceLogs": [{"scopeLogs": [{"logRecords": [other, *records]}]}]}
+
+
+@pytest.mark.parametrize("is_span_known", [False, True])
+@pytest.mark.parametrize("events", [LOGGED_EVENTS, LOGGED_DETAILS], ids=["messages", "details"])
+def test_messages_in_log_records_are_those_of_their_span(
+    cp: SyncCheckpointer, tmp_path: Path, events: list[tuple[str, Any, Attributes]], is_span_known: bool
+) -> None:
+    request = span(1, 0, 2, gen_ai__operation__name="chat", gen_ai__usage__input_tokens=7)
+    place = {"traceId": request["traceId"], "spanId": request["spanId"]}
+    logs = build_log_export(events, place, is_named=is_span_known)
+    exports = [logs, logs, *([export(request)] if is_span_known else [])]
+    path = tmp_path / "telemetry.jsonl"
+    path.write_text("\n".join(map(json.dumps, exports)))
+    assert import_transcripts(cp, path).formats == {"opentelemetry": 1}
+    assert [body["role"] for body in read_transcript(cp)] == ["user", "assistant", "tool", "assistant"]
+    assert (ToolCall.objects.get().result_text, Session.objects.get().total_tokens) == ("sunny", 7 * is_span_known)
+
+
+def test_requests_in_log_records_without_spans_follow_each_other(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    said = ("Weather?", "=Sunny.", "Weather?", "And now?", "=Rain.")
+    events: list[tuple[str, Any, Attributes]] = [
+        ("gen_ai.choice", {"message": {"content": text[1:]}}, {})
+        if text.startswith("=")
+        else ("gen_ai.user.message", {"content": text}, {})
+        for text in said
+    ]
+    (tmp_path / "logs.json").write_text(json.dumps(build_log_export(events, {}, is_named=True)))
+    import_transcripts(cp, tmp_path)
+    shown = [list_shown(body)[0][1] for body in read_transcript(cp, "logs")]
+    assert shown == ["Weather?", "Sunny.", "And now?", "Rain."]
+
+
+def test_log_records_of_other_programs_are_no_transcript(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    (tmp_path / "logs.json").write_text(json.dumps(build_log_export([], {}, is_named=True)))
+    with pytest.raises(NothingToImport):
+        import_transcripts(cp, tmp_path)
+
+
 @pytest.mark.parametrize("calls", [5, "6", "true", '{"toolName": "weather", "args": {}}', "cut off ["])
 def test_calls_of_an_answer_that_are_no_list_are_kept(cp: SyncCheckpointer, tmp_path: Path, calls: Any) -> None:
     (answer,) = import_request(cp, tmp_path, span(1, 0, 2, ai__response__toolCalls=calls, ai__model__id="m-5"))
@@ -253,6 +373,7 @@ def list_shown(body: dict[str, Any]) -> list[Any]:
             {"type": "server_tool_call_response", "id": "c", "server_tool_call_response": "x"},
             ("result", (TextPart("x"),)),
         ),
+        ({"kind": "tool_call", "name": "code", "arguments": {"x": 1}}, ("call", "code")),
         ({"type": "hologram"}, ("other", {"type": "hologram"})),
     ],
 )
