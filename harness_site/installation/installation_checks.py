@@ -192,27 +192,43 @@ def check_site_address(request: HttpRequest) -> Status:
     return Status("address", title, Level.OK, _("%(address)s, reached from your browser.") % {"address": address})
 
 
+_SENDER_LINE: Final = 'export HARNESS_EMAIL_FROM="Harness <harness@example.org>"'
+
+
 def check_mail() -> Status:
     title, server = _("Mail"), settings.MAIL_SERVER
     if server is None:
         summary = _("Not set. Until then, people see what waits for them only on this site.")
-        advice = _("Set this variable with the values of your mail server, and restart the site:")
         line = "export HARNESS_EMAIL_URL=smtp+starttls://user:password@mail.example.org:587"
-        return Status("mail", title, Level.OFF, summary, advice, line)
+        if _has_sender_of_a_domain():
+            advice = _("Set this variable with the values of your mail server, and restart the site:")
+            return Status("mail", title, Level.OFF, summary, advice, line)
+        advice = _("Set these variables to your mail server and the sender of its messages, and restart the site:")
+        return Status("mail", title, Level.OFF, summary, advice, f"{line}\n{_SENDER_LINE}")
     if server.security is Security.CONSOLE:
         summary = _("Messages are printed in the terminal of the server instead of being sent.")
         return Status("mail", title, Level.ATTENTION, summary, _("Set HARNESS_EMAIL_URL to send them."))
     values = {"host": server.host, "port": server.port, "sender": settings.MAIL_FROM}
+    if server.host not in LOCAL_HOSTS and not _has_sender_of_a_domain():
+        summary = (
+            _("Through %(host)s, port %(port)s, without a sender address that other mail servers accept.") % values
+        )
+        advice = _("Set this variable to an address from which your mail server may send, and restart the site:")
+        return Status("mail", title, Level.ATTENTION, summary, advice, _SENDER_LINE)
     summary = _("Through %(host)s, port %(port)s, from %(sender)s.") % values
     if server.security is Security.PLAIN and server.user and server.host not in LOCAL_HOSTS:
         advice = _("The password travels without encryption. Use smtp+starttls:// or smtps:// in HARNESS_EMAIL_URL.")
         return Status("mail", title, Level.ATTENTION, summary, advice)
-    sender_host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2]
-    if server.host not in LOCAL_HOSTS and "." not in sender_host.rstrip("0123456789."):
-        advice = _("Other mail servers accept no sender with this host name. Set this variable and restart the site:")
-        line = 'export HARNESS_EMAIL_FROM="Harness <harness@example.org>"'
-        return Status("mail", title, Level.ATTENTION, summary, advice, line)
+    if not _has_sender_of_a_domain():
+        advice = _("If messages leave this machine, set this variable to the address that they come from:")
+        return Status("mail", title, Level.OK, summary, advice, _SENDER_LINE)
     return Status("mail", title, Level.OK, summary)
+
+
+def _has_sender_of_a_domain() -> bool:
+    """Return whether the address of the sender has a domain name, not the name or IP address of one host."""
+    sender_host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2]
+    return "." in sender_host.rstrip("0123456789.")
 
 
 def check_mail_delivery() -> Status:

@@ -62,7 +62,7 @@ _RECORD_KINDS: Final = {
     "entry": gettext_lazy("entry"),
 }
 #: Separators in names of tools; not those of an entity such as `&amp;`.
-_SEPARATORS: Final = re.compile(r"([_.:-]+)(?=\w)")
+_SEPARATORS: Final = re.compile(r"([_.:/-]+)(?=[\w(\[])")
 register = template.Library()
 register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
 register.filter("duration", formatting.format_duration)

@@ -8,10 +8,27 @@ function labelButton(form) {
   if (chosen && button) button.textContent = chosen.dataset.button;
 }
 
-document.addEventListener("change", (event) => {
-  const decide = event.target.closest?.("form[data-decide]");
-  if (decide) labelButton(decide);
-});
+/** Remove the error of a field that has been filled in, and show the next one beside the button. */
+function removeMendedError(form, field) {
+  if (!field.value) return;
+  const place = field.closest(field.name === "kind" ? "fieldset" : ".field");
+  if (!place?.querySelector(".errorlist")) return;
+  for (const list of place.querySelectorAll(field.name === "kind" ? "#kind-errors .errorlist" : ".errorlist")) list.remove();
+  for (const each of form.elements) if (each.name === field.name) each.removeAttribute("aria-invalid");
+  const summary = form.querySelector(".problem:not([data-connection])");
+  const left = form.querySelector(".errorlist li");
+  if (!left) summary?.remove();
+  else if (summary) summary.querySelector("span").textContent = left.textContent;
+}
+
+for (const type of ["change", "input"]) {
+  document.addEventListener(type, (event) => {
+    const decide = event.target.closest?.("form[data-decide]");
+    if (!decide) return;
+    if (type === "change") labelButton(decide);
+    removeMendedError(decide, event.target);
+  });
+}
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches?.("main form *")) {
@@ -39,8 +56,15 @@ function focusInvalid(form) {
   (field.closest("fieldset, .field") ?? field).scrollIntoView({ block: "nearest" });
 }
 
+/** The form is gone once its decision is recorded: the heading, which names the decision, gets its focus. */
+function focusHeading() {
+  const heading = document.querySelector("main h1");
+  if (document.activeElement === document.body) heading?.focus({ preventScroll: true });
+}
+
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const decide = form();
+  if (target.id === "main" && !decide && document.querySelector("#decision-state")) focusHeading();
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);

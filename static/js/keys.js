@@ -1,6 +1,6 @@
-// j and k move through a list, Enter opens a row, u goes up, ? lists the keys. On a row of the queue a number opens the
-// card with that answer; on a card, c claims or releases the call. An element with `data-key` has its own key: a link is
-// followed, a field gets the focus.
+// j and k move through a list, Enter opens a row, u goes up, ? lists the keys, Escape closes a menu. On a row of the queue
+// a number opens the card with that answer; on a card, c claims or releases the call. An element with `data-key` has its
+// own key: a link is followed, a field gets the focus.
 
 const dialog = document.getElementById("keys");
 let focusedRow = null; // the focused row and its index
@@ -70,6 +70,21 @@ document.addEventListener("keydown", (event) => {
   if ("1234".includes(event.key) && !document.activeElement.matches("[data-answers]")) return;
   event.preventDefault();
   action();
+});
+
+function closeMenus(except) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== except) menu.open = false;
+}
+
+document.addEventListener("keydown", (event) => {
+  const menu = document.querySelector("details.menu[open]");
+  if (event.key !== "Escape" || !menu || document.querySelector("dialog[open]")) return;
+  closeMenus();
+  menu.querySelector("summary").focus();
+});
+
+document.addEventListener("click", (event) => {
+  if (event.isTrusted) closeMenus(event.target.closest?.("details.menu"));
 });
 
 document.addEventListener("focusin", (event) => {

@@ -67,7 +67,10 @@ def check_layout_of_answers(page: Page) -> None:
 
 
 def check_invalid_answer(page: Page, answer: str) -> None:
-    """Check that the first invalid field is focused and visible, and that its error is repeated beside the button."""
+    """Check that the first invalid field is focused and visible, and that its error is repeated beside the button.
+
+    The errors disappear when the fields are filled in.
+    """
     page_actions.choose_answer(page, answer)
     page_actions.record_decision(page, answer)
     field = page.get_by_role("textbox", name=REQUIRED_FIELDS[answer])
@@ -77,6 +80,10 @@ def check_invalid_answer(page: Page, answer: str) -> None:
     expect(problem).to_contain_text("Enter")
     problem.scroll_into_view_if_needed()
     assert is_visible_in_viewport(page.get_by_role("button", name=page_actions.RECORD_BUTTONS[answer]))
+    field.fill("Seen.")
+    page_actions.reason_field(page).fill("Seen.")
+    expect(problem).to_have_count(0)
+    expect(page.locator("form[data-decide] .errorlist")).to_have_count(0)
 
 
 def test_required_field_and_button_are_visible_together(

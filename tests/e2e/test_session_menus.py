@@ -32,6 +32,9 @@ def test_one_menu_is_open_at_a_time(private_site: Site, open_page: OpenPage, ses
     expect(page.get_by_role("textbox", name="New label")).to_be_hidden()
     assert axe.violations(page) == []
     assert page.get_by_role("navigation", name="Session", exact=True).bounding_box() == before
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Session file")).to_be_hidden()
+    expect(exports).to_be_focused()
 
 
 @pytest.mark.parametrize("java_script", [True, False])

@@ -158,11 +158,11 @@ def test_system_page_shows_why_the_newest_message_was_not_sent(admin: Client, se
 @pytest.mark.parametrize(
     ("host", "sender", "user", "words"),
     [
-        ("mail.example.com", "harness@127.0.0.1", "", "Other mail servers accept no sender with this host name."),
-        ("mail.example.com", "Harness <harness@localhost>", "", "Other mail servers accept no sender"),
+        ("mail.example.com", "harness@127.0.0.1", "", "Set this variable to an address from which your mail server"),
+        ("mail.example.com", "Harness <harness@localhost>", "", "Set this variable to an address"),
         ("mail.example.com", "harness@example.com", "dora", "The password travels without encryption."),
         ("mail.example.com", "harness@example.com", "", ""),
-        ("127.0.0.1", "harness@127.0.0.1", "dora", ""),
+        ("127.0.0.1", "harness@example.com", "dora", ""),
     ],
 )
 def test_mail_settings_are_checked(settings: Settings, host: str, sender: str, user: str, words: str) -> None:
@@ -170,6 +170,24 @@ def test_mail_settings_are_checked(settings: Settings, host: str, sender: str, u
     status = check_mail()
     assert (status.level is Level.OK) is (not words)
     assert status.advice.startswith(words)
+
+
+@pytest.mark.parametrize(("sender", "has_line"), [("harness@127.0.0.1", True), ("harness@example.com", False)])
+def test_missing_sender_is_named_before_mail_is_set_up(settings: Settings, sender: str, has_line: bool) -> None:
+    settings.MAIL_SERVER, settings.MAIL_FROM = None, sender
+    status = check_mail()
+    assert status.line.startswith("export HARNESS_EMAIL_URL=")
+    assert ("export HARNESS_EMAIL_FROM=" in status.line) is has_line
+    assert sender not in status.summary + status.advice + status.line
+
+
+def test_mail_server_of_this_machine_is_enough_but_the_sender_is_named(settings: Settings) -> None:
+    settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", 25, "", "")
+    settings.MAIL_FROM = "harness@127.0.0.1"
+    status = check_mail()
+    assert status.level is Level.OK
+    assert status.advice.startswith("If messages leave this machine,")
+    assert status.line.startswith("export HARNESS_EMAIL_FROM=")
 
 
 def test_first_steps_say_why_mail_is_not_done(admin: Client, settings: Settings) -> None:
