@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from checkpoints.exceptions import CheckpointsError, DecisionNotSigned, IntegrityError, RowNotSealed, SealError
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
+from harness_site.accounts.models import Membership
 from harness_site.core.management_command_hints import format_management_command
 
 #: Errors that no stored value causes.
@@ -27,7 +28,7 @@ class AlteredDataMiddleware(MiddlewareMixin):
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         session_pk = _find_session_shown(request)
         if not isinstance(exception, SealError):
-            exception = _find_error_of_mistyped_value(session_pk, exception) or exception
+            exception = _find_error_of_mistyped_value(request, session_pk, exception) or exception
         if not isinstance(exception, SealError):
             return None
         logger.error("The page %s was not shown: %s", request.path, exception.detail)
@@ -35,8 +36,10 @@ class AlteredDataMiddleware(MiddlewareMixin):
             "problem": _describe_seal_problem(exception),
             "hint": _describe_seal_remedy(exception),
         }
-        if session_pk is not None and isinstance(exception, IntegrityError) and exception.is_alteration:
-            context["quarantined"] = session_pk if quarantine.quarantine_after_error(session_pk) else None
+        if isinstance(exception, IntegrityError) and exception.is_alteration:
+            altered_pk = session_pk if exception.session_pk is None else exception.session_pk
+            if altered_pk is not None and quarantine.quarantine_after_error(altered_pk):
+                context["quarantined"] = altered_pk
         return render(request, "errors/altered.html", context, status=409)
 
 
@@ -51,11 +54,22 @@ def _find_session_shown(request: HttpRequest) -> int | None:
     return sessions.first()
 
 
-def _find_error_of_mistyped_value(session_pk: int | None, exception: Exception) -> SealError | None:
-    """Return the error of a value of the page's session that has another type than its column, if that is the cause."""
-    if session_pk is None or isinstance(exception, _OTHER_CAUSES):
+def _find_error_of_mistyped_value(
+    request: HttpRequest, session_pk: int | None, exception: Exception
+) -> SealError | None:
+    """Return the error of a value that has another type than its column, if that is the cause.
+
+    A page that is about no session lists those of the member's workspace.
+    """
+    membership: Membership | None = getattr(request, "membership", None)
+    if isinstance(exception, _OTHER_CAUSES):
         return None
-    error = quarantine.find_error_of_mistyped_value("default", session_pk, str(session_pk))
+    if session_pk is not None:
+        error = quarantine.find_error_of_mistyped_value("default", session_pk, str(session_pk))
+    elif membership is not None:
+        error = quarantine.find_error_of_mistyped_value_in_workspace("default", membership.workspace_id)
+    else:
+        return None
     return error if isinstance(error, SealError) else None
 
 

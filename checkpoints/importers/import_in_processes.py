@@ -262,7 +262,7 @@ def import_group(
             on_read(read)
         together: dict[int, ImportReport] = {}
         if len(part) > 1:
-            with suppress(StorageError):
+            with suppress(*UNEXPECTED_CONTENT):
                 together = _import_files_in_one_transaction(store, options, part)
         for number, file in enumerate(part):
             reports.append(
@@ -283,20 +283,18 @@ def _import_files_in_one_transaction(
     for number, file in enumerate(files):
         folder = FolderImport(store, options, ImportReport(), batch=batch)
         if not is_internal_subagent_file(file.path):
-            with suppress(*UNEXPECTED_CONTENT):
+            with suppress(*UNEXPECTED_CONTENT), batch.collect_file(number):
                 opened[number] = folder, folder.read_file(file)
     reports: dict[int, ImportReport] = {}
     rows: list[ImportedFile] = []
     with database_operation(store.using), transaction.atomic(using=store.using):
         for number, (folder, file_import) in opened.items():
             try:
-                with batch.collect_file():
+                with batch.collect_file(number):
                     folder.finish_file(file_import)
-            except UNEXPECTED_CONTENT as error:
+            except UNEXPECTED_CONTENT:
                 if transaction.get_rollback(using=store.using):
-                    raise StorageError(
-                        f"The transaction of several files was lost: {error}", may_have_happened=False
-                    ) from error
+                    raise
             else:
                 rows += folder.take_imported_file_rows()
                 reports[number] = folder.report

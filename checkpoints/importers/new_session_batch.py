@@ -6,11 +6,11 @@ A statement for each row and each session would be a round trip, which on Postgr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connections, transaction
+from django.db import Error, connections, transaction
 
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.cached_row_sql import update_columns_of_rows
@@ -51,42 +51,66 @@ class NewSessionBatch:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._sessions: dict[str, NewSession] = {}
-        self._savepoint: ExitStack | None = None
+        #: Number of the file that each session is from, and the session.
+        self._sessions: dict[str, tuple[int, NewSession]] = {}
+        #: Number of the file that is collected, and the savepoint before its first statement in the transaction.
+        self._file: int | None = None
+        self._savepoint: str | None = None
 
     @contextmanager
-    def collect_file(self) -> Iterator[None]:
-        """Collect the sessions of one file in the open transaction: an error takes back all of the file, and nothing
-        else."""
-        before = dict(self._sessions)
+    def collect_file(self, number: int) -> Iterator[None]:
+        """Collect the sessions of one file, while it is read or in the open transaction.
+
+        An error takes back all sessions of the file, and nothing else; if that is not possible, the transaction has to
+        be rolled back.
+
+        Args:
+            number: Number of the file in the transaction.
+        """
+        self._file = number
         try:
-            with ExitStack() as self._savepoint:
-                yield
+            yield
         except BaseException:
-            self._sessions = before
+            self._sessions = {name: found for name, found in self._sessions.items() if found[0] != number}
+            self._take_back_statements()
             raise
         finally:
-            self._savepoint = None
+            self._file = self._savepoint = None
+
+    def _take_back_statements(self) -> None:
+        """Take back the statements of the file, whose blocks have marked the transaction for rollback."""
+        connection = connections[self._store.using]
+        if not connection.in_atomic_block or connection.closed_in_transaction:
+            return
+        connection.set_rollback(False)
+        if self._savepoint is None:
+            return
+        try:
+            connection.savepoint_rollback(self._savepoint)
+        except Error:  # the error of the file is the one to report
+            connection.set_rollback(True)
 
     def open_file_savepoint(self, session_id: str) -> None:
         """Make ready for statements that write to a session now: an error of the file takes them back.
 
-        Raises `ImportOvertaken` if the session is one of the batch, which is not stored yet.
+        The savepoint is no `atomic` block, because blocks that are open already end before the file does. Raises
+        `ImportOvertaken` if the session is one of the batch, which is not stored yet.
         """
         if session_id in self._sessions:
             raise ImportOvertaken(session_id)
-        if self._savepoint is not None:
-            self._savepoint.enter_context(transaction.atomic(using=self._store.using))
+        if self._file is not None and self._savepoint is None:
+            self._savepoint = transaction.savepoint(using=self._store.using)
 
     def add_session(self, session: NewSession) -> None:
-        """Add a session. Raises `ImportOvertaken` if there is one with its id."""
+        """Add a session of the file that is collected. Raises `ImportOvertaken` if there is one with its id."""
+        assert self._file is not None  # noqa: S101 - files are read and finished while they are collected
         if session.origin.session_id in self._sessions:
             raise ImportOvertaken(session.origin.session_id)
-        self._sessions[session.origin.session_id] = session
+        self._sessions[session.origin.session_id] = self._file, session
 
     def insert(self) -> None:
         """Insert all sessions, in the open transaction. Raises `DatabaseError` if one of them exists meanwhile."""
-        sessions, self._sessions = list(self._sessions.values()), {}
+        sessions, self._sessions = [session for _, session in self._sessions.values()], {}
         if not sessions:
             return
         using = self._store.using

@@ -144,14 +144,18 @@ def copy_head_columns(stored_rows: Iterable[models.Model], row: models.Model) ->
 def lock_head(using: str, session_pk: int, keys: SealKeys) -> SessionHead | None:
     """Lock a session, and return its head; None if there is no such session. Raises `IntegrityError`."""
     row: models.Model | None = (
-        models.QuerySet(get_session_model(), using=using).select_for_update().filter(pk=session_pk).first()
+        models.QuerySet(get_session_model(), using=using).select_for_update(no_key=True).filter(pk=session_pk).first()
     )
     return None if row is None else build_verified_head(row, keys)
 
 
 def lock_sessions(using: str, session_pks: Any) -> None:
-    """Lock the sessions of rows before the rows are written, in the order of all writers."""
-    sessions: Any = models.QuerySet(get_session_model(), using=using).select_for_update().filter(pk__in=session_pks)
+    """Lock the sessions of rows before the rows are written, in the order of all writers.
+
+    The lock lets others insert rows that name the session, as the library does where it does not seal.
+    """
+    sessions: Any = models.QuerySet(get_session_model(), using=using).filter(pk__in=session_pks)
+    sessions = sessions.select_for_update(no_key=True)
     list(sessions.order_by("pk").values_list("pk", flat=True))
 
 

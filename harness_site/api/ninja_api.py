@@ -16,6 +16,8 @@ from ninja.parser import Parser
 
 from checkpoints import __version__
 from checkpoints.exceptions import InvalidFields, MalformedRequest
+from checkpoints.integrity import quarantine
+from checkpoints.store.database_store import DatabaseStore
 from harness_site.api.json_request_bodies import parse_json_body
 from harness_site.api.problem_details import build_problem_response, convert_error_to_problem_response
 from harness_site.api.request_pipeline import RouteOperation
@@ -98,7 +100,21 @@ def _build_error_response(request: HttpRequest, error: Any) -> HttpResponse:
         return build_problem_response(error.__cause__)
     if isinstance(error, HttpError):
         return build_problem_response(MalformedRequest(str(error)))
-    return convert_error_to_problem_response(error)
+    return convert_error_to_problem_response(_quarantine_session_of_route(request, error))
+
+
+def _quarantine_session_of_route(request: Any, error: Exception) -> Exception:
+    """Quarantine the session of a request if it is altered. Returns the error, or a typed one that names the row."""
+    session_id = request.resolver_match.kwargs.get("session_id")
+    if session_id is None:
+        return error
+    try:
+        with quarantine.quarantine_on_integrity_error(
+            DatabaseStore(workspace_id=request.token.workspace_id), session_id
+        ):
+            raise error
+    except Exception as found:
+        return found
 
 
 def _format_field_path(path: tuple[Any, ...]) -> str:

@@ -38,7 +38,10 @@ class NewestIdleThreadExecutor(Executor):
         self._idle: list[SimpleQueue[_Work]] = []
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Let a thread call a function. Returns the future of its result."""
+        """Let a thread call a function. Returns the future of its result.
+
+        Raises `RuntimeError` if a thread is missing and the system does not start it.
+        """
         future: Future[T] = Future()
         work = future, partial(function, *args, **kwargs)
         with self._lock:
@@ -51,8 +54,16 @@ class NewestIdleThreadExecutor(Executor):
             else:
                 self._waiting.append(work)
         if is_new:
-            threading.Thread(target=self._work_in_thread, args=(work,), name=self._name, daemon=True).start()
+            self._start_thread(work)
         return future
+
+    def _start_thread(self, first: _Work) -> None:
+        try:
+            threading.Thread(target=self._work_in_thread, args=(first,), name=self._name, daemon=True).start()
+        except RuntimeError:  # the system has no more threads now
+            with self._lock:
+                self._started -= 1
+            raise
 
     def _work_in_thread(self, first: _Work) -> None:
         inbox: SimpleQueue[_Work] = SimpleQueue()

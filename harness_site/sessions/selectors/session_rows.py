@@ -100,7 +100,7 @@ class SessionHead:
     """Data of the head of every session page.
 
     `result` is canonical JSON text; `waiting` describes what a paused session is waiting for. A fork names its origin
-    by key (`forked_from`) and id (`origin_id`).
+    by key (`forked_from`) and id (`origin_id`), unless there is no such session.
     """
 
     row: SessionRow
@@ -207,6 +207,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         return None
     blocking_calls = list(_query_blocking_calls(pk))
     undecided = [call_pk for call_pk, _ in blocking_calls]
+    origin_id: str | None = session.origin_id  # type: ignore[attr-defined]
     return SessionHead(
         row=_build_session_row(session, Counter(status for _, status in blocking_calls)),
         stored=session,
@@ -216,9 +217,9 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         labels=deserialize_labels(session.labels),
         result=session.result,
         undecided_call=undecided[0] if undecided else None,
-        forked_from=session.forked_from_id,
+        forked_from=None if origin_id is None else session.forked_from_id,
         forked_version=session.forked_version,
-        origin_id=session.origin_id,  # type: ignore[attr-defined]
+        origin_id=origin_id,
         forks=fork_list_and_preview.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]

@@ -196,4 +196,4 @@ def build_result_excerpt(result: ResultPart) -> dict[str, Any]:
     value = session_formatting.parse_json_container(text)
     if value is not None:
         return {"tree": json_tree.render_json_tree(value, limit=json_tree.PREVIEW)}
-    return {"text": display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text))}
+    return {"tree": None, "text": display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text))}

@@ -205,13 +205,14 @@ def render_tool_result(content: str, more_url: str, whole: Extent = False) -> di
     if value is not None:
         return _build_tree_context(value, _RESULT, more_url, whole, text=content)
     if page := _build_first_page_of_long_text(content, whole):
-        return {"shown": ansi_colors.render_ansi_as_html(page.text), "page": page, "more_url": more_url}
+        return {"tree": None, "shown": ansi_colors.render_ansi_as_html(page.text), "page": page, "more_url": more_url}
     beginning = (
         _build_unfolded_text(content)
         if whole
         else display_text.cut_and_mask_text_to_preview(content, _RESULT, _LINES // 3)
     )
-    return {"shown": ansi_colors.render_ansi_as_html(beginning.text), "folded": beginning, "more_url": more_url}
+    shown = ansi_colors.render_ansi_as_html(beginning.text)
+    return {"tree": None, "shown": shown, "folded": beginning, "page": None, "more_url": more_url}
 
 
 @register.inclusion_tag("sessions/parts/stored_json.html")

@@ -68,3 +68,16 @@ def test_error_reaches_caller_and_thread_goes_on() -> None:
         executor.submit(fail).result(SECONDS)
     work: Callable[[int], str] = str
     assert executor.submit(work, 17).result(SECONDS) == "17"
+
+
+def test_thread_that_cannot_be_started_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = NewestIdleThreadExecutor(1, name="work")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _refuse_to_start)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            executor.submit(str)
+    assert executor.submit(str, 17).result(SECONDS) == "17"
+
+
+def _refuse_to_start(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")

@@ -60,29 +60,30 @@ def load_run_events(session_pk: int) -> RunEvents:
     takeovers: dict[int, Takeover] = {}
     questions: defaultdict[str, list[ApprovalQuestion]] = defaultdict(list)
     probes: dict[ProbeKey, datetime] = {}
-    for event in reversed(list(_query_takeover_and_request_events(session_pk))):
-        run, details = _RUN.fullmatch(event.actor), _parse_event_details(event.details)
-        if event.kind == AuditKind.VERIFY_REQUESTED:
-            probes[_get_probe_key(details)] = event.created_at
+    for kind, actor, stored_details, created_at in reversed(list(_query_takeover_and_request_events(session_pk))):
+        run, details = _RUN.fullmatch(actor), _parse_event_details(stored_details)
+        if kind == AuditKind.VERIFY_REQUESTED:
+            probes[_get_probe_key(details)] = created_at
             continue
         if run is None:
             continue
         number = int(run.group(1))
-        if event.kind == AuditKind.TAKEOVER:
-            takeovers[number] = Takeover(number, event.created_at, _parse_event_time(details.get("last_seen")))
+        if kind == AuditKind.TAKEOVER:
+            takeovers[number] = Takeover(number, created_at, _parse_event_time(details.get("last_seen")))
         else:
-            questions[str(details.get("call_id"))].append(ApprovalQuestion(number, event.created_at))
+            questions[str(details.get("call_id"))].append(ApprovalQuestion(number, created_at))
     return RunEvents(takeovers, dict(questions), probes)
 
 
-def _query_takeover_and_request_events(session: int) -> QuerySet[AuditEvent]:
+def _query_takeover_and_request_events(session: int) -> QuerySet[AuditEvent, tuple[str, str, str, datetime]]:
     return _select_takeover_and_request_events().filter(session=session)[:LIMIT]
 
 
 @cache
-def _select_takeover_and_request_events() -> QuerySet[AuditEvent]:
+def _select_takeover_and_request_events() -> QuerySet[AuditEvent, tuple[str, str, str, datetime]]:
     kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
-    return AuditEvent.objects.filter(kind__in=kinds).order_by(keyset_pagination.order_newest_first())
+    events = AuditEvent.objects.filter(kind__in=kinds).order_by(keyset_pagination.order_newest_first())
+    return events.values_list("kind", "actor", "details", "created_at")
 
 
 def load_probe_times(sessions: Iterable[int]) -> dict[tuple[int, ProbeKey], datetime]:

@@ -190,8 +190,9 @@ def select_newest_calls() -> QuerySet[ToolCall, tuple[Any, ...]]:
 
 @cache
 def select_newest_runs() -> QuerySet[Run]:
-    """Select all runs with the column that `get_run_key` reads, newest first."""
-    return Run.objects.annotate(key=cast_field_to_text("pk")).order_by("-number")
+    """Select what a lane shows of all runs, and the column that `get_run_key` reads, newest first."""
+    runs = Run.objects.annotate(key=cast_field_to_text("pk")).order_by("-number")
+    return runs.only("number", "status", "host", "pid", "started_at", "heartbeat_at", "ended_at")
 
 
 def get_run_key(run: Run) -> str:

@@ -16,12 +16,15 @@ from django.db import connections, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_in_processes import import_group
+from checkpoints.importers.imported_calls import ImportedCallLog
+from checkpoints.importers.imported_session_rows import SessionEnd
 from checkpoints.importers.parallel_file_groups import (
     can_fork,
     choose_number_of_workers,
     group_files,
     split_into_transactions,
 )
+from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_import import FileImport, FolderImport, ImportOptions
 from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
 from checkpoints.management.commands.import_transcripts import (
@@ -237,6 +240,38 @@ def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer
     written = [[file.path.stem] if file is not files[2] else [] for file in files]
     assert [report.session_ids for report in reports] == written
     assert ImportedFile.objects.count() == 3
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_error_of_one_file_takes_back_its_rows_and_no_other_file(
+    cp: SyncCheckpointer, folder: Path, monkeypatch: pytest.MonkeyPatch, is_live: bool
+) -> None:
+    if is_live:  # its session is written by itself, before those of the others
+        os.utime(find_source_files(folder)[2].path)
+    files, finish, finished = find_source_files(folder)[1:5], ImportWriter.finish_session, list[str]()
+
+    def fail_once(self: ImportWriter, end: SessionEnd, calls: ImportedCallLog) -> None:
+        finish(self, end, calls)
+        finished.append(self.origin.session_id)
+        if finished.count(files[1].path.stem) == 1 and self.origin.session_id == files[1].path.stem:
+            raise ValueError("of this file")
+
+    monkeypatch.setattr(ImportWriter, "finish_session", fail_once)
+    reports = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    assert [report.new_sessions for report in reports] == [1, 1, 1, 1]
+    assert (Session.objects.count(), Message.objects.count(), ToolCall.objects.count()) == (4, 12, 4)
+    assert finished == [file.path.stem for file in (*files, files[1])]
+
+
+def test_sessions_of_file_that_is_refused_while_it_is_read_are_counted(cp: SyncCheckpointer, folder: Path) -> None:
+    talks = folder / "talks.jsonl"
+    talks.write_text('{"messages": [{"role": "user", "content": "Hello"}]}\n' * 2)
+    os.utime(talks, (LONG_AGO, LONG_AGO))
+    cp.start_session("talks/2", "Mine")
+    files = find_source_files(folder)[-2:]
+    other, refused = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    assert [each.path for each in refused.refused] == [str(talks)]
+    assert (other.new_sessions, refused.new_sessions, Session.objects.count()) == (1, 1, 3)
 
 
 def test_group_whose_connection_is_lost_is_imported_file_by_file(

@@ -21,9 +21,11 @@ from checkpoints.integrity import quarantine, stored_types, verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, Checkpoint, Message, PeerCall, Session, ToolCall
 from checkpoints.versions.version_seals import verified_transcripts
+from harness_site.accounts.models import TokenRole
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
 from tests.integration.checkpoints.session_setups import conversation, start_session
+from tests.support.api_client import make_token
 from tests.support.factories import make_user
 
 on_sqlite = pytest.mark.skipif(
@@ -87,6 +89,7 @@ class Setup:
         self.call = find_last_row(ToolCall, self.pk)
         self.cp = open_checkpointer()
         client.force_login(make_user())
+        self.token = make_token(TokenRole.AGENT)
         connection.connection.backup(kept)
 
     def put_back(self) -> None:
@@ -145,6 +148,14 @@ READS: dict[str, Callable[[Setup], Any]] = {
     "load_latest": lambda setup: setup.cp.load_latest("s"),
     "resume": resume_and_close,
 }
+
+
+def request_api(setup: Setup, path: str) -> None:
+    response = setup.client.get(f"/api/v1/{path}", headers={"Authorization": f"Bearer {setup.token}"})
+    if response.headers["Content-Type"] == "application/problem+json" and response.json()["type"] == "ServerFailed":
+        raise RuntimeError(response.json())
+
+
 #: Reads of any sessions, and work on one that is not a resume.
 OTHER_USES: dict[str, Callable[[Setup], Any]] = {
     "list_sessions": lambda setup: setup.cp.list_sessions(),
@@ -153,6 +164,9 @@ OTHER_USES: dict[str, Callable[[Setup], Any]] = {
     "accept_response": lambda setup: setup.cp.accept_response("s p2", {"left": 0}),
     "find_completed_call": lambda setup: setup.cp.find_completed_call("key 1 s"),
     "prune": lambda setup: setup.cp.prune("s", keep_last=1, dry_run=True),
+    "page of sessions": lambda setup: setup.client.get("/sessions/"),
+    "export over HTTP": lambda setup: request_api(setup, "sessions/s/export"),
+    "workflows over HTTP": lambda setup: request_api(setup, "sessions/s/workflows"),
 }
 PAGES: dict[str, Callable[[Setup], Any]] = {
     "session": lambda setup: setup.client.get(f"/sessions/{setup.pk}/"),
@@ -197,6 +211,15 @@ def test_page_raises_no_error_of_python(setup: Setup, page: str) -> None:
     """One column of each type and table."""
     columns = {(model, field.get_internal_type()): (model, field) for model, field in list_columns()}
     assert list_errors_of_python(setup, PAGES[page], columns.values()) == []
+
+
+@on_sqlite
+@pytest.mark.parametrize("origin", [2**62, "text"])
+def test_origin_that_is_no_session_is_not_linked(setup: Setup, origin: Any) -> None:
+    store_value(Session, "forked_from_id", origin, setup.pk)
+    page = setup.client.get(f"/sessions/{setup.pk}/")
+    assert page.status_code == 200
+    assert "Forked from" not in page.content.decode()
 
 
 @on_sqlite
