@@ -165,7 +165,7 @@ class InvalidIdentifier(InvalidInput):
     hint = "Use 1 to 255 characters of text without control characters."
 
     def __init__(self, kind: str, value: object, why: str) -> None:
-        super().__init__(f"{value!r} cannot be a {kind}: {why}.")
+        super().__init__(f"{value!r} is no valid {kind}: {why}.")
 
 
 class NotRepresentable(InvalidInput):
@@ -1172,7 +1172,7 @@ class InvalidFields(InvalidInput):
 
     def __init__(self, fields: Mapping[str, str]) -> None:
         self.fields = dict(fields)
-        super().__init__("; ".join(f"{name}: {problem}" for name, problem in fields.items()) + ".")
+        super().__init__("; ".join(f"{name}: {problem.removesuffix('.')}" for name, problem in fields.items()) + ".")
 
 
 class RateLimited(ApiError):

@@ -29,7 +29,7 @@ def read_decompressed_body(request: HttpRequest) -> bytes:
     elif encoding not in {"identity", ""}:
         raise MalformedRequest(f"its Content-Encoding is {encoding!r}; gzip, zstd and identity are understood")
     if len(body) > max_bytes:
-        raise TooLarge("the body of the request", len(body), max_bytes)
+        raise TooLarge("The body of the request", len(body), max_bytes)
     return body
 
 

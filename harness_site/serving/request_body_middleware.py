@@ -100,7 +100,7 @@ class RequestBodyMiddleware:
         if size > self.limits.body_bytes or not await self.is_member(scope):
             limits = self.limits
             limit = limits.body_bytes if size > limits.body_bytes else limits.anonymous_body_bytes
-            error = TooLarge("the body of the request", size, limit)
+            error = TooLarge("The body of the request", size, limit)
             raise BodyRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error, "The request is larger than this site takes.")
         return self.limits.body_bytes
 

@@ -29,6 +29,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 #: Parameter of a path: its converter is no part of the OpenAPI document.
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
+#: Detail of a problem: a sentence that begins with a word, a quotation or the name of an argument, or what is wrong
+#: with each field.
+_SENTENCE = re.compile(r"(?:[A-Z']|[\w.]+: |\w+ is ).*[^.]\.", re.DOTALL)
 DEEP = '{"x":' + "[" * 300 + "]" * 300 + "}"
 
 
@@ -131,7 +134,7 @@ def test_every_route_refuses_bad_input(settings: Any) -> None:
     limits = settings.SERVER_LIMITS
     situation = Situation()
     before = list(Session.objects.values_list("pk", "revision", "latest_version"))
-    wrong = []
+    wrong, details = [], set()
     for row in TABLE:
         for bad, expected in zip(INPUTS, row.problems, strict=True):
             if expected == "-":
@@ -142,7 +145,9 @@ def test_every_route_refuses_bad_input(settings: Any) -> None:
             found = (response.status_code, answer.get("type"))
             if found != (STATUSES[expected], expected):
                 wrong.append((row.method, row.path, bad, found, expected))
+            details.add(str(answer.get("detail")))
     assert wrong == []
+    assert [detail for detail in details if not _SENTENCE.fullmatch(detail)] == []
     assert before == list(Session.objects.values_list("pk", "revision", "latest_version"))
 
 

@@ -165,7 +165,7 @@ def test_library_refuses_a_missing_permission(session: Session) -> None:
     [
         ("origin", "There already is a session 'origin'. Choose an id that is not taken. Nothing was written."),
         ("", "Enter a value for “Id of the new session”."),
-        ("   ", "cannot be a session id: it is empty."),
+        ("   ", "is no valid session id: it is empty."),
         ("x" * 256, "Ensure this value has at most 255 characters"),
     ],
 )
