@@ -126,9 +126,8 @@ def insert_sealed_rows(using: str, rows: Sequence[SealedModel]) -> None:
     """Insert new rows of a sealed model, which have their primary keys then, with their seals if there is a key."""
     if get_seal_keys() is None:
         insert_rows_with_keys(using, rows)
-    else:
-        for row in rows:
-            row.save(using=using, force_insert=True)
+    elif rows:
+        type(rows[0])._default_manager.using(using).bulk_create(rows)
 
 
 def update_columns_of_rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import Final
@@ -23,10 +23,17 @@ from checkpoints.importers.transcript_import import (
     FolderImport,
     ImportOptions,
 )
-from checkpoints.importers.transcript_source_files import SourceFile, build_refused_folder, find_source_files
+from checkpoints.importers.transcript_source_files import (
+    SourceFile,
+    build_refused_folder,
+    describe_source_file,
+    find_source_files,
+)
 
 #: Seconds between two looks at the folder.
 DEFAULT_INTERVAL: Final = 0.5
+#: Number of looks at the files that grow, of which one is a look at the whole folder.
+_LOOKS_PER_INTERVAL: Final = 4
 #: Number of files that stay open, so that only what is appended is read.
 _MAX_OPEN: Final = 32
 #: Seconds between two looks for transcripts that have not gone on for so long that they count as ended.
@@ -88,7 +95,19 @@ class FolderWatch:
 
     def import_changes(self) -> int:
         """Import what has changed since the last look. Returns the number of files that were read."""
-        files = self._find_files()
+        return self._import_changed_files(self._find_files())
+
+    def import_growing_files(self) -> int:
+        """Import what files have got that were growing at the last look, and look for no others. Returns their
+        number."""
+        files = []
+        for path, opened in self._open.items():
+            with suppress(OSError):  # the next look at the folder finds out
+                if not path.is_symlink():
+                    files.append(describe_source_file(path, opened.file.relative))
+        return self._import_changed_files(files)
+
+    def _import_changed_files(self, files: Sequence[SourceFile]) -> int:
         changed = [file for file in files if self._known.get(file.path) != (file.size, file.modified_ns)]
         self._known |= {file.path: (file.size, file.modified_ns) for file in changed}
         unopened = [file for file in changed if file.path not in self._open]
@@ -182,7 +201,7 @@ def watch_transcripts(
     Args:
         watch: Watch of a file or folder.
         stop: Event that ends the watch.
-        interval: Seconds between two looks.
+        interval: Seconds between two looks at the folder. Files that grow are looked at four times as often.
         progress: Function that is called with an `ImportProgress` during the first import.
         on_change: Function that is called with the report after the first import and after each change.
     """
@@ -190,8 +209,10 @@ def watch_transcripts(
     if on_change is not None:
         on_change(watch.report)
     settled_at = time.monotonic()
-    while not stop.wait(interval):
-        count = watch.import_changes()
+    looks = 0
+    while not stop.wait(interval / _LOOKS_PER_INTERVAL):
+        looks += 1
+        count = watch.import_growing_files() if looks % _LOOKS_PER_INTERVAL else watch.import_changes()
         if time.monotonic() - settled_at > _SETTLE_SECONDS:
             settled_at = time.monotonic()
             count += watch.import_ended_transcripts()

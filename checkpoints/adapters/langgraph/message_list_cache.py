@@ -163,8 +163,16 @@ EMPTY_LIST = SavedList((), (), (), (), EMPTY_LIST_NODES)
 
 
 def build_stored_messages(messages: Sequence[Any], fields: Sequence[Any] | None) -> Sequence[StoredMessage] | None:
-    """Build what a load gives from messages and copies of their fields, as `copy_fields` returns them; None without."""
-    return None if fields is None else list(map(StoredMessage, messages, fields))
+    """Build what a load gives from messages and copies of their fields, as `copy_fields` returns them.
+
+    None without these, or if a message has a private attribute that cannot be copied.
+    """
+    if fields is None:
+        return None
+    try:
+        return list(map(StoredMessage, messages, fields))
+    except Exception:  # of a type of the program
+        return None
 
 
 def copy_fields(elements: Sequence[Any]) -> Sequence[Any] | None:

@@ -19,6 +19,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
+from pydantic import PrivateAttr
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver, ToolGuard
@@ -383,6 +384,24 @@ def test_a_loaded_message_that_is_changed_in_place_changes_no_other_load(
         answer.name = "another name"
         result.artifact.add("forged")
         result.seen = True
+
+
+class MessageWithLock(AIMessage):
+    """Message of a program, with a private attribute that cannot be copied."""
+
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+
+
+def test_a_message_with_a_private_attribute_that_cannot_be_copied_is_saved_and_loaded(cp: SyncCheckpointer) -> None:
+    said = [MessageWithLock("Hello", id="m1")]
+    graph = StateGraph(MessagesState).add_node("say", lambda state: {"messages": said}).add_edge(START, "say")
+    saver = HarnessSaver(cp)
+    graph.compile(checkpointer=saver).invoke({"messages": []}, config())
+    for each in (saver, saver, HarnessSaver(cp)):
+        loaded = each.get_tuple(config())
+        assert loaded is not None
+        messages = loaded.checkpoint["channel_values"]["messages"]
+        assert [(type(message), message.content) for message in messages] == [(MessageWithLock, "Hello")]
 
 
 class SerializerBesideAnotherThread(JsonPlusSerializer):

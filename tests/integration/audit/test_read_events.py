@@ -2,12 +2,15 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
 
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.enums import Role
+from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import AuditEvent
 from harness_site.audit import session_read_audit_middleware
 from harness_site.search import indexer
@@ -140,3 +143,23 @@ def test_every_session_url_is_covered() -> None:
     """A new page about a session must be added to the list of this module."""
     names = {pattern.name for pattern in session_links.urlpatterns if "<int:pk>" in str(pattern.pattern)}
     assert names == session_read_audit_middleware.SESSION_PAGES | session_read_audit_middleware.OTHERS
+
+
+@pytest.mark.parametrize("key", ["", "5e" * 32], ids=["unsealed", "sealed"])
+def test_events_of_several_sessions_are_inserted_by_one_statement(
+    settings: Any, django_assert_num_queries: DjangoAssertNumQueries, key: str
+) -> None:
+    sessions = [make_session() for _ in range(3)]
+    settings.HARNESS_SEAL_KEY = key
+    with django_assert_num_queries(1):
+        insert_unchained_events.append_event_for_sessions(
+            "default",
+            sessions[0].workspace_id,
+            AuditKind.VIEWED,
+            [session.pk for session in sessions],
+            actor="carol",
+            actor_kind=ActorKind.PERSON,
+            details={},
+        )
+    assert seen() == [("carol", session.pk) for session in sessions]
+    assert [bool(event.row_seal) for event in AuditEvent.objects.filter(kind="viewed")] == [bool(key)] * 3

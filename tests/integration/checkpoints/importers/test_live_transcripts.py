@@ -54,6 +54,23 @@ def test_watch_imports_a_growing_file_and_finishes_its_session(cp: SyncCheckpoin
     assert (row.status, row.owner_id, row.message_count) == ("completed", None, 5)
 
 
+def test_growing_files_are_looked_at_between_two_looks_at_the_folder(
+    cp: SyncCheckpointer, live: TranscriptWriter, tmp_path: Path
+) -> None:
+    watch = FolderWatch(cp, live.path.parent)
+    watch.import_existing()
+    live.result("call_1", "paid")
+    assert (watch.import_growing_files(), watch.import_changes()) == (0, 1)
+    live.says("Paid.", message="msg_2")
+    live.path.with_name("new.jsonl").write_bytes(live.path.read_bytes())
+    assert (watch.import_growing_files(), watch.import_changes()) == (1, 1)
+    secret = tmp_path / "elsewhere.jsonl"
+    live.path.rename(secret)
+    live.path.symlink_to(secret)
+    live.says("Not in the folder.", message="msg_3")
+    assert watch.import_growing_files() == 0
+
+
 def test_session_of_an_unchanged_file_is_finished(
     cp: SyncCheckpointer, live: TranscriptWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
