@@ -89,6 +89,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "heading": get_card_heading(call, decision),
         "known": evidence,
         "idle": has_never_run(call, evidence),
+        "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
         "resumed": _is_decision_used(call, decision),
         "decision": decision,
         "agreed_before": _list_earlier_equal_decisions(evidence, decision),

@@ -29,7 +29,7 @@ _BREAKS = 8
 #: Shortest gap that is folded, in microseconds, and its minimum ratio to the remaining time.
 _SHORTEST = 10_000_000
 _MANY_TIMES = 2
-#: Distance between labels, width of a letter, and space to the right of the last moment.
+#: Distance between labels, width of a letter, and space for them before the first and after the last moment.
 _APART = 92
 _LETTER = 7.0
 _MARGIN = 16
@@ -57,8 +57,11 @@ class AxisBreak:
 
 @dataclass(frozen=True, slots=True)
 class AxisLabel:
+    """A label of the axis: its grid line is at `x`, and its text is centred at `text_x`."""
+
     x: float
     text: str
+    text_x: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +159,13 @@ class Axis:
                 if labels and x - labels[-1].x < _APART - 1:
                     continue
                 text = _format_tick_text(moment, step, day)
-                inside = x + len(text) * _LETTER / 2 <= self.right + _MARGIN
+                half = len(text) * _LETTER / 2
+                text_x = round(max(x, self.left - _MARGIN + half), 1)
+                inside = text_x + half <= self.right + _MARGIN
                 others = [(fold.middle, fold.text) for fold in folds]
-                others += [(label.x, label.text) for label in labels[-1:]]
-                if inside and all(_are_labels_apart(x, text, *other) for other in others):
-                    labels.append(AxisLabel(x, text))
+                others += [(label.text_x, label.text) for label in labels[-1:]]
+                if inside and all(_are_labels_apart(text_x, text, *other) for other in others):
+                    labels.append(AxisLabel(x, text, text_x))
                     day = f"{moment:%Y-%m-%d}"
         return tuple(labels)
 

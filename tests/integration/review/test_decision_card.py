@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 def test_card_shows_sentence_and_caller(reader: Client) -> None:
     shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
-    assert "Did this happen? Outcome unknown" in shown
+    assert "Did this happen? Decide Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
     assert "refund_card · agent refund-desk · mutates · high risk" in shown
 

@@ -33,7 +33,7 @@ def question(value: Any = QUESTION, **fields: Any) -> ToolCall:
 def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any) -> None:
     page = visible_text(alice.get(url(question(value))))
     about, _, form = page.partition("Decide revision 1")
-    assert "The agent asks a question Awaiting answer · " in about
+    assert "The agent asks a question Decide Awaiting answer · " in about
     assert about.partition("Raw JSON")[0].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
     assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets “true”.")

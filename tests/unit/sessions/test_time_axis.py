@@ -87,7 +87,7 @@ def test_label_has_the_date_when_the_day_changes() -> None:
 
 def reach(word: AxisBreak | AxisLabel) -> tuple[float, float]:
     """Return the start and end of a label, slightly less than its width."""
-    middle = word.middle if isinstance(word, AxisBreak) else word.x
+    middle = word.middle if isinstance(word, AxisBreak) else word.text_x
     return middle - len(word.text) * 3, middle + len(word.text) * 3
 
 
@@ -108,4 +108,5 @@ def test_labels_do_not_overlap_or_leave_the_drawing(seconds: tuple[float, ...]) 
     written: list[AxisBreak | AxisLabel] = [*drawn.build_labels(), *(fold for fold in drawn.folds if fold.text)]
     words = sorted(map(reach, written))
     assert all(before[1] < after[0] for before, after in pairwise(words))
+    assert words[0][0] >= -16
     assert words[-1][1] <= 1016
