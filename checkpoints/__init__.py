@@ -83,5 +83,5 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _DATABASE_NAMES:
-        importlib.import_module("checkpoints.configured_django")
+        importlib.import_module("checkpoints.configure_django_on_import")
     return getattr(importlib.import_module(_HOME[name]), name)

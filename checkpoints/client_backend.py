@@ -258,6 +258,6 @@ def open_backend(options: ClientOptions, *, on_event_loop: bool = False) -> Clie
     if is_server_address(options.url):
         remote = import_module("checkpoints.remote")
         return cast("ClientBackend", remote.open_remote_backend(options))
-    import_module("checkpoints.configured_django")
+    import_module("checkpoints.configure_django_on_import")
     database = import_module("checkpoints.database_backend.client_backend")
     return cast("ClientBackend", database.open_database_backend(options, on_event_loop=on_event_loop))

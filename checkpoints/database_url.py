@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.db import connections
 
-from checkpoints import configure_django
+from checkpoints import django_configuration
 from checkpoints.constants import (
     BUSY_TIMEOUT_SECONDS,
     POOL_SIZE,
@@ -105,7 +105,7 @@ def _parse_postgresql_options(query: str) -> dict[str, Any]:
 def get_or_create_alias(url: str) -> str:
     """Return a connection alias for the database at `url`."""
     database = database_from_url(url)
-    configure_django.ensure_configured()
+    django_configuration.ensure_configured()
     with _connections_lock:
         return _find_or_create_alias(database)
 

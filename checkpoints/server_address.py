@@ -1,8 +1,13 @@
-"""Distinction between the address of a server and that of a database."""
+"""Address of a server: how it differs from that of a database, and where its HTTP API is."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from checkpoints.exceptions import InvalidInput
+
+#: Path of the HTTP API below the address of a server.
+API_PATH: Final = "/api/v1"
 
 
 def is_server_address(url: object) -> bool:

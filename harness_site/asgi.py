@@ -17,6 +17,7 @@ from channels.db import database_sync_to_async  # noqa: E402
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
+from checkpoints.server_address import API_PATH  # noqa: E402
 from harness_site.api.batched_heartbeats import Heartbeats  # noqa: E402
 from harness_site.api.body_refusals import build_body_refusal  # noqa: E402
 from harness_site.api.event_stream import EventStreams  # noqa: E402
@@ -70,7 +71,7 @@ async def _route_request_to_thread_pool(scope: Scope, receive: Receive, send: Se
         application = _live_thread
     elif path.startswith("/health/"):
         application = _health_thread
-    elif path.startswith("/api/v1/") and path.endswith("/heartbeat"):
+    elif path.startswith(f"{API_PATH}/") and path.endswith("/heartbeat"):
         application = _heartbeats
     await application(scope, receive, send)
 

@@ -151,8 +151,8 @@ def _configure_django_with_library_alone() -> None:
     """Configure Django with the library alone, which needs an explicit database."""
     from django.conf import settings
 
-    from checkpoints.configure_django import build_library_settings
     from checkpoints.database_url import database_from_url
+    from checkpoints.django_configuration import build_library_settings
     from checkpoints.exceptions import InvalidDatabaseUrl
 
     url = os.environ.get("HARNESS_DATABASE_URL", "")

@@ -1,6 +1,7 @@
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
+from checkpoints.server_address import API_PATH
 from harness_site import home_and_health_views
 from harness_site.api.otlp_traces import receive_traces
 from harness_site.core.non_atomic_views import exclude_views_from_atomic_requests
@@ -16,7 +17,7 @@ _pages = [
 ]
 urlpatterns: list[URLPattern | URLResolver] = [
     # First, because programs make far more requests than readers.
-    path("api/v1/", include("harness_site.api.urls")),
+    path(f"{API_PATH.lstrip('/')}/", include("harness_site.api.urls")),
     path("", include((_pages, "harness"))),
     path("accounts/display/", include("harness_site.display.urls")),
     path("accounts/", include("harness_site.accounts.urls")),

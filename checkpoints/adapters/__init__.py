@@ -1,3 +1,3 @@
 """Adapters to agent frameworks, one folder each. Importing this package imports no framework."""
 
-from checkpoints import configured_django as configured_django
+from checkpoints import configure_django_on_import as configure_django_on_import

@@ -1,4 +1,4 @@
-from checkpoints import configured_django as configured_django
+from checkpoints import configure_django_on_import as configure_django_on_import
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.models.audit import AuditChain, AuditEvent
 from checkpoints.models.call_to_other_agent import EarlyResponse, PeerCall

@@ -31,6 +31,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats.canonical import parse_json
 from checkpoints.remote.http_connections import AnswerLost, HttpConnections, Response
+from checkpoints.server_address import API_PATH
 from checkpoints.version import __version__
 
 #: Pauses in seconds before a request is repeated, once for each.
@@ -80,7 +81,7 @@ class Transport:
         self._is_closed = False
         self._connections = HttpConnections(
             url,
-            "/api/v1",
+            API_PATH,
             {
                 "Authorization": f"Bearer {token}",
                 "Harness-Client": self.name,

@@ -21,7 +21,7 @@ The three functions run in processes of their own that know nothing of a test ru
 an argument. For faults inside your own process there are `fault_at` and `watched`.
 """
 
-from checkpoints import configured_django as configured_django
+from checkpoints import configure_django_on_import as configure_django_on_import
 from checkpoints.testing.child_processes import Life, Processes
 from checkpoints.testing.crash_at_every_write import CrashPoints
 from checkpoints.testing.fault_injection_trial import Diverged, Script

@@ -22,7 +22,7 @@ from typing import Any, Never, TextIO
 
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints.configure_django import ensure_configured
+from checkpoints.django_configuration import ensure_configured
 from checkpoints.exceptions import CheckpointsError, ReviewRequired
 from checkpoints.testing.process_faults import Fault, fault_at
 

@@ -30,6 +30,8 @@ def style_form_fields(form: BaseForm, **labels: Any) -> None:
         if not isinstance(field.widget, CheckboxInput):
             field.widget.attrs["class"] = "input"
         field.error_messages["required"] = _("Enter a value for “%(label)s”.") % {"label": field.label}
+        if isinstance(field, django_forms.EmailField):
+            field.error_messages["invalid"] = _("Enter a complete e-mail address, such as name@example.org.")
 
 
 class NewAccountForm(django_forms.Form):

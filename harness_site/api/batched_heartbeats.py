@@ -25,6 +25,7 @@ from django.http import HttpRequest
 
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import RateLimited
+from checkpoints.server_address import API_PATH
 from checkpoints.sessions.heartbeat import renew_leases_of_runs
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
@@ -36,7 +37,7 @@ from harness_site.serving.request_body_middleware import BODY
 
 logger = logging.getLogger(__name__)
 
-_PATH: Final = re.compile(r"/api/v1/sessions/([^/]+)/heartbeat")
+_PATH: Final = re.compile(rf"{API_PATH}/sessions/([^/]+)/heartbeat")
 #: Headers with which a request is answered as any other.
 _OTHER_HEADERS: Final = ("Idempotency-Key", "Content-Encoding")
 _LEASE: Final = timedelta(seconds=LEASE_SECONDS)

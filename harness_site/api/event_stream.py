@@ -12,6 +12,7 @@ from channels.db import database_sync_to_async
 from checkpoints.db import clock
 from checkpoints.exceptions import RateLimited, TokenInvalid
 from checkpoints.models import Session
+from checkpoints.server_address import API_PATH
 from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import rate_limit
@@ -42,7 +43,7 @@ class EventStreams:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         if (
             scope["method"] != "GET"
-            or not scope["path"].endswith("/api/v1/events")
+            or not scope["path"].endswith(f"{API_PATH}/events")
             or "text/event-stream" not in headers.get(b"accept", "")
         ):
             await self._application(scope, receive, send)

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qs
 
+from checkpoints.server_address import API_PATH
 from harness_site.api.json_responses import WAITING
 from harness_site.serving.asgi_types import Application, Message, Receive, Scope, Send
 
@@ -20,7 +21,7 @@ _HEADER: Final = WAITING.lower().encode()
 
 
 #: Routes whose waiting answers can be streamed: the gate of a session, and a call.
-_STREAMED: Final = re.compile(r"/api/v1/sessions/[^/]+/(gate|calls/[^/]+)$")
+_STREAMED: Final = re.compile(rf"{API_PATH}/sessions/[^/]+/(gate|calls/[^/]+)$")
 #: Seconds between two looks of a stream, and between two comments that keep its connection open.
 _STREAM_PAUSE: Final = 1.0
 _COMMENT_SECONDS: Final = 15.0
@@ -120,7 +121,7 @@ def _requests_event_stream(scope: Scope) -> bool:
 
 def _parse_wait_seconds(scope: Scope) -> float:
     """Return the seconds that a GET of the API asks to wait at most; 0 for any other request."""
-    if scope["type"] != "http" or scope["method"] != "GET" or "/api/v1/" not in scope["path"]:
+    if scope["type"] != "http" or scope["method"] != "GET" or f"{API_PATH}/" not in scope["path"]:
         return 0.0
     given = parse_qs(scope["query_string"].decode("latin-1")).get("wait", ["0"])[0]
     return min(float(given), LONGEST) if given.isascii() and given.isdecimal() else 0.0

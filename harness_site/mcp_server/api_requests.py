@@ -11,6 +11,8 @@ from urllib.parse import quote
 import anyio
 import httpx
 
+from checkpoints.server_address import API_PATH
+
 #: Pauses in seconds before a request is repeated whose answer was lost.
 PAUSES: Final = (0.1, 0.5, 1.0, 2.0)
 #: Longest wait in seconds that a server can ask for with `Retry-After`.
@@ -63,7 +65,7 @@ class ApiRequests:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._client = httpx.AsyncClient(
-            base_url=f"{address.rstrip('/')}/api/v1/",
+            base_url=f"{address.rstrip('/')}{API_PATH}/",
             headers=dict(headers),
             transport=transport,
             timeout=httpx.Timeout(ANSWER_SECONDS, connect=5.0),

@@ -14,8 +14,8 @@ from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
 
-from checkpoints.configure_django import build_library_settings
 from checkpoints.database_url import database_from_url
+from checkpoints.django_configuration import build_library_settings
 from tests.support.processes import append_line, heed, say
 from tests.support.sleep_recorder import counted_sleeps
 

@@ -111,7 +111,7 @@ def _prepare(function: str) -> None:
 
 @cache
 def _load() -> None:
-    from checkpoints.configure_django import ensure_configured
+    from checkpoints.django_configuration import ensure_configured
 
     ensure_configured()
     for module in EARLY:

@@ -43,7 +43,6 @@ class InvitationForm(forms.Form):
         style_form_fields(self)
         self.fields["email"].widget.attrs |= {"placeholder": "name@example.org", "autocomplete": "off"}
         self.fields["note"].widget.attrs |= {"autocomplete": "off"}
-        self.fields["email"].error_messages["invalid"] = _("Enter a complete e-mail address, such as name@example.org.")
 
 
 class RoleForm(forms.Form):

@@ -35,6 +35,10 @@ class TestAddress:
         (line,) = [one for one in mail["text"].splitlines() if one.startswith("https://")]
         return str(line.removeprefix("https://harness.example"))
 
+    def test_incomplete_address_is_explained(self, admin: Client) -> None:
+        page = visible_text(admin.post(self.PATH, {**self.NEW, "address": "pager"}))
+        assert "Enter a complete e-mail address, such as name@example.org." in page
+
     def test_messages_go_to_the_old_address_until_the_confirmation(
         self, admin: Client, dora: User, start_mail_server: Start
     ) -> None:

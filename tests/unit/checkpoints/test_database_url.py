@@ -90,7 +90,7 @@ def test_invalid_url_is_refused(url: str) -> None:
 FIND_ALIASES_ON_THREADS = """
 import json, time
 from concurrent.futures import ThreadPoolExecutor
-from checkpoints import configured_django, database_url
+from checkpoints import configure_django_on_import, database_url
 get_identity = database_url._get_database_identity
 def get_identity_slowly(database):
     time.sleep(0.01)

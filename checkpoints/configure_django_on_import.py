@@ -4,6 +4,6 @@ Packages import it that need Django and that a program may import first; a clien
 imports a module once, so threads that do this at one time wait for the first of them. Raises `DjangoMissing`.
 """
 
-from checkpoints.configure_django import ensure_configured
+from checkpoints.django_configuration import ensure_configured
 
 ensure_configured()
