@@ -269,7 +269,7 @@ class CallAnswerForm(forms.Form):
         required=False,
         strip=False,
         label=gettext_lazy("Result for the agent"),
-        widget=forms.TextInput(attrs={"class": "input mono"}),
+        widget=forms.TextInput(attrs={"class": "input mono", "placeholder": gettext_lazy("Result for the agent")}),
     )
     evidence = forms.CharField(
         required=False,

@@ -1,7 +1,7 @@
 """Page of the calls lost in one outage, each decided by its own evidence."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -222,6 +222,13 @@ def _render_outage_page(
     page = _load_outage_calls_page(request, window)
     rows = _load_outage_call_rows(request, page)
     undecided = [row for row in rows if row.is_undecided]
+    silent = [
+        (row, (answer_forms or {}).get(row.call.pk) or _build_answer_form(row.call))
+        for row in undecided
+        if not row.is_settled_by_late_results
+    ]
+    shared_form = shared_form or SharedReasonForm()
+    _focus_first_invalid_field([form, *(answer_form for _, answer_form in silent), shared_form])
     context: dict[str, Any] = {
         "window": window,
         "page": page,
@@ -232,13 +239,9 @@ def _render_outage_page(
         "probes": [row for row in undecided if row.can_be_verified],
         "asked": [row for row in undecided if row.call.verify_requested_by],
         "settling": [row for row in undecided if row.is_settled_by_late_results],
-        "silent": [
-            (row, (answer_forms or {}).get(row.call.pk) or _build_answer_form(row.call))
-            for row in undecided
-            if not row.is_settled_by_late_results
-        ],
+        "silent": silent,
         "form": form,
-        "shared_form": shared_form or SharedReasonForm(),
+        "shared_form": shared_form,
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
         "outcome": bulk_results_in_user_session.load_bulk_results(request, request.GET.get("settled", "")),
     }
@@ -247,6 +250,14 @@ def _render_outage_page(
     mark_excerpts_shown_in_response(request, "outage", session_pks)
     context["secrets"] = session_secrets_from_call_arguments.load_known_secrets_of_sessions(set(session_pks))
     return render(request, "review/outage.html", context, status=status)
+
+
+def _focus_first_invalid_field(forms_in_page_order: Iterable[forms.Form]) -> None:
+    """Let the browser focus the first field with an error when it loads the page."""
+    invalid = (field for form in forms_in_page_order for name, field in form.fields.items() if name in form.errors)
+    first = next(invalid, None)
+    if first is not None:
+        first.widget.attrs["autofocus"] = True
 
 
 def _build_answer_form(call: ToolCall) -> CallAnswerForm:

@@ -148,6 +148,7 @@ def test_reason_is_required(people: dict[str, Client], lost: Lost) -> None:
     )
     assert response.status_code == 422
     assert "Enter a reason. It is recorded with your name for each call." in visible_text(response)
+    assert " autofocus" in response.content.decode()
     assert Decision.objects.count() == 0
 
 

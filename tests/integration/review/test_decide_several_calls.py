@@ -1,5 +1,6 @@
 """Calls of an outage without evidence, decided together with separate answers, evidence and reasons."""
 
+import re
 from typing import Any
 
 from django.test import Client
@@ -63,6 +64,8 @@ def test_nothing_is_recorded_until_all_answers_are_complete(people: dict[str, Cl
         "Nothing was recorded. Correct the marked fields, then send them again.",
     ):
         assert problem in text
+    focused = re.findall(r"<(?:input|textarea|select)[^>]* autofocus", page.content.decode())
+    assert [f'name="call-{second.pk}-result"' in field for field in focused] == [True]
     assert Decision.objects.count() == 0
 
 
