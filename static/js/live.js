@@ -197,6 +197,13 @@ function prepareRequest(request) {
   else if (request.verb === "post" && !hasFile(request.elt)) request.timeout = SUBMIT_TIMEOUT;
 }
 
+/** Keep a form that loads a page, and its text, while no page can be loaded. */
+function holdSubmit(event) {
+  if (navigator.onLine || event.target.matches("[hx-post]") || !event.target.querySelector("[data-connection]")) return;
+  event.preventDefault();
+  renderStatus();
+}
+
 function hasFile(form) {
   return [...form.querySelectorAll("input[type='file']")].some((input) => input.files.length > 0);
 }
@@ -228,6 +235,7 @@ if (live) {
   // A menu of the browser may have consumed the release.
   window.addEventListener("pointermove", (event) => event.buttons || onRelease(), true);
   window.addEventListener("offline", renderStatus);
+  document.addEventListener("submit", holdSubmit);
   window.addEventListener("online", onOnline);
   document.body.addEventListener("htmx:afterSettle", ({ detail }) => {
     renderStatus();

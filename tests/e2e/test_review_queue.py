@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Response, Route, expect
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import axe, interrupted_calls
-from tests.support.browser import PageMonitor
+from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor
 from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Site
 
@@ -142,8 +142,11 @@ def test_delayed_update_is_applied_when_the_mouse_button_is_released(
     expect(decided).to_be_visible()
 
 
-def test_outage_is_decided_by_keyboard(parcel_site: Site, open_page: OpenPage) -> None:
+def test_outage_is_decided_by_keyboard(
+    parcel_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
     page = open_page("alice", parcel_site)
+    page_monitors[0].ignore(f"{LOST_REQUESTS}|{LOST_WEBSOCKET}")
     page.goto("/review/")
     expect_outage_row(page)
     page.keyboard.press("j")
@@ -151,6 +154,10 @@ def test_outage_is_decided_by_keyboard(parcel_site: Site, open_page: OpenPage) -
     expect(page.get_by_role("heading", level=1, name="50 of 50 calls need a decision")).to_be_visible()
     page.keyboard.press("s")
     page.keyboard.type(REASON)
+    page.context.set_offline(True)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("region", name="Decide by late results").get_by_text("You are offline.")).to_be_visible()
+    page.context.set_offline(False)
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", level=1, name="10 of 50 calls need a decision")).to_be_visible()
     expect(page.get_by_label("Outcome").get_by_text("It happened", exact=True)).to_have_count(40)
