@@ -390,10 +390,14 @@ class _ConversationBuilder:
         return self._measure_time_within_run(self.messages[call_index], self.messages[result_index])
 
     def _measure_time_within_run(self, earlier: StoredMessage, later: StoredMessage) -> timedelta | None:
-        """Return the time between two messages of one run and segment; None if it is not positive."""
-        origins = self.origins.get(earlier.position), self.origins.get(later.position)
-        runs = {None if origin is None else origin.run_number for origin in origins}
-        if earlier.segment_id != later.segment_id or None in runs or len(runs) > 1:
+        """Return the time between two messages of one run and segment; None if it is not positive.
+
+        Versions that were saved without a run, as frameworks do, count as those of one run.
+        """
+        saved, saved_later = self.origins.get(earlier.position), self.origins.get(later.position)
+        if saved is None or saved_later is None or saved.run_number != saved_later.run_number:
+            return None
+        if earlier.segment_id != later.segment_id:
             return None
         return later.created_at - earlier.created_at if later.created_at > earlier.created_at else None
 

@@ -7,7 +7,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.formats.content_blocks import TextPart
-from checkpoints.models import Segment, Session, ToolCall
+from checkpoints.models import Checkpoint, Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import Entry, Handover, Rewrite
 from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
@@ -65,6 +65,14 @@ def test_messages_of_the_agent_have_the_time_since_the_message_before(session: S
     make_checkpoint(session=session)
     times = [entry.answer_time for entry in entries(read(session))]
     assert times == [None, timedelta(seconds=1.5), None, None, timedelta(seconds=4), None, timedelta(seconds=2)]
+
+
+def test_messages_saved_without_a_run_have_times_too(session: Session) -> None:
+    _say_at(session, ("user", 0), ("assistant", 1.5))
+    make_checkpoint(session=session)
+    Checkpoint.objects.update(run=None)
+    times = [entry.answer_time for entry in entries(read(session))]
+    assert times == [None, timedelta(seconds=1.5)]
 
 
 def test_call_has_the_time_to_its_result(session: Session) -> None:
