@@ -21,7 +21,6 @@ from django.db.backends.utils import CursorWrapper
 
 from checkpoints import agent_and_machine_call_transitions
 from checkpoints.db import write_guard
-from checkpoints.db.bulk_insert import insert_converted_rows
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
     convert_values,
@@ -292,6 +291,39 @@ def insert_versions(
     insert_converted_rows(connection, cursor, Message, ("session", "segment", *_MESSAGE_FIELDS), messages)
     fields = ("session", "version", *versions[0][1][0].checkpoint_values)
     insert_converted_rows(connection, cursor, Checkpoint, fields, checkpoints)
+
+
+def insert_converted_rows(
+    connection: BaseDatabaseWrapper,
+    cursor: CursorWrapper,
+    model: type[models.Model],
+    fields: tuple[str, ...],
+    rows: Sequence[Sequence[Any]],
+) -> None:
+    """Insert new rows in the open transaction: by COPY on PostgreSQL, by one prepared statement on SQLite.
+
+    PostgreSQL would plan a statement for each row each time, and the driver would convert and send it by itself.
+
+    Args:
+        connection: Connection of the cursor.
+        cursor: Cursor that inserts them.
+        model: Model of the rows.
+        fields: Names of the fields that are given. The database has defaults for the others.
+        rows: Values of the fields, as `convert_values` converts them. Without rows nothing is done.
+    """
+    if not rows:
+        return
+    if connection.vendor != "postgresql":
+        cursor.executemany(build_insert_sql(model, fields), rows)
+        return
+    with connection.wrap_database_errors, cursor.copy(_build_copy_sql(model, fields)) as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+@cache
+def _build_copy_sql(model: type[models.Model], fields: tuple[str, ...]) -> str:
+    return f"COPY {quote_table(model)} ({quote_columns(model, fields)}) FROM STDIN"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.db import connections
 
-from checkpoints.db.bulk_insert import insert_converted_rows
+from checkpoints.db.hot_statements import insert_converted_rows
 from checkpoints.db.sql_quoting import convert_values_of_fields
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput

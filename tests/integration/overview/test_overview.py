@@ -512,7 +512,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     make_call(session=make_session(), sentence=evil)
     complete()
     hourly_session_totals.update_hourly_session_sums(None)
-    page = reader.get("/overview/").content.decode()
+    page = reader.get("/overview/").content.decode().replace("<wbr>", "")
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 5
 
