@@ -10,9 +10,10 @@ from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
 
 def render_call_heading_cell(call: CallLine) -> SafeString:
     return build_html(
-        '<th scope="row"><a class="mono" data-row href="{}">{}</a> <small><code>{}</code></small></th>',
+        '<th scope="row"><a class="mono" data-row href="{}">{}</a> <small><code title="{}">{}</code></small></th>',
         call.address,
         call.tool,
+        call.call_id,
         call.call_id,
     )
 

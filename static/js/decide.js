@@ -8,25 +8,31 @@ function labelButton(form) {
   if (chosen && button) button.textContent = chosen.dataset.button;
 }
 
-/** Remove the error of a field that has been filled in, and show the next one beside the button. */
-function removeMendedError(form, field) {
+/** Remove the errors of fields that have been filled in, and the summary beside the button once no error is left. */
+function removeMendedErrors(form, field) {
   if (!field.value) return;
+  // The value of some fields also counts for others that are empty.
+  const others = [...form.elements].filter((each) => field.dataset.default && each.name.endsWith(field.dataset.default) && !each.value);
+  for (const mended of [field, ...others]) removeErrors(form, mended);
+  const summary = form.querySelector(".problem:not([data-connection])");
+  const left = [...form.querySelectorAll(".errorlist li")].find((each) => each.checkVisibility());
+  if (!left) summary?.remove();
+  else if (summary?.hasAttribute("data-first-error")) summary.querySelector("span").textContent = left.textContent;
+}
+
+function removeErrors(form, field) {
   const place = field.closest(field.name === "kind" ? "fieldset" : ".field");
   if (!place?.querySelector(".errorlist")) return;
   for (const list of place.querySelectorAll(field.name === "kind" ? "#kind-errors .errorlist" : ".errorlist")) list.remove();
   for (const each of form.elements) if (each.name === field.name) each.removeAttribute("aria-invalid");
-  const summary = form.querySelector(".problem:not([data-connection])");
-  const left = form.querySelector(".errorlist li");
-  if (!left) summary?.remove();
-  else if (summary) summary.querySelector("span").textContent = left.textContent;
 }
 
 for (const type of ["change", "input"]) {
   document.addEventListener(type, (event) => {
-    const decide = event.target.closest?.("form[data-decide]");
+    const decide = event.target.closest?.("form:is([data-decide], [data-decide-several])");
     if (!decide) return;
     if (type === "change") labelButton(decide);
-    removeMendedError(decide, event.target);
+    removeMendedErrors(decide, event.target);
   });
 }
 

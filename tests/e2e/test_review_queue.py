@@ -170,7 +170,9 @@ def test_outage_is_decided_by_keyboard(
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
 
 
-def test_outage_on_a_phone_is_accessible(parcel_site: Site, open_page: OpenPage) -> None:
+def test_outage_on_a_phone_is_accessible_and_its_errors_disappear_when_they_are_mended(
+    parcel_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
     page = open_page("alice", parcel_site, viewport=PHONE_VIEWPORT)
     page.goto("/review/?sort=risk")
     page.get_by_text("Filter and sort").click()
@@ -179,6 +181,19 @@ def test_outage_on_a_phone_is_accessible(parcel_site: Site, open_page: OpenPage)
     expect(page.get_by_role("button", name="Decide 40 calls by their evidence")).to_be_visible()
     assert axe.violations(page) == []
     assert overflowing_elements(page) == []
+
+    page_monitors[0].ignore("status of 422")
+    others = page.get_by_role("region", name="Decide the others yourself")
+    others.get_by_label("Answer").first.select_option("It did not happen")
+    others.get_by_role("button", name="Record these decisions").click()
+    problem = others.get_by_text("Nothing was recorded. Correct the marked fields")
+    expect(others.locator(".errorlist")).to_have_count(2)
+    others.get_by_label("Evidence").first.fill("Not in the ledger.")
+    expect(others.locator(".errorlist")).to_have_count(1)
+    expect(problem).to_be_visible()
+    others.get_by_label("Reason for all").fill(REASON)
+    expect(others.locator(".errorlist, [aria-invalid]")).to_have_count(0)
+    expect(problem).to_have_count(0)
 
 
 def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: OpenPage) -> None:

@@ -126,7 +126,7 @@ class SharedReasonForm(forms.Form):
         required=False,
         max_length=4000,
         label=gettext_lazy("Reason for all"),
-        widget=forms.Textarea(attrs={"rows": 2}),
+        widget=forms.Textarea(attrs={"rows": 2, "data-default": "-reason"}),
     )
 
 

@@ -119,7 +119,9 @@ def render_chart_dots(strip: ChartStrip, leading: TimelineUrls) -> SafeString:
 
 
 def _render_chart_dot(dot: ChartDot) -> SafeString:
-    return build_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', dot.x, dot.y)
+    """Render a dot as the round ends of lines without a length: they stay round in a chart that is stretched."""
+    path = '<path class="tick" d="M{0} {1}h0"/><path class="tick hole" d="M{0} {1}h0"/>'
+    return build_html(path, dot.x, dot.y)
 
 
 def render_overview_bars(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:

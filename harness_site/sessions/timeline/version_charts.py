@@ -14,10 +14,8 @@ from django.utils.translation import gettext_lazy as _
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline.selectors.version_growth import GrowthPoint, VersionGrowth
 
-WIDTH = 1040
-LEFT = 72
-RIGHT = 1024
-#: Height of one chart, and of its plot area.
+#: Size of one chart in its own units, and its plot area. A page stretches the width, so the chart has no text.
+WIDTH = 960
 HEIGHT = 92
 _TOP = 8.0
 _BOTTOM = 78.0
@@ -85,12 +83,12 @@ def _compute_chart_strip_layout(
     name: str, points: Sequence[tuple[int, GrowthPoint, Number]], format_value: Callable[..., str], places: int
 ) -> ChartStrip:
     maximum = max(number for *_, number in points)
-    room = (RIGHT - LEFT) / places
+    room = WIDTH / places
     dots = []
     for index, point, number in points:
-        x = round(LEFT + (index + 0.5) * room, 1)
+        x = round((index + 0.5) * room, 1)
         y = round(_BOTTOM - (_BOTTOM - _TOP) * (float(number) / float(maximum) if maximum > 0 else 0.0), 1)
-        left = round(LEFT + index * room, 1)
+        left = round(index * room, 1)
         title = gettext("Version %(version)s: %(value)s") % {"version": point.version, "value": format_value(number)}
         dots.append(ChartDot(x, y, left, round(room, 1), point.version, title))
     line = "M" + "L".join(f"{dot.x} {dot.y}" for dot in dots)

@@ -13,6 +13,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role
 from harness_site import mail_transport
+from harness_site.installation.first_steps import Step
 from harness_site.installation.installation_checks import Level, check_mail
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
@@ -140,14 +141,23 @@ def test_accepted_message_counts_as_sent_whatever_the_goodbye_is(
         assert admin.post("/settings/system/mail/", {"address": "dora@example.com"}).status_code == 302
 
 
+def make_unsent_delivery() -> Delivery:
+    notice = Notice.objects.create(workspace=make_workspace(), event=Event.TEST, send_at=Now())
+    user = make_user(name="alice")
+    return Delivery.objects.create(
+        notice=notice, user=user, recipient="a@b", due_at=Now(), attempted_at=Now(), problem="Wrong password. Check it."
+    )
+
+
+def get_mail_step(admin: Client) -> Step:
+    steps: list[Step] = admin.get("/settings/first-steps/").context["steps"]
+    return next(step for step in steps if step.title == "Mail")
+
+
 def test_system_page_shows_why_the_newest_message_was_not_sent(admin: Client, settings: Settings) -> None:
     settings.MAIL_SERVER = MailServer(Security.TLS, "mail.example.com", 465)
     assert "The newest message was not sent" not in visible_text(admin.get("/settings/system/"))
-    user = make_user(name="alice")
-    notice = Notice.objects.create(workspace=make_workspace(), event=Event.TEST, send_at=Now())
-    delivery = Delivery.objects.create(
-        notice=notice, user=user, recipient="a@b", due_at=Now(), attempted_at=Now(), problem="Wrong password. Check it."
-    )
+    delivery = make_unsent_delivery()
     text = visible_text(admin.get("/settings/system/"))
     assert "The newest message was not sent." in text
     assert "Wrong password. Check it." in text
@@ -188,6 +198,24 @@ def test_mail_server_of_this_machine_is_enough_but_the_sender_is_named(settings:
     assert status.level is Level.OK
     assert status.advice.startswith("If messages leave this machine,")
     assert status.line.startswith("export HARNESS_EMAIL_FROM=")
+
+
+@pytest.mark.parametrize("accepted", ["test message", "notification"])
+def test_mail_is_done_once_the_server_has_accepted_a_message(
+    start_mail_server: StartServer, admin: Client, settings: Settings, accepted: str
+) -> None:
+    settings.MAIL_SERVER, settings.MAIL_FROM = MailServer(Security.PLAIN, "127.0.0.1", 25), "harness@example.com"
+    assert not get_mail_step(admin).done
+    assert "The mail server has not accepted a message yet. Send a test message." in get_mail_step(admin).summary
+    if accepted == "notification":
+        make_unsent_delivery()
+        assert not get_mail_step(admin).done
+        Delivery.objects.update(status=DeliveryStatus.SENT)
+    else:
+        port = start_mail_server()
+        settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", port)
+        admin.post("/settings/system/mail/", {"address": "dora@example.com"})
+    assert get_mail_step(admin).done
 
 
 def test_first_steps_say_why_mail_is_not_done(admin: Client, settings: Settings) -> None:

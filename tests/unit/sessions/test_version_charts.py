@@ -31,7 +31,7 @@ def test_missing_series_is_named_and_missing_values_are_not_drawn() -> None:
     drawn = version_charts.compute_version_chart_layout(grown((None, None, 0), ("1", None, 0)))
     assert drawn.missing == ("tokens",)
     assert [(strip.name, len(strip.dots)) for strip in drawn.strips] == [("Cost", 1), ("Messages", 2)]
-    assert drawn.strips[0].line == "M786.0 8.0"
+    assert drawn.strips[0].line == "M720.0 8.0"
 
 
 def test_many_points_have_no_dots_but_have_tooltips() -> None:
@@ -40,5 +40,5 @@ def test_many_points_have_no_dots_but_have_tooltips() -> None:
     )
     strip = drawn.strips[0]
     assert (len(strip.dots), strip.dotted) == (POINTS, False)
-    assert strip.dots[0].left == version_charts.LEFT
-    assert abs(strip.dots[-1].left + strip.dots[-1].width - version_charts.RIGHT) < 0.2
+    assert strip.dots[0].left == 0
+    assert abs(strip.dots[-1].left + strip.dots[-1].width - version_charts.WIDTH) < 0.2
