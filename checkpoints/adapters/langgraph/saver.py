@@ -29,7 +29,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
-from checkpoints.adapters.garbage_collection import pause_garbage_collection
+from checkpoints.adapters.garbage_collection_pause import pause_garbage_collection
 from checkpoints.adapters.langgraph import interrupts, message_conversion, message_list_cache
 from checkpoints.adapters.langgraph.message_list_cache import EMPTY_LIST, ListMemory, Place, SavedList, StoredMessage
 from checkpoints.adapters.session_claims import SessionClaims

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from checkpoints.adapters.garbage_collection import pause_garbage_collection
+from checkpoints.adapters.garbage_collection_pause import pause_garbage_collection
 
 
 @pytest.fixture(autouse=True)
