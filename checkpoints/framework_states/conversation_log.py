@@ -395,10 +395,7 @@ class _ConversationWrite:
     def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
         newest = save_version.find_newest_version(self.store.using, self.row.pk)
-        deferred = [
-            {"type": "function_call_output", "call_id": call_id, "output": ""}
-            for call_id in self.record.deferred_call_ids
-        ]
+        deferred = write_transcript_version.build_empty_results(self.record.deferred_call_ids)
         end = replace(end, said=[*end.said, *deferred])
         written = write_transcript_version.write_version_to_end_if_changed(
             self.store, self.row, self.owned_session, head, end, change, self.operations, newest
