@@ -11,13 +11,14 @@ from uuid import UUID
 
 from checkpoints import constants, sansio
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
-from checkpoints.client_backend import ClientBackend, ClientOptions, open_backend
+from checkpoints.client_backend import ClientBackend, ClientOptions
 from checkpoints.client_decision_methods import DecisionMethods
 from checkpoints.client_waits_for_other_agents import PeerMethods
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import Phase
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.open_backend import open_backend
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule

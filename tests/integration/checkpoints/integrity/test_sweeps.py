@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import models
 
+from checkpoints.db import keyset_pagination
 from checkpoints.exceptions import SealKeyMissing
 from checkpoints.models import Checkpoint, Join, PeerCall, Session, ToolCall
 from checkpoints.peers import Notice, Swept
@@ -65,12 +66,20 @@ def test_lost_runs_of_other_sessions_are_found(open_checkpointer: Open, model: t
     assert cp.sweep_lost_runs() == []
 
 
-def test_session_sealed_with_an_unknown_key_is_skipped(open_checkpointer: Open, settings: Any) -> None:
-    for name, key in (("a", OTHER_KEY), ("b", KEY)):
+def test_sessions_sealed_with_an_unknown_key_do_not_keep_the_sweep_from_the_others(
+    open_checkpointer: Open, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come first at each sweep, and there are more of them than it may end and than it reads at once."""
+    monkeypatch.setattr(keyset_pagination, "MAX_LIMIT", 2)
+    for name, key in (("a", OTHER_KEY), ("b", OTHER_KEY), ("c", OTHER_KEY), ("d", KEY), ("e", KEY)):
         settings.HARNESS_SEAL_KEY = key
         start_session(open_checkpointer(), name)
+        pause(open_checkpointer(), join(f"join {name}", f"call of {name}"), session_id=f"paused {name}")
         lose_run(name)
-    assert open_checkpointer().sweep_lost_runs() == ["b"]
+        expire_deadlines(f"call of {name}")
+    cp = open_checkpointer()
+    assert [cp.sweep_lost_runs(limit=1) for _ in range(3)] == [["d"], ["e"], []]
+    assert [cp.sweep_deadlines(limit=1).expired for _ in range(3)] == [("call of d",), ("call of e",), ()]
     assert list_quarantined() == []
 
 
