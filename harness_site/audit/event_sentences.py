@@ -161,12 +161,13 @@ _HOOK_ANSWERS: Final[dict[str, str]] = {
 
 def build_row_sentence(row: EntryRow) -> SafeString:
     """Build the sentence of a row: of its only entry, or of all of them, with their number."""
-    entry = row.newest
+    entries = [entry for entry in row.entries if isinstance(entry, AuditEntry)]
+    entry = entries[0]
     if not row.is_folded:
         return build_entry_sentence(entry)
-    sessions = {_get_session_name(each) for each in row.entries}
+    sessions = set(map(_get_session_name, entries))
     if len(sessions) == 1:
-        times = gettext("{number} times").format(number=format_number(len(row.entries)))
+        times = gettext("{number} times").format(number=format_number(len(entries)))
         return build_html('{} <b class="times">{}</b>', build_entry_sentence(entry), times)
     sentences = (*_SENTENCES_ABOUT_SEVERAL_SESSIONS.get(entry.kind, ()), _OTHER_KIND_IN_SEVERAL_SESSIONS)
     return _fill_in_sentence(entry, map(str, sentences), number=format_number(len(sessions)))
