@@ -24,8 +24,8 @@ from harness_site.core.masking.masker import mask_secret_fields_in_context, mask
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
+from harness_site.review.outage_urls import build_outage_page_url
 from harness_site.review.selectors.outage_groups import Outage
-from harness_site.review.views.outages import build_outage_page_url
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import build_filter_url, lowercase_label_in_sentence, render_time_ago
