@@ -228,6 +228,15 @@ class Store:
         """Primary key of the workspace, which only a client of a database has. Raises `WorkspaceNotFound`."""
         raise NotImplementedError
 
+    def has_abandoned_call(self, call_pk: int) -> bool:
+        """Return whether nobody executes a call any more that a run of this store has issued and not settled.
+
+        Several server processes serve a run of a remote client. A call that this one has not issued was issued by
+        another one, and is executed by the client.
+        """
+        is_known = self.remote_process is None or call_pk in self.issued
+        return is_known and call_pk not in self.executing
+
     def get_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session. Raises `NotOwner`, `ReleasedWhenIdle`."""
         owned_session = self.find_owned_session(session_id)
