@@ -16,10 +16,11 @@ from uuid import UUID
 
 from checkpoints import constants, sansio
 from checkpoints.client import SyncCheckpointer, build_client_of_backend
-from checkpoints.client_backend import ClientOptions, Closable, open_backend
+from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
+from checkpoints.open_backend import open_backend
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import TakenTask, Told
 from checkpoints.resume.resume_point import ResumePoint

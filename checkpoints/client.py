@@ -11,13 +11,14 @@ from uuid import UUID
 
 from checkpoints import constants, sansio
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
-from checkpoints.client_backend import ClientBackend, ClientOptions, open_backend
+from checkpoints.client_backend import ClientBackend, ClientOptions
 from checkpoints.client_decision_methods import DecisionMethods
 from checkpoints.client_waits_for_other_agents import PeerMethods
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import Phase
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.open_backend import open_backend
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
@@ -653,6 +654,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             VersionNotFound: It has no such version.
             StillNeeded: It is the only version, the newest one continues from it, or it is the newest one of a
                 session that a run owns or that waits for a decision.
+            IntegrityError: A row of the session is not as it was written; nothing was deleted.
         """
         return self.backend.delete_checkpoint(session_id, version)
 
@@ -683,6 +685,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             SessionNotFound: There is no such session.
             InvalidInput: No rule is given, or one is not a fitting number.
+            IntegrityError: A row of the session is not as it was written; nothing was deleted.
         """
         retention = RetentionRule(keep_last, keep_every, older_than)
         return self.backend.prune(session_id, retention, dry_run=dry_run)

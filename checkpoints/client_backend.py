@@ -1,7 +1,6 @@
 """Backend of a client: what a database of this process and a server each do in their own way.
 
-`database_backend` and `remote` have one each. Neither is imported before a client is opened, so an agent of a
-server needs no Django.
+`database_backend` and `remote` have one each; `open_backend` chooses.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.decisions.actors import Actor
@@ -25,7 +23,6 @@ from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow
-from checkpoints.server_address import is_server_address
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome import CallIntent
@@ -247,17 +244,3 @@ class ClientBackend(Protocol):
     def list_paused(self, *, ready: bool | None, agent: str | None, limit: int) -> list[dict[str, Any]]: ...
 
     def list_peer_calls(self, session_id: str) -> list[dict[str, Any]]: ...
-
-
-def open_backend(options: ClientOptions, *, on_event_loop: bool = False) -> ClientBackend:
-    """Open a server, or a database of this process, which takes Django.
-
-    `on_event_loop` tells that the caller is on the thread of an event loop. Raises what the constructor of the client
-    raises.
-    """
-    if is_server_address(options.url):
-        remote = import_module("checkpoints.remote")
-        return cast("ClientBackend", remote.open_remote_backend(options))
-    import_module("checkpoints.configure_django_on_import")
-    database = import_module("checkpoints.database_backend.client_backend")
-    return cast("ClientBackend", database.open_database_backend(options, on_event_loop=on_event_loop))

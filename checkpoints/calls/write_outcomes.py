@@ -198,7 +198,7 @@ def store_late_result_as_evidence(
 
 
 def interrupt_abandoned_calls(store: Store, owned_session: OwnedSession, *, running_too: bool = False) -> None:
-    """Interrupt the calls that this run has issued and that nothing in this process executes any more.
+    """Interrupt the calls that this run has issued and that nobody executes any more.
 
     With `running_too`, also those that are executing: their results will come too late.
     """
@@ -207,7 +207,7 @@ def interrupt_abandoned_calls(store: Store, owned_session: OwnedSession, *, runn
             session_id=owned_session.pk, run_id=owned_session.run_id, status=CallStatus.ISSUED
         )
         for call in list(run_calls):
-            if running_too or call.pk not in store.executing:
+            if running_too or store.has_abandoned_call(call.pk):
                 interrupt_call(store, owned_session, call)
 
 

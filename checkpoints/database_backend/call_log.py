@@ -270,7 +270,7 @@ def _is_call_still_executed(store: Store, owned_session: OwnedSession, call: Too
     if call.run_id != owned_session.run_id:
         with database_operation(store.using, writes=False):
             return run_liveness.is_run_alive(call.run)
-    if call.pk in store.executing:
+    if not store.has_abandoned_call(call.pk):
         return True
     write_outcomes.interrupt_call(store, owned_session, call)
     return False

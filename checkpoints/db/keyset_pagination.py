@@ -6,14 +6,14 @@ The comparison is one tuple comparison, which both databases answer from an inde
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Self
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, DecimalField, F, Func, TextField, Value
+from django.db.models import BooleanField, DecimalField, F, Func, Model, QuerySet, TextField, Value
 from django.db.models.expressions import OrderBy
 from django.db.models.functions import Cast
 from django.db.models.lookups import GreaterThan, LessThan
@@ -123,6 +123,31 @@ def build_below_amount_condition(cursor: AmountCursor, field: str) -> LessThan:
 def build_after_row_condition(fields: Sequence[str], last: Sequence[int]) -> GreaterThan:
     """Condition for the rows that follow the one with the numbers `last` in a list that is ordered by `fields`."""
     return GreaterThan(_RowValue(*[F(field) for field in fields]), _RowValue(*[Value(number) for number in last]))
+
+
+def iterate_session_keys(rows: QuerySet[Model], *, by: str) -> Iterator[int]:
+    """Iterate over the keys of the sessions of rows, each once, in the order of a time.
+
+    The rows are read in batches, each by a query of its own, so that the caller may change them meanwhile.
+
+    Args:
+        rows: Rows with a session.
+        by: Name of the column with the time.
+    """
+    seen: set[int] = set()
+    following = rows
+    while True:
+        columns = following.order_by(by, "session_id").values_list("session_id", cast_field_to_text(by))
+        batch: list[tuple[int, str]] = list(columns[:MAX_LIMIT])
+        for pk, _ in batch:
+            if pk not in seen:
+                seen.add(pk)
+                yield pk
+        if len(batch) < MAX_LIMIT:
+            return
+        last_pk, last_time = batch[-1]
+        last = _build_row_value(Cursor(last_time, last_pk))
+        following = rows.filter(GreaterThan(_RowValue(F(by), F("session_id")), last))
 
 
 def _build_row_value(cursor: Cursor) -> _RowValue:

@@ -26,6 +26,8 @@ from checkpoints.db.connection import has_pool
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import StorageBusy, StorageError
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
+from checkpoints.importers.file_import import FileImport, ImportOptions
+from checkpoints.importers.folder_import import UNEXPECTED_CONTENT, FolderImport, save_imported_file_rows
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.import_report import (
     LISTS,
@@ -37,13 +39,6 @@ from checkpoints.importers.import_report import (
 )
 from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.parallel_file_groups import group_files, split_into_transactions
-from checkpoints.importers.transcript_import import (
-    UNEXPECTED_CONTENT,
-    FileImport,
-    FolderImport,
-    ImportOptions,
-    save_imported_file_rows,
-)
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
 from checkpoints.store.client_state import Store

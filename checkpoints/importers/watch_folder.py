@@ -13,16 +13,12 @@ from typing import Final
 from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.exceptions import CheckpointsError
+from checkpoints.importers.file_import import FileImport, ImportOptions
+from checkpoints.importers.folder_import import TEMPORARY_ERRORS, UNEXPECTED_CONTENT, FolderImport
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
 from checkpoints.importers.path_text import format_path
-from checkpoints.importers.transcript_import import (
-    TEMPORARY_ERRORS,
-    UNEXPECTED_CONTENT,
-    FileImport,
-    FolderImport,
-    ImportOptions,
-)
+from checkpoints.importers.transcript_import import import_changed_files, import_files
 from checkpoints.importers.transcript_source_files import (
     SourceFile,
     build_refused_folder,
@@ -87,7 +83,7 @@ class FolderWatch:
         self._known = {file.path: (file.size, file.modified_ns) for file in files}
         try:
             with self._trying_again_after_failures(files):
-                self._folder.import_files(self.path, files, progress, skip_unchanged=True, workers=self._workers)
+                import_files(self._folder, self.path, files, progress, skip_unchanged=True, workers=self._workers)
         except NothingToImport:
             pass  # the files may get their first lines later
         now = clock.now()
@@ -124,7 +120,7 @@ class FolderWatch:
     def _import_many_files(self, files: Sequence[SourceFile]) -> None:
         """Import many files at once, by several processes if they are worth it."""
         with self._trying_again_after_failures(files):
-            self._folder.import_changed_files(files, None, is_single=False, workers=self._workers)
+            import_changed_files(self._folder, files, None, is_single=False, workers=self._workers)
         now = clock.now()
         self._live |= {file.path for file in files if file.is_live(now)}
 

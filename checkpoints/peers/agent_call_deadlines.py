@@ -18,6 +18,7 @@ from django.db.models.functions import Greatest, Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
+from checkpoints.db.keyset_pagination import iterate_session_keys
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
 from checkpoints.ids import validate_id
@@ -63,7 +64,8 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
 
     Any number of processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a
     session that another process has locked is skipped. A session with altered data is put under quarantine, and none
-    of its calls expires until it is released.
+    of its calls expires until it is released. When `limit` calls have expired, no further session is looked at; one
+    that is skipped, because it cannot be verified, does not keep the sweep from those after it.
     """
     with database_operation(store.using):
         due_calls = PeerCall.objects.using(store.using).filter(
@@ -72,9 +74,10 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
             deadline__lte=Now(),
             session__quarantined_at=None,
         )
-        session_pks = due_calls.order_by("deadline").values_list("session_id", flat=True)[:limit]
         results: list[Swept] = []
-        for pk in dict.fromkeys(session_pks):
+        for pk in iterate_session_keys(due_calls, by="deadline"):
+            if sum(len(result.expired) for result in results) >= limit:
+                break
             with quarantine.skip_altered_session(store.using, pk):
                 results.append(_expire_calls_of_session(store, pk))
         _delete_outdated_early_responses(store)

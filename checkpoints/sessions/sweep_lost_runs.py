@@ -3,6 +3,8 @@ agent."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
@@ -10,6 +12,7 @@ from django.db.models.functions import Now
 from checkpoints import process_identity
 from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
+from checkpoints.db.keyset_pagination import iterate_session_keys
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.integrity import quarantine
 from checkpoints.models import Run, Session, ToolCall
@@ -25,22 +28,32 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
     A run is lost when its lease has expired; a run of this machine also when its process is dead. Any number of
     processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a session that
     another process has locked is skipped. A sweep does not take sessions; a later resume does. A session with altered
-    data is put under quarantine.
+    data is put under quarantine. `limit` is the number of runs that are ended: a session that is skipped, because it
+    cannot be verified, does not keep the sweep from those after it.
     """
     with database_operation(store.using):
-        owning = Run.objects.using(store.using).filter(
-            status__in=sorted(OWNING_RUN_STATUSES), session__workspace_id=store.workspace_id
-        )
-        expired_runs = owning.filter(lease_expires_at__lte=Now()).order_by("lease_expires_at")
-        session_pks = list(expired_runs.values_list("session_id", flat=True)[:limit])
-        if len(session_pks) < limit and (dead_runs := _select_runs_of_dead_processes(owning, limit)) is not None:
-            dead_runs = dead_runs.exclude(session_id__in=session_pks).order_by("pk")
-            session_pks += dead_runs.values_list("session_id", flat=True)[: limit - len(session_pks)]
         lost: list[str] = []
-        for pk in session_pks:
+        for pk in _iterate_sessions_of_lost_runs(store, limit):
+            if len(lost) >= limit:
+                break
             with quarantine.skip_altered_session(store.using, pk):
                 lost += _end_lost_run_of_session(store, pk)
         return lost
+
+
+def _iterate_sessions_of_lost_runs(store: Store, max_dead_processes: int) -> Iterator[int]:
+    """Iterate over the keys of the sessions whose runs seem to be lost, first those with an expired lease.
+
+    Runs of processes beyond `max_dead_processes` follow as soon as their leases have expired.
+    """
+    owning = Run.objects.using(store.using).filter(
+        status__in=sorted(OWNING_RUN_STATUSES), session__workspace_id=store.workspace_id
+    )
+    yield from iterate_session_keys(owning.filter(lease_expires_at__lte=Now()), by="lease_expires_at")
+    runs_of_dead_processes = _select_runs_of_dead_processes(owning, max_dead_processes)
+    if runs_of_dead_processes is not None:
+        unexpired = runs_of_dead_processes.filter(lease_expires_at__gt=Now())
+        yield from iterate_session_keys(unexpired, by="lease_expires_at")
 
 
 def interrupt_lost_call(store: Store, session_id: str, call_pk: int) -> None:

@@ -228,11 +228,19 @@ class Store:
         """Primary key of the workspace, which only a client of a database has. Raises `WorkspaceNotFound`."""
         raise NotImplementedError
 
+    def has_abandoned_call(self, call_pk: int) -> bool:
+        """Return whether nobody executes a call any more that a run of this store has issued and not settled.
+
+        Several server processes serve a run of a remote client. A call that this one has not issued was issued by
+        another one, and is executed by the client.
+        """
+        is_known = self.remote_process is None or call_pk in self.issued
+        return is_known and call_pk not in self.executing
+
     def get_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session. Raises `NotOwner`, `ReleasedWhenIdle`."""
-        with self._lock:
-            owned_session = self._held.get(session_id)
-        if owned_session is None or self._pid != os.getpid():
+        owned_session = self.find_owned_session(session_id)
+        if owned_session is None:
             raise self.build_not_owner_error(session_id)
         return owned_session
 
@@ -251,10 +259,9 @@ class Store:
             raise OpenedInAnotherProcess(session_id)
 
     def find_owned_session(self, session_id: str) -> OwnedSession | None:
-        try:
-            return self.get_owned_session(session_id)
-        except NotOwner:
-            return None
+        with self._lock:
+            owned_session = self._held.get(session_id)
+        return owned_session if self._pid == os.getpid() else None
 
     def add_owned_session(self, owned_session: OwnedSession) -> None:
         with self._lock:

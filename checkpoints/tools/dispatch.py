@@ -1,4 +1,4 @@
-"""Dispatch of one call, from intent to outcome."""
+"""Dispatch of one call of a known tool, from intent to outcome."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from checkpoints import tracing
 from checkpoints.calls import sentence_templates
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.calls.running_tools import CallPlace, ToolRun
@@ -18,9 +17,7 @@ from checkpoints.exceptions import (
     CheckpointCorrupted,
     InsideTransaction,
     InvalidArguments,
-    NotRepresentable,
     OwnershipLost,
-    RegistryNotBound,
     ResultNotRecorded,
     ReviewRequired,
     StorageError,
@@ -29,15 +26,11 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.formats.argument_order import encode_argument_order
 from checkpoints.formats.canonical import parse_json, to_canonical_json
-from checkpoints.ids import validate_id, validate_number
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
-from checkpoints.store.call_intent_and_outcome import CallIntent, CallOutcome, IssuedCall, require_args_dict
+from checkpoints.store.call_intent_and_outcome import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.replayed_call_matching import CallFingerprint
 from checkpoints.tools.idempotency import IdempotencyPolicy
-
-if TYPE_CHECKING:
-    from checkpoints.tools.registry import ToolRegistry
-    from checkpoints.tools.tool import Tool
+from checkpoints.tools.tool import Tool
 
 logger = logging.getLogger(__name__)
 
@@ -57,57 +50,6 @@ class WaitOptions:
 
     for_others: bool = True
     for_approval: bool = False
-
-
-def dispatch_call_flow(
-    registry: ToolRegistry,
-    name: str,
-    args: dict[str, Any],
-    call_id: str,
-    *,
-    step: int | None,
-    waiting: WaitOptions,
-) -> Flow[ToolResult]:
-    """Dispatch one call from its intent to its result, for blocking and async drivers."""
-    about = {tracing.OPERATION: "execute_tool", tracing.TOOL: str(name), tracing.CALL: str(call_id)}
-    if registry.session_id is not None:
-        about[tracing.SESSION] = registry.session_id
-    with tracing.open_span(f"execute_tool {name}", about) as span:
-        result = yield from _validate_and_dispatch_call_flow(registry, name, args, call_id, step, waiting)
-        span.set_attributes(
-            {
-                "harness.call.replayed": result.replayed,
-                "harness.call.attempt": result.attempt,
-                "harness.call.is_error": result.is_error,
-            }
-        )
-        return result
-
-
-def _validate_and_dispatch_call_flow(
-    registry: ToolRegistry,
-    name: str,
-    args: dict[str, Any],
-    call_id: str,
-    step: int | None,
-    waiting: WaitOptions,
-) -> Flow[ToolResult]:
-    validate_id("call id", call_id)
-    if step is not None:
-        validate_number("step", step)
-    tool = registry.tools.get(name)
-    if tool is None:
-        return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
-    log = _find_call_log(registry, tool)
-    try:
-        require_args_dict(name, args)
-        request = DispatchRequest(tool, registry.policy(tool), args, to_canonical_json(args, "args"), call_id, step)
-        bound_args = tool.bind_arguments(args)
-        if log is None:
-            return (yield from _run_unlogged_flow(tool, bound_args, call_id))
-    except (InvalidArguments, NotRepresentable, TooLarge) as error:
-        return ToolResult(call_id, str(error), is_error=True)
-    return (yield from _dispatch_logged_flow(log, request, bound_args, waiting))
 
 
 @dataclass(frozen=True)
@@ -164,9 +106,10 @@ class CallLog(Protocol):
         """
 
 
-def _dispatch_logged_flow(
+def dispatch_logged_flow(
     log: CallLog, request: DispatchRequest, bound_args: dict[str, Any], wait_options: WaitOptions
 ) -> Flow[ToolResult]:
+    """Run a call that a log records, unless the log has its answer already."""
     execution: Execution | ToolResult = yield from log.issue_call_flow(request, wait_options)
     if isinstance(execution, ToolResult):
         return execution
@@ -177,22 +120,6 @@ def _dispatch_logged_flow(
     finally:
         execution.end_execution(answered=answered)
     return replace(result, call_id=request.call_id)
-
-
-def _find_call_log(registry: ToolRegistry, tool: Tool) -> CallLog | None:
-    """Return the log in which a call of `tool` is logged; None for a call that is not logged.
-
-    Raises `RegistryNotBound` for a tool with side effects unless the registry permits calls without a log.
-    """
-    if not tool.logged:
-        return None
-    if registry.checkpointer is not None and registry.session_id is not None:
-        store = registry.checkpointer.store
-        log: CallLog = store.open_call_log(store, registry.session_id)
-        return log
-    if registry.unlogged and not tool.requires_approval:  # approvals need the log
-        return None
-    raise RegistryNotBound(tool.name, "checkpointer" if registry.checkpointer is None else "session id")
 
 
 def build_tool_intent(
@@ -220,7 +147,8 @@ def build_tool_intent(
     )
 
 
-def _run_unlogged_flow(tool: Tool, bound_args: dict[str, Any], call_id: str) -> Flow[ToolResult]:
+def run_unlogged_flow(tool: Tool, bound_args: dict[str, Any], call_id: str) -> Flow[ToolResult]:
+    """Run a call that no log records."""
     try:
         value = yield Invoke(tool.run, bound_args, tool.timeout)
     except _RUN_ENDING_ERRORS:

@@ -9,9 +9,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, Unpack, overload
 
-from checkpoints import sansio
+from checkpoints import sansio, tracing
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.exceptions import InvalidInput
+from checkpoints.exceptions import InvalidArguments, InvalidInput, NotRepresentable, RegistryNotBound, TooLarge
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.ids import validate_id, validate_number
+from checkpoints.sansio import Flow
+from checkpoints.store.call_intent_and_outcome import require_args_dict
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
@@ -220,9 +224,7 @@ class ToolRegistry:
         """
         wait_options = WaitOptions(in_progress == "wait", approval == "wait")
         with self._keep_session_in_use():
-            return sansio.run_flow(
-                dispatch.dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
-            )
+            return sansio.run_flow(dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options))
 
     async def adispatch(
         self,
@@ -260,7 +262,7 @@ class ToolRegistry:
             ResultNotRecorded: The tool ran and its result could not be stored.
         """
         wait_options = WaitOptions(in_progress == "wait", approval == "wait")
-        flow = dispatch.dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
+        flow = dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
         run_blocking = getattr(self.checkpointer, "run_blocking", None) or sansio.run_in_thread
         with self._keep_session_in_use():
             return await sansio.run_flow_async(flow, run_blocking)
@@ -272,3 +274,72 @@ class ToolRegistry:
             if self.checkpointer is None
             else self.checkpointer.store.keep_session_from_idling(self.session_id)
         )
+
+
+def dispatch_call_flow(
+    registry: ToolRegistry,
+    name: str,
+    args: dict[str, Any],
+    call_id: str,
+    *,
+    step: int | None,
+    waiting: WaitOptions,
+) -> Flow[ToolResult]:
+    """Dispatch one call from its intent to its result, for blocking and async drivers."""
+    about = {tracing.OPERATION: "execute_tool", tracing.TOOL: str(name), tracing.CALL: str(call_id)}
+    if registry.session_id is not None:
+        about[tracing.SESSION] = registry.session_id
+    with tracing.open_span(f"execute_tool {name}", about) as span:
+        result = yield from _validate_and_dispatch_call_flow(registry, name, args, call_id, step, waiting)
+        span.set_attributes(
+            {
+                "harness.call.replayed": result.replayed,
+                "harness.call.attempt": result.attempt,
+                "harness.call.is_error": result.is_error,
+            }
+        )
+        return result
+
+
+def _validate_and_dispatch_call_flow(
+    registry: ToolRegistry,
+    name: str,
+    args: dict[str, Any],
+    call_id: str,
+    step: int | None,
+    waiting: WaitOptions,
+) -> Flow[ToolResult]:
+    validate_id("call id", call_id)
+    if step is not None:
+        validate_number("step", step)
+    tool = registry.tools.get(name)
+    if tool is None:
+        return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
+    log = _find_call_log(registry, tool)
+    try:
+        require_args_dict(name, args)
+        request = dispatch.DispatchRequest(
+            tool, registry.policy(tool), args, to_canonical_json(args, "args"), call_id, step
+        )
+        bound_args = tool.bind_arguments(args)
+        if log is None:
+            return (yield from dispatch.run_unlogged_flow(tool, bound_args, call_id))
+    except (InvalidArguments, NotRepresentable, TooLarge) as error:
+        return ToolResult(call_id, str(error), is_error=True)
+    return (yield from dispatch.dispatch_logged_flow(log, request, bound_args, waiting))
+
+
+def _find_call_log(registry: ToolRegistry, tool: Tool) -> dispatch.CallLog | None:
+    """Return the log in which a call of `tool` is logged; None for a call that is not logged.
+
+    Raises `RegistryNotBound` for a tool with side effects unless the registry permits calls without a log.
+    """
+    if not tool.logged:
+        return None
+    if registry.checkpointer is not None and registry.session_id is not None:
+        store = registry.checkpointer.store
+        log: dispatch.CallLog = store.open_call_log(store, registry.session_id)
+        return log
+    if registry.unlogged and not tool.requires_approval:  # approvals need the log
+        return None
+    raise RegistryNotBound(tool.name, "checkpointer" if registry.checkpointer is None else "session id")

@@ -96,6 +96,7 @@ def update_client_state_before_opening(
         store.remove_owned_session(owned_session)
     elif owned_session is not None and body.executing is not None:
         for number in _list_issued_call_keys(owned_session) - set(body.executing):
+            store.issued.add(number)  # maybe by another server process
             store.executing.discard(number)
     if body.fence is None:
         first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]

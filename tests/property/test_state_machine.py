@@ -28,7 +28,8 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, Session, ToolCall, Workspace
 from checkpoints.sansio import Invoke, Sleep, Step
 from checkpoints.store.client_state import is_store_alive_in_this_process
-from checkpoints.tools.dispatch import WaitOptions, dispatch_call_flow
+from checkpoints.tools.dispatch import WaitOptions
+from checkpoints.tools.registry import dispatch_call_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
 from tests.property.state_processes import Flight, Process, outcome, toolbox, until_it_runs
 from tests.support.exhaustive_mode import examples

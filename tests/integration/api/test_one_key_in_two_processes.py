@@ -66,6 +66,10 @@ class TwoProcesses:
         text = json.dumps({name: value for name, value in fields.items() if value is not None})
         return client.send(method, f"/sessions/s/{path}", text, {"Idempotency-Key": key})
 
+    def resume(self, executing: list[int]) -> Any:
+        body = {"session_id": "s", "mode": "resume", "fence": self._fence, "executing": executing}
+        return ApiClient(self._secret, client="c").post("/sessions", body)
+
     def send_from_first_process(self, send: Callable[[], Any]) -> Any:
         return self._threads[0].submit(send).result()
 
@@ -133,6 +137,21 @@ def test_intent(processes: TwoProcesses) -> None:
     assert len({answer.json()["number"] for answer in answers if answer.status_code == 201}) == 1
     assert ToolCall.objects.filter(call_id="c2").count() == 1
     assert ApiWrite.objects.get(key="k").call == ToolCall.objects.get(call_id="c2").pk
+
+
+def test_call_that_another_process_has_issued_is_interrupted_when_the_agent_does_not_execute_it(
+    processes: TwoProcesses,
+) -> None:
+    def ask_again(key: str) -> Any:
+        return processes.send("POST", "calls", key, call_id="c2", tool="pay", args={"n": 2})
+
+    issued = processes.send_from_first_process(partial(ask_again, "k"))
+    assert (issued.status_code, issued.json()["state"]) == (201, "run")
+    answer = processes.send_from_second_process(partial(ask_again, "other key"))
+    assert (answer.status_code, answer.json()["state"]) == (202, "running")
+    assert ToolCall.objects.get(call_id="c2").status == "issued"
+    processes.send_from_second_process(lambda: processes.resume(executing=[]))
+    assert ToolCall.objects.get(call_id="c2").status == "interrupted"
 
 
 def test_intents_of_other_calls(processes: TwoProcesses) -> None:

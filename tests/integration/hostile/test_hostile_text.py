@@ -31,7 +31,7 @@ from tests.support.linear_growth import processor_seconds
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SIZE = 1_000
+SIZE = 400
 #: Texts in one message, and in the arguments of one call.
 TOGETHER = 4
 #: Seconds of the processor for one answer: a page shows dozens of these texts.

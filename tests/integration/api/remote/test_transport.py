@@ -17,7 +17,7 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.peers import Join, Notice, PeerCall, Swept, Told
-from checkpoints.remote import RemoteBackend
+from checkpoints.remote.http_client_backend import RemoteBackend
 from checkpoints.remote.http_connections import AnswerLost, Response
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole

@@ -15,6 +15,8 @@ from django.db import connections, transaction
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
+from checkpoints.importers.file_import import FileImport, ImportOptions
+from checkpoints.importers.folder_import import FolderImport
 from checkpoints.importers.import_in_processes import import_group
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session_rows import SessionEnd
@@ -25,7 +27,6 @@ from checkpoints.importers.parallel_file_groups import (
     split_into_transactions,
 )
 from checkpoints.importers.session_writer import ImportWriter
-from checkpoints.importers.transcript_import import FileImport, FolderImport, ImportOptions
 from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
 from checkpoints.management.commands.import_transcripts import (
     DAMAGED_STATUS,

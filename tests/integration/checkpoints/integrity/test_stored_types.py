@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from io import StringIO
 from typing import Any
@@ -19,13 +19,14 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError, QuarantineStays
 from checkpoints.integrity import quarantine, stored_types, verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
-from checkpoints.models import AuditEvent, Checkpoint, Message, PeerCall, Session, ToolCall
+from checkpoints.models import AuditEvent, Checkpoint, Decision, Message, PeerCall, Session, ToolCall
 from checkpoints.versions.version_seals import verified_transcripts
 from harness_site.accounts.models import TokenRole
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
-from tests.integration.checkpoints.session_setups import conversation, start_session
+from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session
 from tests.support.api_client import make_token
+from tests.support.exhaustive_mode import EXHAUSTIVE
 from tests.support.factories import make_user
 
 on_sqlite = pytest.mark.skipif(
@@ -66,25 +67,37 @@ def list_columns() -> list[tuple[type[models.Model], models.Field[Any, Any]]]:
     ]
 
 
+def list_columns_of_each_type(
+    tables: Collection[type[models.Model]] = SEALED_TABLES,
+) -> Collection[tuple[type[models.Model], models.Field[Any, Any]]]:
+    """List one column of each type in each table, or in an exhaustive run all columns."""
+    columns = [(model, field) for model, field in list_columns() if model in tables]
+    return columns if EXHAUSTIVE else {(of, field.get_internal_type()): (of, field) for of, field in columns}.values()
+
+
 def find_last_row(model: type[models.Model], session_pk: int) -> Any:
     rows = plain(model).filter(pk=session_pk) if model is Session else plain(model).filter(session=session_pk)
     return rows.order_by("pk").values_list("pk", flat=True).last()
 
 
+@pytest.fixture(scope="module")
+def rows() -> Iterator[sqlite3.Connection]:
+    """Copy in memory of the database with the rows of the session, which the first test creates for all."""
+    with closing(sqlite3.connect(":memory:")) as rows:
+        yield rows
+
+
 class Setup:
     """Session with a row in every sealed table, and its database, which can be put back."""
 
-    def __init__(self, open_checkpointer: Open, client: Client, kept: sqlite3.Connection) -> None:
-        opened: list[SyncCheckpointer] = []
-
-        def open_and_remember() -> SyncCheckpointer:
-            opened.append(open_checkpointer())
-            return opened[-1]
-
-        create_sealed_session(open_and_remember, "s")
-        for checkpointer in opened:
-            checkpointer.close()  # else its heartbeat writes the session's row while that is altered
+    def __init__(
+        self, open_checkpointer: Open, client: Client, rows: sqlite3.Connection, kept: sqlite3.Connection
+    ) -> None:
         self.open, self.client, self.kept = open_checkpointer, client, kept
+        if rows.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
+            self._create_rows()
+            connection.connection.backup(rows)
+        rows.backup(connection.connection)
         self.pk: int = Session.objects.get(session_id="s").pk
         self.call = find_last_row(ToolCall, self.pk)
         self.cp = open_checkpointer()
@@ -92,15 +105,26 @@ class Setup:
         self.token = make_token(TokenRole.AGENT)
         connection.connection.backup(kept)
 
+    def _create_rows(self) -> None:
+        opened: list[SyncCheckpointer] = []
+
+        def open_and_remember() -> SyncCheckpointer:
+            opened.append(self.open())
+            return opened[-1]
+
+        create_sealed_session(open_and_remember, "s")
+        for checkpointer in opened:
+            checkpointer.close()  # else its heartbeat writes the session's row while that is altered
+
     def put_back(self) -> None:
         self.kept.backup(connection.connection)
         verified_transcripts.clear()
 
 
 @pytest.fixture
-def setup(open_checkpointer: Open, client: Client) -> Iterator[Setup]:
+def setup(open_checkpointer: Open, client: Client, rows: sqlite3.Connection) -> Iterator[Setup]:
     with closing(sqlite3.connect(":memory:")) as kept, unchecked_keys():
-        yield Setup(open_checkpointer, client, kept)
+        yield Setup(open_checkpointer, client, rows, kept)
     gc.collect()  # queries that an error ended are freed while their database is open
 
 
@@ -122,9 +146,11 @@ def test_time_at_the_end_of_a_second_is_a_time(setup: Setup, time: str) -> None:
 @on_sqlite
 @pytest.mark.parametrize("model", SEALED_TABLES, ids=lambda model: model.__name__)
 def test_value_of_another_type_is_a_problem_of_its_column(setup: Setup, model: type[models.Model]) -> None:
+    """Each column with one value, and one column of each type with each value."""
     row, tried = find_last_row(model, setup.pk), 0
+    thorough = [field for _, field in list_columns_of_each_type([model])]
     for field in [field for of, field in list_columns() if of is model]:
-        for value in list_other_values(field):
+        for value in list_other_values(field)[: None if field in thorough else 1]:
             store_value(model, field.column, value, row)
             checked = verify_workspace.verify_and_quarantine_readable_sessions(
                 "default", [setup.pk], VerificationCounts()
@@ -193,24 +219,21 @@ def list_errors_of_python(setup: Setup, use: Callable[[Setup], Any], columns: It
 @on_sqlite
 @pytest.mark.parametrize("use", READS)
 def test_library_raises_no_error_of_python(setup: Setup, use: str) -> None:
-    assert list_errors_of_python(setup, READS[use], list_columns()) == []
+    assert list_errors_of_python(setup, READS[use], list_columns_of_each_type()) == []
 
 
 @on_sqlite
 @pytest.mark.parametrize("use", OTHER_USES)
 def test_other_use_raises_no_error_of_python(setup: Setup, use: str) -> None:
-    """One column of each type in the tables that most of this reads."""
-    tables = (Session, Checkpoint, ToolCall, PeerCall)
-    columns = {(of, field.get_internal_type()): (of, field) for of, field in list_columns() if of in tables}
-    assert list_errors_of_python(setup, OTHER_USES[use], columns.values()) == []
+    """The tables that most of this reads."""
+    columns = list_columns_of_each_type([Session, Checkpoint, ToolCall, PeerCall])
+    assert list_errors_of_python(setup, OTHER_USES[use], columns) == []
 
 
 @on_sqlite
 @pytest.mark.parametrize("page", PAGES)
 def test_page_raises_no_error_of_python(setup: Setup, page: str) -> None:
-    """One column of each type and table."""
-    columns = {(model, field.get_internal_type()): (model, field) for model, field in list_columns()}
-    assert list_errors_of_python(setup, PAGES[page], columns.values()) == []
+    assert list_errors_of_python(setup, PAGES[page], list_columns_of_each_type()) == []
 
 
 @on_sqlite
@@ -277,3 +300,36 @@ def test_error_of_a_caller_is_raised_as_it_is(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     with pytest.raises(TypeError, match="of the caller"), quarantine.quarantine_on_integrity_error(cp.store, "s"):
         raise TypeError("of the caller")
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("page", "model", "column"),
+    [
+        ("/sessions/", Session, "owner_id"),
+        ("/sessions/", Session, "created_at"),
+        ("/sessions/?sort=cost", Session, "budget_spent_usd"),
+        ("/sessions/", Session, "agent"),
+        ("/calls/", ToolCall, "decide_within"),
+        ("/calls/", Decision, "created_at"),
+        ("/review/", ToolCall, "decide_within"),
+    ],
+)
+def test_list_shows_the_other_rows_and_leads_to_what_was_found(
+    open_checkpointer: Open, client: Client, page: str, model: type[models.Model], column: str
+) -> None:
+    for name in ("altered", "intact"):
+        cp, call = interrupt_call(start_session(open_checkpointer(), name), open_checkpointer, name, f"{name} 1")
+        cp.mark_failed(name, f"{name} 1", actor="alice", reason="Seen.", revision=call["revision"])
+        interrupt_call(cp, open_checkpointer, name, f"{name} 2")
+    session = Session.objects.get(session_id="altered")
+    client.force_login(make_user())
+    with unchecked_keys():
+        store_value(model, column, b"\xff\x00", find_last_row(model, session.pk))
+    response = client.get(page)
+    text = response.content.decode()
+    assert response.status_code == 200
+    assert f"/sessions/{session.pk}/quarantine/" in text
+    assert "intact" in text
+    assert [*plain(Session).filter(quarantined_at__isnull=False).values_list("session_id", flat=True)] == ["altered"]
+    assert client.get(f"/sessions/{session.pk}/quarantine/").status_code in {200, 409}

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import models
 
+from checkpoints.db import keyset_pagination
 from checkpoints.exceptions import SealKeyMissing
 from checkpoints.models import Checkpoint, Join, PeerCall, Session, ToolCall
 from checkpoints.peers import Notice, Swept
@@ -16,7 +17,7 @@ from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
 from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
-from tests.integration.checkpoints.session_setups import conversation, start_session
+from tests.integration.checkpoints.session_setups import start_session
 
 
 def alter(model: type[models.Model], session_id: str = "a") -> None:
@@ -65,12 +66,20 @@ def test_lost_runs_of_other_sessions_are_found(open_checkpointer: Open, model: t
     assert cp.sweep_lost_runs() == []
 
 
-def test_session_sealed_with_an_unknown_key_is_skipped(open_checkpointer: Open, settings: Any) -> None:
-    for name, key in (("a", OTHER_KEY), ("b", KEY)):
+def test_sessions_sealed_with_an_unknown_key_do_not_keep_the_sweep_from_the_others(
+    open_checkpointer: Open, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come first at each sweep, and there are more of them than it may end and than it reads at once."""
+    monkeypatch.setattr(keyset_pagination, "MAX_LIMIT", 2)
+    for name, key in (("a", OTHER_KEY), ("b", OTHER_KEY), ("c", OTHER_KEY), ("d", KEY), ("e", KEY)):
         settings.HARNESS_SEAL_KEY = key
         start_session(open_checkpointer(), name)
+        pause(open_checkpointer(), join(f"join {name}", f"call of {name}"), session_id=f"paused {name}")
         lose_run(name)
-    assert open_checkpointer().sweep_lost_runs() == ["b"]
+        expire_deadlines(f"call of {name}")
+    cp = open_checkpointer()
+    assert [cp.sweep_lost_runs(limit=1) for _ in range(3)] == [["d"], ["e"], []]
+    assert [cp.sweep_deadlines(limit=1).expired for _ in range(3)] == [("call of d",), ("call of e",), ()]
     assert list_quarantined() == []
 
 
@@ -110,18 +119,3 @@ def test_requests_of_a_quarantined_session_wait(open_checkpointer: Open) -> None
     with pytest.raises(CommandError):
         call_command("verify_integrity", "--session", "a", stdout=StringIO(), stderr=StringIO())
     assert cp.tell_peers(lambda notice: None).told == ("call of b",)
-
-
-def test_prune_goes_on_with_other_sessions(open_checkpointer: Open) -> None:
-    for name in "ab":
-        cp = start_session(open_checkpointer(), name)
-        for length in (1, 2, 3):
-            cp.save_checkpoint(name, conversation("abc"[:length]), {"n": length}, 0)
-    alter(Session)
-    out, err = StringIO(), StringIO()
-    with pytest.raises(CommandError, match="nothing was removed: 1"):
-        call_command("prune", "--keep-last", "1", stdout=out, stderr=err)
-    assert out.getvalue().startswith("2 versions and 0 messages of 1 session")
-    assert "row" in err.getvalue().lower()
-    assert list_quarantined() == ["a"]
-    assert plain(Checkpoint).filter(session__session_id="b").count() == 1
