@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from itertools import groupby
 from typing import Any, Final
 
 from django.db.models import QuerySet, TextChoices
@@ -23,12 +22,9 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.time_range_parameters import get_utc_midnight
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 
-PAGE = 40
-#: Number of rows that an export reads at once.
+#: Largest number of entries that are read at once.
 _CHUNK = 1000
 _LABELS: Final = dict(build_choices(AuditKind))
-#: From this number on, equal entries are folded into one line.
-_FOLDED: Final = 3
 
 
 class AuditSubject(TextChoices):
@@ -139,33 +135,6 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditPage:
-    """`before` is where the next page starts."""
-
-    entries: tuple[AuditEntry | UnreadableRecord, ...]
-    before: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class EntryGroup:
-    """Consecutive entries that differ in their session alone, or imports, newest first. A few are not folded."""
-
-    entries: tuple[AuditEntry | UnreadableRecord, ...]
-
-    @property
-    def is_folded(self) -> bool:
-        return len(self.entries) >= _FOLDED
-
-    @property
-    def newest(self) -> AuditEntry | UnreadableRecord:
-        return self.entries[0]
-
-    @property
-    def oldest(self) -> AuditEntry | UnreadableRecord:
-        return self.entries[-1]
-
-
-@dataclass(frozen=True, slots=True)
 class ChainIntegrity:
     """The end of the chain, how many entries wait for their seal, and what the last verification found.
 
@@ -198,38 +167,34 @@ class RowsCheck:
     named: tuple[dict[str, str], ...]
 
 
-def load_audit_page(
-    workspace_pk: int, wanted: AuditFilter, *, before: int | None = None, size: int = PAGE
-) -> AuditPage:
+def iterate_entries(
+    workspace_pk: int,
+    wanted: AuditFilter,
+    *,
+    before: int | None = None,
+    oldest: int = 0,
+    first_batch: int | None = None,
+) -> Iterator[AuditEntry | UnreadableRecord]:
+    """Iterate over the matching entries, newest first. Entries that are recorded meanwhile are not among them.
+
+    Args:
+        workspace_pk: Key of the workspace.
+        wanted: Filter that the entries match.
+        before: Only entries with a smaller key.
+        oldest: Only entries with at least this key.
+        first_batch: Number of entries that are read first, for a reader who may stop early; each further batch has
+            twice as many as the one before. By default, all batches have the largest size.
+    """
     matching_events = _query_filtered_events(workspace_pk, wanted).order_by("-pk")
-    if before is not None:
-        matching_events = matching_events.filter(pk__lt=before)
-    events = list(matching_events[: size + 1])
-    return AuditPage(_build_entries(workspace_pk, events[:size]), events[size - 1].pk if len(events) > size else None)
-
-
-def group_entries(entries: Iterable[AuditEntry | UnreadableRecord]) -> list[EntryGroup]:
-    """Group consecutive entries that say the same, and consecutive imports; entries that are not intact stay alone."""
-    return [EntryGroup(tuple(group)) for _key, group in groupby(entries, key=_get_group_key)]
-
-
-def _get_group_key(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ...]:
-    if isinstance(entry, UnreadableRecord) or not entry.intact:
-        return (entry.pk,)
-    if entry.kind == AuditKind.SESSION_IMPORTED:
-        return entry.kind, entry.actor, entry.actor_kind, entry.details.get("format") is None
-    return entry.kind, entry.actor, entry.actor_kind, tuple(sorted(map(repr, entry.details.items())))
-
-
-def iterate_all_entries(workspace_pk: int, wanted: AuditFilter) -> Iterator[AuditEntry | UnreadableRecord]:
-    """Iterate over all matching entries that exist at the start, newest first, in batches."""
-    before: int | None = None
+    if oldest:
+        matching_events = matching_events.filter(pk__gte=oldest)
+    size = min(first_batch or _CHUNK, _CHUNK)
     while True:
-        page = load_audit_page(workspace_pk, wanted, before=before, size=_CHUNK)
-        yield from page.entries
-        before = page.before
-        if before is None:
+        events = list((matching_events if before is None else matching_events.filter(pk__lt=before))[:size])
+        yield from _build_entries(workspace_pk, events)
+        if len(events) < size:
             return
+        before, size = events[-1].pk, min(2 * size, _CHUNK)
 
 
 def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.utils.functional import Promise
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import ActorKind, Role
@@ -132,13 +133,21 @@ def format_detail_value(value: Any, key: str = "") -> str:
     return mask_and_reveal_hidden(value) if moment is None else render_time(moment)
 
 
-def format_actor(name: str, kind: str) -> str:
+def format_actor(name: str, kind: str, *, is_first_word: bool = False) -> str:
     """Return the name of an actor, masked: a run, a verify hook or a part of the product in the reader's language.
 
     Args:
         name: The recorded name, such as `run 2` or `verify hook of pay`.
-        kind: The recorded kind; the names of people and API tokens are returned as they are.
+        kind: The recorded kind; the names of people, API tokens and agents are returned as they are.
+        is_first_word: True if a sentence begins with the name, so that words of a language have a capital letter.
     """
+    words = _find_actor_words(name, kind)
+    if words is None:
+        return mask_and_reveal_hidden(name)
+    return capfirst(words) if is_first_word else words
+
+
+def _find_actor_words(name: str, kind: str) -> str | None:
     if kind == ActorKind.HOOK and name.startswith(_VERIFY_HOOK):
         return _HOOK_NAME % {"tool": mask_and_reveal_hidden(name.removeprefix(_VERIFY_HOOK))}
     if kind == ActorKind.MACHINE:
@@ -146,7 +155,7 @@ def format_actor(name: str, kind: str) -> str:
             return _RUN_NAME % {"number": run[1]}
         if name in _MACHINES:
             return str(_MACHINES[name])
-    return mask_and_reveal_hidden(name)
+    return None
 
 
 def format_shown_details(details: Mapping[str, Any], hidden: frozenset[str] = frozenset()) -> list[tuple[str, str]]:

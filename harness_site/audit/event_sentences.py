@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from string import Formatter
 from typing import Any, Final
@@ -10,13 +10,13 @@ from typing import Any, Final
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
+from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.event_details import format_actor, format_detail_value
+from harness_site.audit.folded_entries import EntryRow
 from harness_site.core.formatting import format_number, shorten_to_one_line
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.status_labels import get_status_shape_and_label
@@ -118,6 +118,34 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.MAIL_TESTED: (_("{actor} sent a test message by e-mail"),),
     AuditKind.AUDIT_VERIFIED: (_("{actor} verified the audit trail"),),
 }
+#: Kind → sentences about several sessions of one folded row. The first one of which all values are known is used.
+_SENTENCES_ABOUT_SEVERAL_SESSIONS: Final[dict[str, tuple[Promise, ...]]] = {
+    AuditKind.SESSION_STARTED: (_("{actor} started {number} sessions"),),
+    AuditKind.SESSION_FINISHED: (_("{actor} finished {number} sessions"),),
+    AuditKind.SESSION_IMPORTED: (_("{actor} imported {number} sessions"),),
+    AuditKind.SESSION_NEEDS_REVIEW: (_("{number} sessions were paused for decisions"),),
+    AuditKind.SESSION_READY: (_("{number} sessions can continue: their last decisions were made"),),
+    AuditKind.RUN_STARTED: (_("{actor} started in {number} sessions"),),
+    AuditKind.RUN_RELEASED: (_("{actor} released {number} sessions"),),
+    AuditKind.RUN_LOST: (_("{actor} was lost in {number} sessions"),),
+    AuditKind.VERSIONS_REMOVED: (_("{actor} removed old versions of {number} sessions"),),
+    AuditKind.SESSION_DELETED: (_("{actor} deleted {number} sessions"),),
+    AuditKind.SESSION_SEALED: (_("{actor} sealed the stored rows of {number} sessions"),),
+    AuditKind.DECISIONS_SIGNED: (_("{actor} signed the stored decisions of {number} sessions"),),
+    AuditKind.CALL_INTERRUPTED: (
+        _("Calls of {tool} were interrupted in {number} sessions"),
+        _("Calls were interrupted in {number} sessions"),
+    ),
+    AuditKind.CALL_DISCARDED: (_("Calls that only read were discarded in {number} sessions"),),
+    AuditKind.VIEWED: (_("{actor} read {number} sessions"),),
+    AuditKind.EXCERPTED: (
+        _("{actor} saw excerpts of {number} sessions on the page “{page}”"),
+        _("{actor} saw excerpts of {number} sessions"),
+    ),
+    AuditKind.EXPORTED: (_("{actor} exported {number} sessions"),),
+    AuditKind.LABELLED: (_("{actor} changed the labels of {number} sessions"),),
+}
+_OTHER_KIND_IN_SEVERAL_SESSIONS: Final = _("{actor}: {label} in {number} sessions")
 _EXPORTED_LIST: Final = _("{actor} exported the list “{what}”")
 _OTHER_KIND: Final = _("{actor}: {label}")
 _OTHER_KIND_IN_SESSION: Final = _("{actor}: {label} in {session}")
@@ -129,15 +157,39 @@ _HOOK_ANSWERS: Final[dict[str, str]] = {
     DecisionKind.PROBE_NOT_LANDED: DecisionKind.MARK_FAILED,
     DecisionKind.PROBE_UNKNOWN: CallStatus.INTERRUPTED,
 }
-#: Kinds of actors whose names are displayed as they are.
-_ACCOUNTS: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
+
+
+def build_row_sentence(row: EntryRow) -> SafeString:
+    """Build the sentence of a row: of its only entry, or of all of them, with their number."""
+    entries = [entry for entry in row.entries if isinstance(entry, AuditEntry)]
+    entry = entries[0]
+    if not row.is_folded:
+        return build_entry_sentence(entry)
+    sessions = set(map(_get_session_name, entries))
+    if len(sessions) == 1:
+        times = gettext("{number} times").format(number=format_number(len(entries)))
+        return build_html('{} <b class="times">{}</b>', build_entry_sentence(entry), times)
+    sentences = (*_SENTENCES_ABOUT_SEVERAL_SESSIONS.get(entry.kind, ()), _OTHER_KIND_IN_SEVERAL_SESSIONS)
+    return _fill_in_sentence(entry, map(str, sentences), number=format_number(len(sessions)))
 
 
 def build_entry_sentence(entry: AuditEntry) -> SafeString:
     """Build the sentence of an entry, with a link to its session."""
+    sentences = _SENTENCES.get(entry.kind, ())
+    if entry.session_pk is not None:
+        sentences = (*sentences, _OTHER_KIND_IN_SESSION)
+    elif entry.kind == AuditKind.EXPORTED:
+        sentences = (_EXPORTED_LIST, *sentences)
+    return _fill_in_sentence(entry, map(str, (*sentences, _OTHER_KIND)))
+
+
+def _fill_in_sentence(entry: AuditEntry, sentences: Iterable[str], **values: str) -> SafeString:
+    """Fill in the first sentence of which all values are known: those of the entry, and `values`."""
     details = {name for name, value in entry.details.items() if isinstance(value, (str, int)) and value != ""}
-    sentence = _choose_sentence_template(entry, details | _RENDERED_WITHOUT_DETAILS.keys())
-    return build_html(sentence, **{name: _render_placeholder(entry, name) for name in _list_placeholders(sentence)})
+    known = details | _RENDERED_WITHOUT_DETAILS.keys() | values.keys()
+    sentence = next(sentence for sentence in sentences if _list_placeholders(sentence) <= known)
+    rendered = {name: _render_placeholder(entry, name) for name in _list_placeholders(sentence) if name not in values}
+    return build_html(sentence, **rendered, **values)
 
 
 def _render_placeholder(entry: AuditEntry, name: str) -> str:
@@ -150,31 +202,8 @@ def _render_placeholder(entry: AuditEntry, name: str) -> str:
     return _format_value_in_sentence(format_detail_value(entry.details[name], name))
 
 
-def build_grouped_entries_sentence(entry: AuditEntry, number: int) -> SafeString:
-    """Build the sentence of several entries that differ in their session alone."""
-    if entry.kind == AuditKind.EXCERPTED:
-        sentence = gettext("{actor} saw excerpts of {number} sessions")
-    elif entry.kind == AuditKind.VIEWED:
-        sentence = gettext("{actor} read sessions, {number} times")
-    elif entry.kind == AuditKind.SESSION_IMPORTED:
-        sentence = gettext("{actor} imported {number} sessions")
-    else:
-        sentence = gettext("{actor}: {label}, {number} times")
-    return build_html(
-        sentence,
-        actor=_render_actor_in_sentence(entry),
-        label=_format_value_in_sentence(entry.label),
-        number=format_number(number),
-    )
-
-
-def _choose_sentence_template(entry: AuditEntry, names: Set[str]) -> str:
-    """Choose the first sentence of a kind whose placeholders all have names of values."""
-    if entry.kind == AuditKind.EXPORTED and entry.session_pk is None and "what" in names:
-        return str(_EXPORTED_LIST)
-    fallback = _OTHER_KIND if entry.session_pk is None else _OTHER_KIND_IN_SESSION
-    sentences = map(str, (*_SENTENCES.get(entry.kind, ()), fallback))
-    return next(sentence for sentence in sentences if _list_placeholders(sentence) <= names)
+def _get_session_name(entry: AuditEntry) -> Any:
+    return entry.session_pk if entry.session_pk is not None else entry.details.get("session_id")
 
 
 @lru_cache(maxsize=500)
@@ -184,9 +213,8 @@ def _list_placeholders(sentence: str) -> frozenset[str]:
 
 def _render_actor_in_sentence(entry: AuditEntry) -> SafeString:
     note = gettext("(API token)") if entry.actor_kind == "token" else ""
-    known = format_actor(entry.actor, entry.actor_kind)
-    is_first_word = entry.actor_kind not in _ACCOUNTS and entry.kind != AuditKind.TAKEOVER
-    name = build_html("<b>{}</b>", shorten_to_one_line(capfirst(known) if is_first_word else known, _NAMED))
+    actor = format_actor(entry.actor, entry.actor_kind, is_first_word=entry.kind != AuditKind.TAKEOVER)
+    name = build_html("<b>{}</b>", shorten_to_one_line(actor, _NAMED))
     return build_html('{} <span class="muted">{}</span>', name, note) if note else name
 
 

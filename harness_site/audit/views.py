@@ -13,7 +13,7 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events as recording
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.audit import audit_trail_csv_export, audit_trail_query
+from harness_site.audit import audit_trail_csv_export, audit_trail_query, folded_entries
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.streamed_downloads import CSV, build_download_response
@@ -27,22 +27,22 @@ _MAX_FILTER_LENGTH = 255
 def show_audit_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     audit_filter = _parse_audit_filter(request.GET)
-    before_key = request.GET.get("before", "")
-    page = audit_trail_query.load_audit_page(
-        workspace, audit_filter, before=int(before_key) if _is_entry_key(before_key) else None
-    )
+    before, oldest = (_parse_entry_key(request.GET.get(name, "")) for name in ("before", "oldest"))
+    page = folded_entries.load_page(workspace, audit_filter, before=before, oldest=oldest)
     context = {
         "page": page,
-        "groups": audit_trail_query.group_entries(page.entries),
+        "is_row_opened": oldest is not None,
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
         "integrity": audit_trail_query.load_chain_integrity(workspace),
         "rows_checked": audit_trail_query.load_last_row_verification(workspace),
         "can_verify_rows": audit_trail_query.can_verify_rows(),
         "signing_key": audit_trail_query.get_decision_signing_key_id(),
-        "here": _build_query_string(request),
-        "following": _build_query_string(request, before=str(page.before)) if page.before else "",
-        "later": _is_entry_key(before_key),
+        "here": (here := _build_query_string(request)),
+        "place": f"{here}&" if here else "?",
+        "following": _build_query_string(request, before=page.before, oldest=oldest) if page.before else "",
+        "folded_here": _build_query_string(request, before=before),
+        "later": before is not None,
     }
     return render(request, "audit/log.html", context)
 
@@ -72,7 +72,7 @@ def export_audit_log(request: MemberRequest) -> HttpResponseBase:
     name = f"audit-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(
         audit_trail_csv_export.generate_csv_lines(
-            audit_trail_query.iterate_all_entries(request.membership.workspace_id, audit_filter)
+            audit_trail_query.iterate_entries(request.membership.workspace_id, audit_filter)
         ),
         CSV,
         name,
@@ -111,13 +111,16 @@ def _parse_day(text: str) -> date | None:
     return day if day < date.max else None
 
 
-def _is_entry_key(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 18
+def _parse_entry_key(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
-def _build_query_string(request: HttpRequest, **parameters: str) -> str:
+def _build_query_string(request: HttpRequest, **place: int | None) -> str:
+    """Build the query of the filter, with another place in the trail."""
     query = request.GET.copy()
-    query.pop("before", None)
-    for name, value in parameters.items():
-        query[name] = value
+    for name in ("before", "oldest"):
+        query.pop(name, None)
+    for name, key in place.items():
+        if key is not None:
+            query[name] = str(key)
     return f"?{query.urlencode()}" if query else ""

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.template.backends import django
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
+from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 
 
 class Template(django.Template):

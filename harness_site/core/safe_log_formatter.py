@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.redact_link_secrets import hide_link_secrets
-from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 
 #: Prefix of the further lines of an entry, so that none looks like a new entry.
 _CONTINUED: Final = "\n    | "

@@ -15,8 +15,8 @@ from django.http import StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
 from harness_site.core import csv_rows
+from harness_site.core.hidden_characters import format_on_one_line
 from harness_site.core.masking import masker
-from harness_site.core.rendering.hidden_characters import format_on_one_line
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.server.session import ServerSession
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
+from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 
 REASON: Final = "reason"
 _SCHEMA: Final[dict[str, Any]] = {

@@ -12,7 +12,7 @@ from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
 from checkpoints import __version__
-from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
+from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.mcp_server.api_requests import ApiProblem, ApiRequests
 from harness_site.mcp_server.reason_elicitation import REASON, can_elicit, elicit_reason
 from harness_site.mcp_server.tools import TOOLS, ToolDefinition

@@ -19,10 +19,10 @@ from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts import masking_rules, session_secrets_from_call_arguments
 from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import format_call_sentence
+from harness_site.core.hidden_characters import format_on_one_line
 from harness_site.core.masking import masker
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.rendering.hidden_characters import format_on_one_line
 from harness_site.notifications.models import Event, Notice
 from harness_site.site_address import build_absolute_url
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from checkpoints.enums import DecisionKind
 from checkpoints.formats import digests, parse_json, to_canonical_json
 from checkpoints.models import Decision, ToolCall
-from harness_site.core import formatting
+from harness_site.core import formatting, word_diff
 from harness_site.core.masking.masker import (
     MASK,
     MaskedField,
@@ -21,8 +21,7 @@ from harness_site.core.masking.masker import (
     restore_masked_values,
 )
 from harness_site.core.rendering import json_tree
-from harness_site.sessions.compare import word_diff
-from harness_site.sessions.compare.word_diff import DiffPiece
+from harness_site.core.word_diff import DiffPiece
 
 #: Maximum length in characters of arguments that can be edited in a browser.
 LONGEST: Final = 100_000

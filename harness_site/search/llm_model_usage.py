@@ -16,7 +16,7 @@ from django.db.models import F, Q, QuerySet
 from checkpoints.enums import Phase
 from checkpoints.formats import money, parse_json
 from checkpoints.models import Checkpoint
-from harness_site.core.rendering.hidden_characters import replace_unencodable
+from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.search import index_writer
 from harness_site.search.models import Fact, Kind, Trait
 

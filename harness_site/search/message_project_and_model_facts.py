@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from checkpoints.formats import parse_json
-from harness_site.core.rendering.hidden_characters import replace_unencodable
+from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.search.models import Trait
 
 #: Texts of which every body with a context contains one.

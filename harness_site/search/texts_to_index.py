@@ -16,8 +16,8 @@ from checkpoints.models import Workspace
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from harness_site.accounts import masking_rules, session_secrets_from_call_arguments
 from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
+from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.core.masking import masker
-from harness_site.core.rendering.hidden_characters import replace_unencodable
 from harness_site.search import (
     hourly_call_statistics,
     message_project_and_model_facts,

@@ -5,8 +5,8 @@ from typing import Final
 from django.http import HttpResponse
 
 from checkpoints.formats.content_blocks import Part
+from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.masking.masker import mask_json_value
-from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.rendering.json_tree import dump_json_for_display, dump_masked_json
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from harness_site.core.hidden_characters import escape_hidden_in_json
 from harness_site.core.masking.masker import mask_json_value
 from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
-from harness_site.core.rendering.hidden_characters import escape_hidden_in_json
 from harness_site.sessions.selectors import export_records
 
 

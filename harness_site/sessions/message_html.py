@@ -17,11 +17,11 @@ from django.utils.translation import gettext as _
 from checkpoints.formats.content_blocks import Part, TextPart
 from harness_site.core.formatting import format_duration
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.sessions import session_formatting
+from harness_site.core.rendering.fast_format_html import build_html, join_html
+from harness_site.sessions import program_tags_in_messages, session_formatting
+from harness_site.sessions.costs import usage_by_turn
+from harness_site.sessions.folded_text_html import render_message_text
 from harness_site.sessions.selectors.conversation_window import CallCard, Entry
-from harness_site.sessions.templatetags.harness_transcript import render_message_text, render_message_tokens
-from harness_site.sessions.tool_views import program_tags_in_messages
 from harness_site.templatetags.harness_tags import render_copy_button_for_url, render_time
 
 _MESSAGE: Final = """
@@ -69,7 +69,7 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         answer_time=""
         if variables["has_no_times"] or entry.answer_time is None
         else _render_answer_time(entry.answer_time),
-        tokens=build_html('<span class="tokens">{}</span>', render_message_tokens(entry.usage))
+        tokens=build_html('<span class="tokens">{}</span>', _render_message_tokens(entry.usage))
         if entry.usage and not is_offline
         else "",
         marks=_render_offline_marks(entry)
@@ -77,6 +77,19 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         else _render_marks(entry, session_url, str(variables["version_text"]), more_url),
         parts=_render_parts(entry, {**variables, "session_url": session_url, "more_url": more_url, "entry": entry}),
     )
+
+
+def _render_message_tokens(usage: Mapping[str, Any]) -> SafeString:
+    """Format the tokens of one request by kind, one line each; only what is known."""
+    tokens = usage_by_turn.count_tokens(usage)
+    counts = (
+        (_("in %(count)s"), tokens.input),
+        (_("out %(count)s"), tokens.output),
+        (_("from cache %(count)s"), tokens.cache_read),
+        (_("to cache %(count)s"), tokens.cache_write),
+    )
+    lines = ((words % {"count": session_formatting.format_count(count)},) for words, count in counts if count)
+    return join_html(SafeString("<br>"), "{}", lines)
 
 
 def _render_answer_time(span: timedelta) -> SafeString:

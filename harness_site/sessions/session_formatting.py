@@ -16,6 +16,7 @@ from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part, TextP
 from checkpoints.models import ToolCall
 from checkpoints.sessions.display_status import Standing
 from harness_site.core import formatting, status_labels
+from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
 from harness_site.core.rendering.display_text import (
     cut_text_to_preview,
@@ -24,7 +25,6 @@ from harness_site.core.rendering.display_text import (
     mask_and_reveal_hidden,
 )
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.rendering.json_tree import dump_json_for_display, quote_ambiguous_text
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard

@@ -29,6 +29,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path, list_page_paths
+from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable
 from harness_site.core.management_command_hints import format_management_command
 from harness_site.core.masking.masker import (
     is_masking_active,
@@ -44,7 +45,6 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.hidden_characters import escape_hidden_in_json, replace_unencodable
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.display.display_preferences import get_reader_theme
@@ -445,7 +445,14 @@ def render_unreadable_row(row: Any, kind: str, element: str) -> SafeString:
     message = build_html(
         _("This record cannot be shown: {kind} {key}."), kind=str(_RECORD_KINDS.get(kind, kind)), key=pk
     )
-    if kind == "call" and pk:
+    session_pk = row.quarantined_session if isinstance(row, UnreadableRecord) else None
+    if session_pk is not None:
+        message += build_html(
+            ' <a href="{}">{}</a>',
+            reverse("harness_sessions:session-quarantine", args=[session_pk]),
+            _("The session is quarantined: what was found"),
+        )
+    elif kind == "call" and pk:
         message += build_html(
             ' <a href="{}">{}</a>', reverse("harness_review:card", args=[pk]), _("Open its decision page")
         )

@@ -25,7 +25,7 @@ from checkpoints.models import (
     Workflow,
     WorkflowStep,
 )
-from harness_site.core.rendering.hidden_characters import replace_unencodable
+from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.review import evidence_files
 from tests.support.factories import (
     make_call,

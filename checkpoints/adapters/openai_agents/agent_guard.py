@@ -22,7 +22,7 @@ from agents.tool import (
 from agents.tool_context import ToolContext
 
 from checkpoints.adapters.openai_agents.agent_session import HarnessSession, RunContext
-from checkpoints.adapters.openai_agents.durable_model import DurableModel
+from checkpoints.adapters.openai_agents.durable_model import DurableModel, remove_durable_models
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, calls_without_outcome
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
@@ -156,13 +156,15 @@ class AgentGuard:
     # ---- tools
 
     def _guard_tool_if_logged(self, tool: Any) -> Any:
-        if not isinstance(tool, FunctionTool) or not self._policies.logs_calls(tool.qualified_name):
+        if not isinstance(tool, FunctionTool):
             return tool
         if isinstance(tool.on_invoke_tool, _GuardedInvoker):  # a second guard would wait for the call of the first
             return tool
         if tool._is_agent_tool and self._guards_inner_agents:
             return tool
-        return self._guard_tool(tool)
+        if self._policies.logs_calls(tool.qualified_name):
+            return self._guard_tool(tool)
+        return _copy_tool_with_config_of_program(tool) if tool._is_agent_tool else tool
 
     def _guard_tool(self, tool: FunctionTool) -> FunctionTool:
         handles_errors = hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")
@@ -202,9 +204,9 @@ class AgentGuard:
 
         async def invoke_tool_with_args(given: dict[str, Any]) -> Any:
             text = arguments if given == args else json.dumps(given)
-            used = context
+            used = _copy_context_with_config_of_program(context) if tool._is_agent_tool else context
             if text != arguments:
-                used = copy.copy(context)
+                used = copy.copy(used)
                 used.tool_arguments = text
             try:
                 return await tool.on_invoke_tool(used, text)
@@ -336,6 +338,25 @@ class _ApprovingPolicies(ToolPolicies):
 
     def get_verify_hook(self, name: str) -> Any:
         return self._given.get_verify_hook(name)
+
+
+def _copy_context_with_config_of_program(context: ToolContext[Any]) -> ToolContext[Any]:
+    """Return the context of a call whose tool may run an agent, with the configuration that the program gave."""
+    copied = copy.copy(context)
+    if copied.run_config is not None:
+        copied.run_config = remove_durable_models(copied.run_config)
+    return copied
+
+
+def _copy_tool_with_config_of_program(tool: FunctionTool) -> FunctionTool:
+    """Return an agent that is a tool and is not logged, whose run has the configuration that the program gave."""
+
+    async def on_invoke_tool(context: ToolContext[Any], arguments: str) -> Any:
+        return await tool.on_invoke_tool(_copy_context_with_config_of_program(context), arguments)
+
+    copied = copy.copy(tool)
+    copied.on_invoke_tool = on_invoke_tool
+    return copied
 
 
 async def _refuse_to_run(args: dict[str, Any]) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
-from agents import Model, ModelProvider, ModelResponse, Usage
+from agents import Model, ModelProvider, ModelResponse, RunConfig, Usage
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem
 from pydantic import TypeAdapter, ValidationError
 
@@ -26,14 +27,14 @@ class DurableModel(Model):
             model: The model.
             run: Run that asks it.
         """
-        self._model, self._run = model, run
+        self.wrapped_model, self._run = model, run
 
     async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
         stored = self._take_stored_answer()
         if stored is not None:
             output, about = stored
             return ModelResponse(output=output, usage=_build_usage(about), response_id=about.get("id"))
-        response = await self._model.get_response(*args, **options)
+        response = await self.wrapped_model.get_response(*args, **options)
         await self._store_answer(response.output, response.response_id, response.usage)
         return response
 
@@ -43,7 +44,7 @@ class DurableModel(Model):
             yield _build_completed_event(*stored)
             return
         finished: list[Any] = []
-        async for event in self._model.stream_response(*args, **options):
+        async for event in self.wrapped_model.stream_response(*args, **options):
             kind = getattr(event, "type", "")
             if kind == "response.output_item.done":
                 finished.append(event.item)
@@ -61,16 +62,16 @@ class DurableModel(Model):
             await self._run.store_model_answer(items, {"id": response_id, "usage": _count_tokens(usage)})
 
     def get_retry_advice(self, request: Any) -> Any:
-        return self._model.get_retry_advice(request)
+        return self.wrapped_model.get_retry_advice(request)
 
     async def close(self) -> None:
-        await self._model.close()
+        await self.wrapped_model.close()
 
     async def _cleanup_on_run_end(self, owner: object) -> None:
-        await self._model._cleanup_on_run_end(owner)
+        await self.wrapped_model._cleanup_on_run_end(owner)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
+        return getattr(self.wrapped_model, name)
 
 
 class DurableModelProvider(ModelProvider):
@@ -83,16 +84,37 @@ class DurableModelProvider(ModelProvider):
             provider: The provider.
             run: Run that asks its models.
         """
-        self._provider, self._run = provider, run
+        self.wrapped_provider, self._run = provider, run
 
     def get_model(self, model_name: str | None) -> Model:
-        return DurableModel(self._provider.get_model(model_name), self._run)
+        return DurableModel(self.wrapped_provider.get_model(model_name), self._run)
 
     async def aclose(self) -> None:
-        await self._provider.aclose()
+        await self.wrapped_provider.aclose()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._provider, name)
+        return getattr(self.wrapped_provider, name)
+
+
+def remove_durable_models(config: RunConfig) -> RunConfig:
+    """Return the configuration of a run as the program gave it.
+
+    The SDK hands the configuration of a run to its tools, and an agent that is a tool runs with it. What that agent's
+    model answers belongs to no turn of the outer session.
+
+    Args:
+        config: Configuration of a run, whose models may be stored ones.
+
+    Returns:
+        The configuration with the models and the provider that these wrap.
+    """
+    model, provider = config.model, config.model_provider
+    changes: dict[str, Any] = {}
+    if isinstance(model, DurableModel):
+        changes["model"] = model.wrapped_model
+    if isinstance(provider, DurableModelProvider):
+        changes["model_provider"] = provider.wrapped_provider
+    return replace(config, **changes) if changes else config
 
 
 def _dump_item(item: Any) -> Item:

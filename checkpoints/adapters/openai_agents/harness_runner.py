@@ -26,7 +26,7 @@ from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_
 from checkpoints.adapters.openai_agents import durable_turns
 from checkpoints.adapters.openai_agents.agent_guard import AgentGuard
 from checkpoints.adapters.openai_agents.agent_session import ACTIVE_RUN, HarnessSession, RunContext
-from checkpoints.adapters.openai_agents.durable_model import DurableModel, DurableModelProvider
+from checkpoints.adapters.openai_agents.durable_model import DurableModel, DurableModelProvider, remove_durable_models
 from checkpoints.calls import call_queries
 from checkpoints.exceptions import CheckpointsError, InvalidInput, SessionNotFound
 from checkpoints.store import row_lookups
@@ -128,6 +128,9 @@ class HarnessRunner(AgentRunner):
     ) -> _PreparedRun:
         """Prepare the run of an agent that is a tool: its calls are logged in the session of the outer agent."""
         guard = AgentGuard(outer.session, self._policies, run=outer, inner=True, guards_inner_agents=True)
+        given = options.get("run_config")
+        if isinstance(given, RunConfig):
+            options = {**options, "run_config": remove_durable_models(given)}
         return _PreparedRun(guard.guard(agent), input, options, outer, guard, is_inner=True)
 
     async def _prepare_run(self, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
@@ -167,7 +170,7 @@ class HarnessRunner(AgentRunner):
     def _wrap_models_of_run(self, prepared: _PreparedRun) -> _PreparedRun:
         """Let the SDK ask models whose answers are kept."""
         given, run = prepared.options.get("run_config"), prepared.run
-        config = RunConfig(**given) if isinstance(given, dict) else given or RunConfig()
+        config = remove_durable_models(RunConfig(**given) if isinstance(given, dict) else given or RunConfig())
         is_own = given is None or (isinstance(given, dict) and "model_provider" not in given)
         changes: dict[str, Any] = {"model_provider": DurableModelProvider(config.model_provider, run)}
         if isinstance(config.model, Model):

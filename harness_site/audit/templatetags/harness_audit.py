@@ -7,7 +7,7 @@ from harness_site.audit.audit_trail_query import ChainIntegrity
 
 register = template.Library()
 register.simple_tag(event_sentences.build_entry_sentence)
-register.simple_tag(event_sentences.build_grouped_entries_sentence)
+register.simple_tag(event_sentences.build_row_sentence)
 
 
 @register.filter

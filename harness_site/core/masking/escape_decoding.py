@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Final
 
-from harness_site.core.rendering.hidden_characters import ALWAYS_HIDDEN
+from harness_site.core.hidden_characters import ALWAYS_HIDDEN
 
 _CODES: Final = rf"""
     (?:\x1b\[|\x9b)[0-9;:?]{{0,60}}[ -/]{{0,4}}[@-~]            # codes of terminals

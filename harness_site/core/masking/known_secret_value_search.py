@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from harness_site.core.linear_regex import LinearPattern, compile_pattern, escape_pattern
 from harness_site.core.masking.secret_shapes import Span
-from harness_site.core.rendering.linear_regex import LinearPattern, compile_pattern, escape_pattern
 
 #: Shorter values occur in too much unrelated text.
 SHORTEST: Final = 4

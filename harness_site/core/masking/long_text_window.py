@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from harness_site.core.linear_regex import LinearPattern, compile_pattern
 from harness_site.core.masking.escape_decoding import decode_escapes
-from harness_site.core.rendering.linear_regex import LinearPattern, compile_pattern
 
 #: Maximum nesting of encodings, such as an ANSI sequence inside of JSON.
 CODES_IN_CODES: Final = 3

@@ -18,11 +18,11 @@ from itertools import groupby
 from threading import Lock
 from typing import Any, Final, TypeVar
 
+from harness_site.core.linear_regex import LinearPattern, compile_pattern
 from harness_site.core.masking import long_text_window, secret_names, secret_shapes
 from harness_site.core.masking.escape_decoding import DecodedText, decode_escapes
 from harness_site.core.masking.known_secret_value_search import KnownValues, iterate_value_texts
 from harness_site.core.masking.secret_shapes import Span
-from harness_site.core.rendering.linear_regex import LinearPattern, compile_pattern
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
+from harness_site.core.linear_regex import LinearPattern, Match, compile_pattern
 from harness_site.core.masking.escape_decoding import decode_escapes
 from harness_site.core.masking.secret_shapes import Span
-from harness_site.core.rendering.linear_regex import LinearPattern, Match, compile_pattern
 
 #: Predicate of secret names.
 IsSecret: TypeAlias = Callable[[str], bool]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from harness_site.core.rendering.linear_regex import Match, compile_pattern
+from harness_site.core.linear_regex import Match, compile_pattern
 
 #: Start and end of a part of a text.
 Span: TypeAlias = tuple[int, int]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from django.utils.formats import number_format
 from django.utils.translation import ngettext
 
+from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.masking.masker import mask_text, mask_text_beginning
-from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 
 _UNITS = ("KB", "MB", "GB")
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
+from harness_site.core.hidden_characters import escape_hidden_in_json
 from harness_site.core.masking.masker import (
     MASK,
     find_secret_list_item_indexes,
@@ -23,7 +24,6 @@ from harness_site.core.rendering.display_text import (
     mask_and_reveal_hidden,
 )
 from harness_site.core.rendering.fast_format_html import build_html, join_html
-from harness_site.core.rendering.hidden_characters import escape_hidden_in_json
 
 #: Maximum characters of a tree in a conversation.
 PREVIEW = 6_000

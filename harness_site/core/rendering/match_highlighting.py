@@ -6,7 +6,7 @@ from typing import Final
 
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.core.rendering.linear_regex import LinearPattern, compile_pattern, escape_pattern
+from harness_site.core.linear_regex import LinearPattern, compile_pattern, escape_pattern
 
 #: Spellings of characters that HTML may escape.
 _HTML_ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "(?:&gt;|>)", '"': '(?:&quot;|")', "'": "(?:&#x27;|&#39;|')"}

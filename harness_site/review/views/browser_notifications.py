@@ -23,9 +23,9 @@ from harness_site.core.datetime_parameters import parse_aware_datetime
 from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.review.outage_urls import build_outage_page_url
 from harness_site.review.selectors import outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
-from harness_site.review.views.outages import build_outage_page_url
 
 #: Rows may be committed this much later than their time; pages deduplicate notifications by tag.
 _OVERLAP: Final = timedelta(seconds=5)

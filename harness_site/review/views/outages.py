@@ -7,14 +7,10 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from re import ASCII, fullmatch
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
-from django.core.exceptions import BadRequest
-from django.http import HttpResponse, QueryDict
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
@@ -26,12 +22,6 @@ from checkpoints.models import Decision, LateResult, Run, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core import formatting
-from harness_site.core.datetime_parameters import parse_aware_datetime
-from harness_site.core.masking.reversible_tokens_for_masked_names import (
-    build_masked_reference,
-    resolve_masked_reference,
-)
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_preview
 from harness_site.review.bulk_decisions import (
     CallAnswer,
@@ -41,38 +31,11 @@ from harness_site.review.bulk_decisions import (
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.forms import CallAnswerForm, build_evidence_from_text
+from harness_site.review.outage_urls import OutageWindow, parse_outage_window
 from harness_site.review.selectors import outage_groups
-from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary, Outage
+from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.sessions.timeline.selectors import run_events_from_audit_trail
-
-
-@dataclass(frozen=True, slots=True)
-class OutageWindow:
-    """Outage in a URL: a tool and two times in whole seconds (inclusive), and on later pages the last call before."""
-
-    tool: str
-    first: datetime
-    last: datetime
-    after: int | None = None
-
-    @property
-    def first_page_url(self) -> str:
-        """URL of the first page."""
-        query = {
-            "tool": build_masked_reference(self.tool),
-            "from": formatting.format_iso_time(self.first),
-            "to": formatting.format_iso_time(self.last),
-        }
-        return f"{reverse('harness_review:outage')}?{urlencode(query)}"
-
-    @property
-    def url(self) -> str:
-        return self.first_page_url if self.after is None else self.get_url_after(self.after)
-
-    def get_url_after(self, call: int) -> str:
-        """Return the URL of the page that begins after this call."""
-        return f"{self.first_page_url}&after={call}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +93,17 @@ class SharedReasonForm(forms.Form):
     )
 
 
-def build_outage_page_url(outage: Outage) -> str:
-    first = outage.first.replace(microsecond=0)
-    return OutageWindow(outage.tool, first, outage.last.replace(microsecond=0)).url
-
-
 @require_GET
 @require_member(Role.AUDITOR)
 def show_outage(request: MemberRequest) -> HttpResponse:
-    return _render_outage_page(request, _parse_outage_window(request.GET), ReasonForm())
+    return _render_outage_page(request, parse_outage_window(request.GET), ReasonForm())
 
 
 @require_POST
 @require_member(Role.APPROVER)
 def request_verifications(request: MemberRequest) -> HttpResponse:
     """Request the probe of each call that waits for one; the results appear on the page."""
-    window = _parse_outage_window(request.POST)
+    window = parse_outage_window(request.POST)
     checkpointer, actor = SyncCheckpointer(workspace=request.membership.workspace.slug), build_decision_actor(request)
     for row in _load_outage_call_rows(request, _load_outage_calls_page(request, window)):
         call = row.call
@@ -164,7 +122,7 @@ def request_verifications(request: MemberRequest) -> HttpResponse:
 @require_member(Role.APPROVER)
 def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
     """Decide about each selected call by its own evidence; a refusal does not affect the others."""
-    window = _parse_outage_window(request.POST)
+    window = parse_outage_window(request.POST)
     choices = [
         choice for choice in map(ChosenCall.parse_form_value, request.POST.getlist("call")[:PAGE]) if choice is not None
     ]
@@ -183,7 +141,7 @@ def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
 @require_member(Role.APPROVER)
 def decide_calls_without_evidence(request: MemberRequest) -> HttpResponse:
     """Record the answers of a person about calls whose outcome no evidence shows, each with its own evidence."""
-    window = _parse_outage_window(request.POST)
+    window = parse_outage_window(request.POST)
     shared_form = SharedReasonForm(request.POST)
     shared_reason = shared_form.cleaned_data["shared_reason"] if shared_form.is_valid() else ""
     pks = [int(pk) for pk in request.POST.getlist("pk")[:PAGE] if fullmatch(r"\d{1,18}", pk, ASCII)]
@@ -262,14 +220,6 @@ def _focus_first_invalid_field(forms_in_page_order: Iterable[forms.Form]) -> Non
 
 def _build_answer_form(call: ToolCall) -> CallAnswerForm:
     return CallAnswerForm(pk=call.pk, initial={"revision": call.revision})
-
-
-def _parse_outage_window(query: QueryDict) -> OutageWindow:
-    first, last = (parse_aware_datetime(query.get(name, "")) for name in ("from", "to"))
-    tool, after = query.get("tool", ""), query.get("after", "")
-    if first is None or last is None or first > last or "\0" in tool or not fullmatch(r"\d{0,18}", after, ASCII):
-        raise BadRequest(_("The address does not name an outage: it needs a tool, and two times with a time zone."))
-    return OutageWindow(resolve_masked_reference(tool), first, last, int(after) if after else None)
 
 
 def _load_outage_calls_page(request: MemberRequest, window: OutageWindow) -> outage_groups.OutageCallPage:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.models import Session
+from harness_site.core import word_diff
+from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import plan_steps
-from harness_site.sessions.compare import common_prefix, json_diff, word_diff
+from harness_site.sessions.compare import common_prefix, json_diff
 from harness_site.sessions.compare.json_diff import Differences
 from harness_site.sessions.compare.message_alignment import (
     Added,
@@ -23,7 +25,6 @@ from harness_site.sessions.compare.message_alignment import (
     merge_adjacent_folds,
     shorten_long_stretches,
 )
-from harness_site.sessions.compare.word_diff import DiffPiece
 from harness_site.sessions.plan_steps import StepChange, StepChangeKind
 from harness_site.sessions.selectors import calls_between_versions, message_windows, version_list
 from harness_site.sessions.selectors.calls_between_versions import CallsBetween

@@ -11,8 +11,8 @@ from itertools import groupby
 
 from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import Part
-from harness_site.sessions.compare import word_diff
-from harness_site.sessions.compare.word_diff import DiffPiece
+from harness_site.core import word_diff
+from harness_site.core.word_diff import DiffPiece
 
 #: Number of neighbours among which the edited version of a message is searched.
 _ALIGNMENT_WINDOW = 8

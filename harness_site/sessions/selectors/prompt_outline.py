@@ -17,9 +17,9 @@ from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import TextPart
 from checkpoints.models import Message
 from checkpoints.models.transcript import PROMPT_ROLES
+from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
-from harness_site.sessions.tool_views import program_tags_in_messages
 
 #: Maximum number of messages of people that are read for the outline; half of them on each side of a position.
 MAX_PROMPTS: Final = 300

@@ -18,11 +18,11 @@ from checkpoints.formats.content_blocks import ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import display_text, json_tree, markdown
 from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
 from harness_site.sessions.compare.json_diff import FieldChange
 from harness_site.sessions.compare.message_alignment import ComparedMessage, Fold
-from harness_site.sessions.compare.word_diff import DiffPiece
 from harness_site.sessions.plan_steps import Plan
 from harness_site.templatetags.harness_tags import render_time
 

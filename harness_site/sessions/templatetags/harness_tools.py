@@ -9,12 +9,13 @@ from django.template import Context
 from checkpoints.formats.content_blocks import Part
 from checkpoints.models import Session
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.sessions import program_tags_in_messages
+from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
-from harness_site.sessions.tool_views import program_tags_in_messages, tool_view_registry
+from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.sessions.tool_views.program_records import ProgramRecord, describe_program_record
-from harness_site.sessions.tool_views.program_tags_in_messages import TextPiece
 from harness_site.sessions.tool_views.tool_view_types import ToolView
 from harness_site.sessions.tree import subagent_tree
 

@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlencode
 
 from django import template
-from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -20,13 +19,11 @@ from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details
 from harness_site.core import formatting, status_labels
-from harness_site.core.masking.masker import mask_text
+from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
-from harness_site.core.rendering.hidden_characters import replace_unencodable
-from harness_site.sessions import call_row_html, long_text_pagination, session_formatting
-from harness_site.sessions.costs import usage_by_turn
+from harness_site.sessions import call_row_html, folded_text_html, long_text_pagination, session_formatting
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.call_details import CallRecord
@@ -42,13 +39,6 @@ from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import
 
 register = template.Library()
 
-#: Characters of a message and of a result, and lines, shown before the text is folded.
-_MESSAGE_PREVIEW_CHARS = 3_000
-_RESULT = 1_600
-_LINES = 60
-#: Characters and lines of the first prompt, where the last answer has to be in sight as well.
-_BRIEF = 700
-_BRIEF_LINES = 10
 _STEP_STATES = {
     StepState.TODO: gettext_lazy("to do"),
     StepState.DOING: gettext_lazy("in progress"),
@@ -60,6 +50,13 @@ _STEP_STATES = {
 #: Kind of a history entry → details that its template displays itself.
 _SAID_IN_LINE = {AuditKind.TAKEOVER.value: frozenset({"last_seen", "why", "taken_by", "host", "pid"})}
 
+register.simple_tag(folded_text_html.render_message_text)
+register.inclusion_tag("sessions/parts/json_tree.html", name="render_json_tree_or_link")(
+    folded_text_html.build_json_tree_context
+)
+register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_result")(
+    folded_text_html.build_tool_result_context
+)
 register.simple_tag(render_prompt_links)
 register.simple_tag(render_session_row)
 for _render_cell in (
@@ -89,20 +86,6 @@ register.filter("exact", formatting.format_exact_time)
 register.filter("portion", session_formatting.format_count_with_share)
 register.filter("result_parts", session_formatting.get_call_result_parts)
 register.filter("json_value", session_formatting.parse_stored_value)
-
-
-@register.filter
-def render_message_tokens(usage: Mapping[str, Any]) -> SafeString:
-    """Format the tokens of one request by kind, one line each; only what is known."""
-    tokens = usage_by_turn.count_tokens(usage)
-    counts = (
-        (_("in %(count)s"), tokens.input),
-        (_("out %(count)s"), tokens.output),
-        (_("from cache %(count)s"), tokens.cache_read),
-        (_("to cache %(count)s"), tokens.cache_write),
-    )
-    lines = ((words % {"count": session_formatting.format_count(count)},) for words, count in counts if count)
-    return join_html(SafeString("<br>"), "{}", lines)
 
 
 @register.filter
@@ -161,58 +144,10 @@ def render_site_code(source: str, language: str) -> SafeString:
     return syntax_highlighting.highlight_unmasked_code(source, language)
 
 
-#: How much of a text or value is displayed: its beginning (False), everything (True), or its first page ("page").
-Extent = bool | Literal["page"]
-
-
-@register.simple_tag
-def render_message_text(content: str, more_url: str, whole: Extent = False, brief: object = False) -> SafeString:
-    """Render a text as Markdown, with a link to the rest; of a `brief` one, only the first lines are displayed."""
-    if page := _build_first_page_of_long_text(content, whole):
-        further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
-        return _render_prose(page.text) + further
-    length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
-    beginning = (
-        _build_unfolded_text(content) if whole else display_text.cut_and_mask_text_to_preview(content, length, lines)
-    )
-    prose = _render_prose(beginning.text)
-    if beginning.whole:
-        return prose
-    folded = {"size": beginning.size, "target": ".msg", "more_url": more_url}
-    return prose + render_to_string("sessions/parts/more.html", folded)
-
-
-def _render_prose(masked: str) -> SafeString:
-    return build_html('<div class="prose" dir="auto">{}</div>', markdown.render_markdown(masked))
-
-
 @register.simple_tag
 def render_masked_markdown(masked: str) -> SafeString:
     """Render a masked text as Markdown."""
     return markdown.render_markdown(masked)
-
-
-@register.inclusion_tag("sessions/parts/json_tree.html")
-def render_json_tree_or_link(value: Any, more_url: str, whole: Extent = False) -> dict[str, Any]:
-    """Render a JSON value as a labelled list, with a link to the complete value if it is truncated."""
-    return _build_tree_context(value, json_tree.PREVIEW, more_url, whole)
-
-
-@register.inclusion_tag("sessions/parts/tool_result.html")
-def render_tool_result(content: str, more_url: str, whole: Extent = False) -> dict[str, Any]:
-    """Render the text result of a tool: a JSON object or list as a labelled list, anything else as text."""
-    value = session_formatting.parse_json_container(content)
-    if value is not None:
-        return _build_tree_context(value, _RESULT, more_url, whole, text=content)
-    if page := _build_first_page_of_long_text(content, whole):
-        return {"tree": None, "shown": ansi_colors.render_ansi_as_html(page.text), "page": page, "more_url": more_url}
-    beginning = (
-        _build_unfolded_text(content)
-        if whole
-        else display_text.cut_and_mask_text_to_preview(content, _RESULT, _LINES // 3)
-    )
-    shown = ansi_colors.render_ansi_as_html(beginning.text)
-    return {"tree": None, "shown": shown, "folded": beginning, "page": None, "more_url": more_url}
 
 
 @register.inclusion_tag("sessions/parts/stored_json.html")
@@ -224,29 +159,6 @@ def render_stored_json(stored: str, more_url: str) -> dict[str, Any]:
     return {"url": f"{more_url}{'&' if '?' in more_url else '?'}{query}", "size": display_text.get_byte_size(stored)}
 
 
-def _build_tree_context(
-    value: Any, preview: int, more_url: str, whole: Extent, *, text: str | None = None
-) -> dict[str, Any]:
-    """Build the context of a tree; `text` is the text that contains the value, if it is not the value itself."""
-    limit = long_text_pagination.MAX_UNPAGED_LENGTH if whole == "page" else None if whole else preview
-    tree = json_tree.render_json_tree(value, limit=limit)
-    page = None
-    if whole == "page" and not tree.whole:
-        page = long_text_pagination.build_text_page(
-            long_text_pagination.format_json_for_pages(value) if text is None else text, 1
-        )
-    return {"tree": tree, "page": page, "more_url": more_url}
-
-
-def _build_first_page_of_long_text(content: str, whole: Extent) -> long_text_pagination.TextPage | None:
-    """Return the first page of a text that has several, if it is displayed in pages."""
-    return (
-        long_text_pagination.build_text_page(content, 1)
-        if whole == "page" and len(content) > long_text_pagination.PAGE
-        else None
-    )
-
-
 @register.simple_tag
 def build_text_pagination_url(
     more_url: str, page: long_text_pagination.TextPage, number: int, words: object = ""
@@ -254,10 +166,6 @@ def build_text_pagination_url(
     """Return the URL of another page of a text, on the page of its message or call."""
     query = {"text": page.key, "page": number} | ({"find": str(words)} if words else {})
     return f"{more_url}{'&' if '?' in more_url else '?'}{urlencode(query)}"
-
-
-def _build_unfolded_text(content: str) -> display_text.FoldedText:
-    return display_text.FoldedText(mask_text(content), True, display_text.get_byte_size(content))
 
 
 @register.simple_tag

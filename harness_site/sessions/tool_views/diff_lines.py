@@ -12,7 +12,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.core.rendering.syntax_highlighting import CodeToken, list_code_tokens
-from harness_site.sessions.compare.word_diff import BoundedMatcher, TooManySteps, compute_word_diff
+from harness_site.core.word_diff import BoundedMatcher, TooManySteps, compute_word_diff
 
 Sign = Literal["same", "del", "ins", "gap"]
 #: Unchanged lines on either side of a change.

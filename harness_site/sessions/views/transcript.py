@@ -15,8 +15,8 @@ from django.views.decorators.http import require_GET
 from checkpoints.formats.content_blocks import Part
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.core.masking import masker
-from harness_site.core.rendering.hidden_characters import replace_unencodable
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text, long_text_pagination, transcript_content_choices, transcript_search
 from harness_site.sessions.long_text_pagination import TextPage

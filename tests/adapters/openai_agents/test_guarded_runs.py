@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from agents import (
     Agent,
     GuardrailFunctionOutput,
+    Model,
+    ModelProvider,
     OutputGuardrail,
     OutputGuardrailTripwireTriggered,
     Runner,
@@ -25,7 +28,7 @@ from mcp.types import CallToolResult, TextContent
 from mcp.types import Tool as MCPTool
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
-from checkpoints.adapters.openai_agents import HarnessSession, guard_agent, use_harness
+from checkpoints.adapters.openai_agents import HarnessRunner, HarnessSession, guard_agent, use_harness
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.models import Run, ToolCall
 from tests.adapters.openai_agents.runs import QUIET, run_agent
@@ -261,6 +264,43 @@ def test_calls_of_an_agent_that_is_a_tool_are_logged_and_closed(cp: SyncCheckpoi
     assert effects.read_text().split() == ["hello"]
     (call,) = ToolCall.objects.all()
     assert (call.tool, call.answered_version is None) == ("send", False)
+
+
+class _NamedModels(ModelProvider):
+    """Provider of the models of agents that name them."""
+
+    def __init__(self, **models: Model) -> None:
+        self._models = models
+
+    def get_model(self, model_name: str | None) -> Model:
+        return self._models[str(model_name)]
+
+
+@pytest.mark.parametrize(("is_default", "logged"), [(True, True), (False, True), (False, False)])
+def test_what_an_agent_that_is_a_tool_answers_is_not_in_the_session(
+    cp: SyncCheckpointer, effects: Path, is_default: bool, logged: bool
+) -> None:
+    inner = _build_sender(effects, [])
+    inner.model = "inner"
+    outer = Agent(name="outer", model="outer", tools=[inner.as_tool("delegate", "Delegate.")])
+    ask = [[function_call("delegate", {"input": "Send."}, call_id="call_1")], [assistant_message("Done.")]]
+    act = [_send("inner_1"), [assistant_message("Inner is done.")]]
+    models = _NamedModels(outer=ScriptedModel(ask), inner=ScriptedModel(act))
+    policies = ToolPolicies(None if logged else {"delegate": {"side_effects": {"read"}}})
+
+    async def run() -> list[Any]:
+        runner = use_harness(policies) if is_default else HarnessRunner(policies)
+        try:
+            async with Checkpointer.open(database_url()) as checkpointer:
+                session = HarnessSession("s", checkpointer)
+                await runner.run(outer, "Go.", session=session, run_config=replace(QUIET, model_provider=models))
+                return await session.get_items()
+        finally:
+            set_default_agent_runner(None)
+
+    kinds = [item.get("type", item.get("role")) for item in asyncio.run(run())]
+    assert kinds == ["user", "function_call", "function_call_output", "message"]
+    assert effects.read_text().split() == ["hello"]
 
 
 class _MailServer(MCPServer):

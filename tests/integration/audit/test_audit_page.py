@@ -20,7 +20,7 @@ from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, Workspace
 from checkpoints.seals.decision_keys import create_key_pair
-from harness_site.audit import audit_trail_query, event_sentences
+from harness_site.audit import audit_trail_query, event_sentences, folded_entries
 from harness_site.audit.audit_trail_query import AuditSubject
 from tests.support.audit_entries import entries
 from tests.support.factories import make_session, make_user, make_workspace
@@ -158,7 +158,7 @@ def test_every_kind_has_one_subject() -> None:
 
 
 def test_pages_are_consecutive(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = [happened(actor=f"a{number}").pk for number in range(audit_trail_query.PAGE + 20)]
+    keys = [happened(actor=f"a{number}").pk for number in range(folded_entries.ROWS_PER_PAGE + 20)]
     first = reader.get("/audit/?actor=").content.decode()
     found = re.search(r'rel="next" href="([^"]+)"', first)
     assert found
@@ -199,15 +199,122 @@ def test_secret_in_the_details_is_masked(reader: Client) -> None:
     assert "sk_live" not in str(lines(reader.get("/audit/export/")))
 
 
-def test_equal_entries_are_folded(reader: Client) -> None:
-    for number in range(30):
-        happened(AuditKind.EXCERPTED, session=make_session(session_id=f"order-{number}"), page="review")
-    happened(AuditKind.EXCERPTED, session=make_session(session_id="other"), page="search")
-    page = reader.get("/audit/")
-    assert "alice saw excerpts of 30 sessions" in visible_text(page)
+def shown_rows(page: Any) -> list[int]:
+    return [int(key) for key in re.findall(r'id="entry-(\d+)"', page.content.decode())]
+
+
+def get_link(page: Any, pattern: str) -> str:
+    found = re.search(pattern, page.content.decode())
+    assert found
+    return found[1].replace("&amp;", "&")
+
+
+OPEN_ROW = r'hx-get="(/audit/[^"]+)"'
+EARLIER = r'rel="next" href="([^"]+)"'
+
+
+def test_equal_entries_are_folded_and_the_row_opens(reader: Client) -> None:
+    keys = [
+        happened(AuditKind.EXCERPTED, session=make_session(session_id=f"order-{number}"), page="review queue").pk
+        for number in range(30)
+    ]
+    other = happened(AuditKind.EXCERPTED, session=make_session(session_id="other"), page="search").pk
+    audit.seal_events(make_workspace().pk)
+    page = reader.get("/audit/?actor=alice")
+    assert "alice saw excerpts of 30 sessions on the page “Review”" in visible_text(page)
+    assert "Sealed, numbers 1–30" in visible_text(page)
     assert "alice saw excerpts of other on the page “Search”" in visible_text(page)
-    assert page.content.decode().count('class="person group"') == 1
-    assert page.content.decode().count('id="entry-') == 31
+    assert shown_rows(page) == [other, keys[-1]]
+    opened = reader.get(get_link(page, OPEN_ROW))
+    assert shown_rows(opened) == keys[::-1]
+    assert shown_rows(reader.get(get_link(opened, r'href="([^"]+)">Show them as one line'))) == [keys[-1]]
+
+
+def test_page_of_folded_entries_has_as_many_rows_as_any(reader: Client) -> None:
+    sessions = [make_session(session_id=f"order-{number}") for number in range(4)]
+    keys = [
+        happened(AuditKind.EXCERPTED, actor=f"reader {number}", session=session).pk
+        for number in range(folded_entries.ROWS_PER_PAGE + 10)
+        for session in sessions
+    ]
+    first = reader.get("/audit/")
+    second = reader.get(f"/audit/{get_link(first, EARLIER)}")
+    newest_of_each = keys[3::4][::-1]
+    assert shown_rows(first) == newest_of_each[: folded_entries.ROWS_PER_PAGE]
+    assert shown_rows(second) == newest_of_each[folded_entries.ROWS_PER_PAGE :]
+    assert 'rel="next"' not in second.content.decode()
+
+
+def test_entries_of_one_page_are_bounded(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folded_entries, "MAX_ENTRIES_PER_PAGE", 12)
+    monkeypatch.setattr(folded_entries, "_FIRST_BATCH", 5)
+    keys = [happened(AuditKind.EXCERPTED, session=make_session(session_id=f"s{number}")).pk for number in range(24)]
+    first = reader.get("/audit/")
+    assert shown_rows(first) == [keys[23]]
+    assert "alice saw excerpts of 12 sessions" in visible_text(first)
+    happened(AuditKind.SIGNED_IN, actor="bob")  # entries that are added do not move the next page
+    second = reader.get(f"/audit/{get_link(first, EARLIER)}")
+    assert shown_rows(second) == [keys[11]]
+    assert "alice saw excerpts of 12 sessions" in visible_text(second)
+    assert 'rel="next"' not in second.content.decode()
+
+
+def test_opened_row_has_pages(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folded_entries, "ROWS_PER_PAGE", 5)
+    keys = [happened(AuditKind.EXCERPTED, session=make_session(session_id=f"s{number}")).pk for number in range(8)]
+    first = reader.get(get_link(reader.get("/audit/?subject=reading"), OPEN_ROW))
+    assert shown_rows(first) == keys[:2:-1]
+    assert shown_rows(reader.get(f"/audit/{get_link(first, EARLIER)}")) == keys[2::-1]
+
+
+def test_altered_entry_is_not_folded(reader: Client) -> None:
+    keys = [happened(AuditKind.EXCERPTED, session=make_session(session_id=f"s{number}")).pk for number in range(7)]
+    audit.seal_events(make_workspace().pk)
+    AuditEvent.objects.filter(pk=keys[3]).update(created_at=timezone.now() + timedelta(hours=1))
+    page = reader.get("/audit/")
+    assert shown_rows(page) == [keys[6], keys[3], keys[2]]
+    assert "This entry was changed or moved after it was recorded." in visible_text(page)
+
+
+@pytest.mark.parametrize(
+    ("kind", "differing", "sentence"),
+    [
+        (AuditKind.SESSION_DELETED, "session_id", "The clean-up of old versions deleted 3 sessions"),
+        (AuditKind.RUN_STARTED, "pid", "Run 1 started in 3 sessions"),
+        (AuditKind.CALL_INTERRUPTED, "call_id", "Calls of pay were interrupted in 3 sessions"),
+        (AuditKind.SESSION_QUARANTINED, "", "Run 1: Session quarantined in 3 sessions"),
+        (AuditKind.COMMENTED, "call_id", ""),
+        (AuditKind.DECIDED, "call_id", ""),
+    ],
+)
+def test_facts_of_one_session_do_not_keep_entries_apart(
+    reader: Client, kind: AuditKind, differing: str, sentence: str
+) -> None:
+    for number in range(3):
+        details = {"tool": "pay"} | ({differing: f"{number}"} if differing else {})
+        insert_unchained_events.append_event(
+            "default",
+            make_workspace().pk,
+            kind,
+            session_pk=make_session(session_id=f"s{number}").pk if differing != "session_id" else None,
+            actor="retention" if differing == "session_id" else "run 1",
+            actor_kind=ActorKind.MACHINE,
+            details=details,
+        )
+    page = reader.get("/audit/")
+    assert len(shown_rows(page)) == (1 if sentence else 3)
+    assert sentence in visible_text(page)
+
+
+def test_repeated_entries_about_the_same_thing_say_how_often(reader: Client) -> None:
+    for _ in range(4):
+        happened(AuditKind.SIGN_IN_FAILED, actor="bob")
+    session = make_session(session_id="order-17")
+    for _ in range(3):
+        happened(AuditKind.VIEWED, session=session)
+    text = visible_text(reader.get("/audit/"))
+    assert "A sign-in as bob failed 4 times" in text
+    assert "alice read order-17 3 times" in text
 
 
 def test_every_kind_has_a_sentence(reader: Client) -> None:

@@ -8,7 +8,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Decision
-from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
+from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.review import argument_changes
 from harness_site.search import indexer
 from tests.support.client_login import sign_in

@@ -9,8 +9,8 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Checkpoint, Session
+from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions.compare.message_alignment import Edited
-from harness_site.sessions.compare.word_diff import DiffPiece
 from harness_site.sessions.selectors import message_windows
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session

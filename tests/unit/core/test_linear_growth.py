@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from checkpoints.formats import content_blocks
+from harness_site.core import word_diff
 from harness_site.core.masking import masker
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
 from harness_site.core.rendering.match_highlighting import mark_search_words
 from harness_site.search import text_extraction
 from harness_site.sessions import session_formatting
-from harness_site.sessions.compare import message_alignment, word_diff
+from harness_site.sessions.compare import message_alignment
 from harness_site.sessions.compare.message_alignment import ComparedMessage
 from tests.support import redos_texts
 from tests.support.linear_growth import MEGABYTE, assert_linear, processor_seconds

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from harness_site.core.linear_regex import UnsupportedPattern, compile_pattern
 from harness_site.core.masking.masker import MASK, mask_text
-from harness_site.core.rendering.linear_regex import UnsupportedPattern, compile_pattern
 from tests.support.linear_growth import assert_linear
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP"

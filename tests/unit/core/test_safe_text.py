@@ -3,14 +3,14 @@ import json
 import pytest
 
 from harness_site.core import call_sentences
-from harness_site.core.rendering import markdown
-from harness_site.core.rendering.hidden_characters import (
+from harness_site.core.hidden_characters import (
     escape_hidden_in_json,
     format_on_one_line,
     has_hidden_characters,
     replace_hidden_characters_by_names,
     replace_unencodable,
 )
+from harness_site.core.rendering import markdown
 from harness_site.sessions import session_formatting
 from tests.support.hidden_character_texts import HARMLESS, HOSTILE, hidden_in
 

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness_site.sessions.compare import word_diff
-from harness_site.sessions.compare.word_diff import DiffPiece
+from harness_site.core import word_diff
+from harness_site.core.word_diff import DiffPiece
 
 texts = st.text(st.sampled_from("ab .,\n\u00e9"), max_size=60)
 

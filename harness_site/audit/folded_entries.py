@@ -1,0 +1,118 @@
+"""Pages of the audit trail on which consecutive entries that say the same are one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby, islice
+from typing import Any, Final
+
+from checkpoints.enums import AuditKind
+from harness_site.audit.audit_trail_query import AuditEntry, AuditFilter, iterate_entries
+from harness_site.core.unreadable_rows import UnreadableRecord
+
+#: Number of rows of a page. A page may have one more, because two equal entries are two rows.
+ROWS_PER_PAGE: Final = 50
+#: Largest number of entries that are read for one page, however few rows they fold into.
+MAX_ENTRIES_PER_PAGE: Final = 1000
+#: Number of entries that are read first; most pages need no more.
+_FIRST_BATCH: Final = 2 * ROWS_PER_PAGE
+#: From this number on, equal entries are folded into one row.
+_MIN_FOLDED: Final = 3
+#: Kind → the details in which entries of one row may differ, because they are facts of one session.
+_DETAILS_OF_ONE_SESSION: Final[dict[str, frozenset[str]]] = {
+    AuditKind.RUN_STARTED: frozenset({"pid"}),
+    AuditKind.RUN_LOST: frozenset({"last_seen"}),
+    AuditKind.RUN_RELEASED: frozenset({"idle_seconds"}),
+    AuditKind.CALL_INTERRUPTED: frozenset({"call_id"}),
+    AuditKind.CALL_DISCARDED: frozenset({"call_id"}),
+    AuditKind.VERSIONS_REMOVED: frozenset({"versions", "messages"}),
+    AuditKind.SESSION_DELETED: frozenset({"session_id", "versions", "messages"}),
+    AuditKind.SESSION_SEALED: frozenset({"rows"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One entry, or consecutive ones that say the same of their sessions, newest first."""
+
+    entries: tuple[AuditEntry | UnreadableRecord, ...]
+
+    @property
+    def newest(self) -> AuditEntry | UnreadableRecord:
+        return self.entries[0]
+
+    @property
+    def oldest(self) -> AuditEntry | UnreadableRecord:
+        return self.entries[-1]
+
+    @property
+    def before(self) -> int:
+        """Key before which the row begins."""
+        return int(self.newest.pk) + 1
+
+    @property
+    def is_folded(self) -> bool:
+        return len(self.entries) > 1
+
+    @property
+    def lasts_a_minute(self) -> bool:
+        """Whether the oldest entry is much older than the newest one."""
+        newest, oldest = self.newest, self.oldest
+        if isinstance(newest, UnreadableRecord) or isinstance(oldest, UnreadableRecord):
+            return False
+        return newest.at - oldest.at >= timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """Rows of a page, newest first. `before` is the key before which the next page starts; None on the last page."""
+
+    rows: tuple[EntryRow, ...]
+    before: int | None
+
+
+def load_page(
+    workspace_pk: int, wanted: AuditFilter, *, before: int | None = None, oldest: int | None = None
+) -> AuditPage:
+    """Load a page of about `ROWS_PER_PAGE` rows, from at most `MAX_ENTRIES_PER_PAGE` entries.
+
+    Args:
+        workspace_pk: Key of the workspace.
+        wanted: Filter that the entries match.
+        before: Only entries with a smaller key.
+        oldest: Only entries with at least this key, each in a row of its own: the entries of one folded row.
+    """
+    entries = iterate_entries(workspace_pk, wanted, before=before, oldest=oldest or 0, first_batch=_FIRST_BATCH)
+    get_key = _get_fold_key if oldest is None else _get_pk
+    rows: list[EntryRow] = []
+    # One entry more than a page may have shows that there is another page.
+    numbered = enumerate(islice(entries, MAX_ENTRIES_PER_PAGE + 1))
+    for (is_beyond, _), group in groupby(numbered, lambda pair: (pair[0] == MAX_ENTRIES_PER_PAGE, get_key(pair[1]))):
+        if is_beyond or len(rows) >= ROWS_PER_PAGE:
+            return AuditPage(tuple(rows), rows[-1].oldest.pk)
+        rows += _build_rows(tuple(entry for _, entry in group))
+    return AuditPage(tuple(rows), None)
+
+
+def _build_rows(equal_entries: tuple[AuditEntry | UnreadableRecord, ...]) -> Iterator[EntryRow]:
+    if len(equal_entries) >= _MIN_FOLDED:
+        yield EntryRow(equal_entries)
+    else:
+        yield from (EntryRow((entry,)) for entry in equal_entries)
+
+
+def _get_pk(entry: AuditEntry | UnreadableRecord) -> Any:
+    return entry.pk
+
+
+def _get_fold_key(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ...]:
+    """Return what entries of one row have in common; entries that are not intact have a row of their own."""
+    if isinstance(entry, UnreadableRecord) or not entry.intact:
+        return (entry.pk,)
+    if entry.kind == AuditKind.SESSION_IMPORTED:
+        return entry.kind, entry.actor, entry.actor_kind, entry.details.get("format") is None
+    differing = _DETAILS_OF_ONE_SESSION.get(entry.kind, frozenset())
+    common = (repr(item) for item in entry.details.items() if item[0] not in differing)
+    return entry.kind, entry.actor, entry.actor_kind, tuple(sorted(common))

@@ -1,0 +1,62 @@
+"""URLs of the pages of outages, which name a tool and two times."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from re import ASCII, fullmatch
+from urllib.parse import urlencode
+
+from django.core.exceptions import BadRequest
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from harness_site.core import formatting
+from harness_site.core.datetime_parameters import parse_aware_datetime
+from harness_site.core.masking.reversible_tokens_for_masked_names import (
+    build_masked_reference,
+    resolve_masked_reference,
+)
+from harness_site.review.selectors.outage_groups import Outage
+
+
+@dataclass(frozen=True, slots=True)
+class OutageWindow:
+    """Outage in a URL: a tool and two times in whole seconds (inclusive), and on later pages the last call before."""
+
+    tool: str
+    first: datetime
+    last: datetime
+    after: int | None = None
+
+    @property
+    def first_page_url(self) -> str:
+        """URL of the first page."""
+        query = {
+            "tool": build_masked_reference(self.tool),
+            "from": formatting.format_iso_time(self.first),
+            "to": formatting.format_iso_time(self.last),
+        }
+        return f"{reverse('harness_review:outage')}?{urlencode(query)}"
+
+    @property
+    def url(self) -> str:
+        return self.first_page_url if self.after is None else self.get_url_after(self.after)
+
+    def get_url_after(self, call: int) -> str:
+        """Return the URL of the page that begins after this call."""
+        return f"{self.first_page_url}&after={call}"
+
+
+def build_outage_page_url(outage: Outage) -> str:
+    """Build the URL of the page of an outage."""
+    first = outage.first.replace(microsecond=0)
+    return OutageWindow(outage.tool, first, outage.last.replace(microsecond=0)).url
+
+
+def parse_outage_window(query: QueryDict) -> OutageWindow:
+    """Parse the parameters of the URL of an outage. Raises `BadRequest`."""
+    first, last = (parse_aware_datetime(query.get(name, "")) for name in ("from", "to"))
+    tool, after = query.get("tool", ""), query.get("after", "")
+    if first is None or last is None or first > last or "\0" in tool or not fullmatch(r"\d{0,18}", after, ASCII):
+        raise BadRequest(_("The address does not name an outage: it needs a tool, and two times with a time zone."))
+    return OutageWindow(resolve_masked_reference(tool), first, last, int(after) if after else None)
