@@ -35,6 +35,10 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 		integrity/test_stored_types.py) \
 		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py)
 
+# What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.
+EXHAUSTIVE_MATTERS := $(addprefix tests/,crash property $(addprefix integration/,hostile/test_forged_texts.py \
+	$(addprefix checkpoints/,importers/test_import_workers.py integrity/test_stored_types.py)))
+
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py
 
@@ -109,10 +113,10 @@ test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are
 	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS)
 
 .PHONY: test-exhaustive
-test-exhaustive: setup ## Crash and property tests at every boundary and with more examples, on both databases (about an hour)
-	HARNESS_TEST_EXHAUSTIVE=1 $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) tests/crash tests/property
+test-exhaustive: setup ## Crash, property and other tests with all of their cases and more examples, on both databases (about an hour)
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
 	@.ci/system-parts postgresql
-	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) tests/crash tests/property
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
 
 .PHONY: test-next
 test-next: ## Tests on the newest Django, where a Python is found that it runs on

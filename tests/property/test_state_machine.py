@@ -320,7 +320,7 @@ def test_random_histories_match_the_model(workspace: Workspace) -> None:
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=40 if complete else examples(6),
+            max_examples=examples(28 if complete else 6),
             stateful_step_count=50,
             derandomize=True,
             database=None,

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 SIZE = 400
 #: Texts in one message, and in the arguments of one call.
-TOGETHER = 4
+TOGETHER = 8
 #: Seconds of the processor for one answer: a page shows dozens of these texts.
 BOUND = 20.0
 GROUPS: dict[str, dict[str, str]] = {

@@ -4,8 +4,6 @@ import http.client
 import re
 from urllib.parse import urlencode
 
-import pytest
-
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent
 from tests.support.factories import make_user
@@ -14,12 +12,12 @@ from tests.support.factories import make_user
 ELSEWHERE = "127.0.0.2"
 
 
-@pytest.mark.parametrize("forwarded", [ELSEWHERE, f"203.0.113.9, {ELSEWHERE}", "203.0.113.9"])
-def test_forwarded_header_does_not_change_the_client_address(port: int, transactional_db: None, forwarded: str) -> None:
+def test_forwarded_header_does_not_change_the_client_address(port: int, transactional_db: None) -> None:
     make_user(name="alice")
-    send_wrong_password(port, "alice", forwarded)
-    details = [parse_json(entry.details) for entry in AuditEvent.objects.filter(kind="sign_in_failed")]
-    assert [detail["address"] for detail in details] == [ELSEWHERE]
+    for number, forwarded in enumerate([ELSEWHERE, f"203.0.113.9, {ELSEWHERE}", "203.0.113.9"], start=1):
+        send_wrong_password(port, "alice", forwarded)
+        details = [parse_json(entry.details) for entry in AuditEvent.objects.filter(kind="sign_in_failed")]
+        assert [detail["address"] for detail in details] == [ELSEWHERE] * number, forwarded
 
 
 def send_wrong_password(port: int, name: str, forwarded: str) -> None:

@@ -1,5 +1,6 @@
 """Privileges of the PostgreSQL roles, tested by processes on a separate server."""
 
+import json
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from http.cookiejar import CookieJar
 from pathlib import Path
-from typing import Final, LiteralString
+from typing import Final, LiteralString, NamedTuple
 from urllib.parse import urlencode
 
 import psycopg
@@ -34,8 +35,8 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with pytest.MonkeyPatch.context() as environment, Cluster() as server:
         environment.setenv("HARNESS_SEAL_KEY", "5e" * 32)
         prepare(server.url)
+        script = manage(server.url, "database_roles")
         for _ in range(2):  # it may run again
-            script = manage(server.url, "database_roles")
             with psycopg.connect(server.url, autocommit=True) as admin:
                 admin.execute(script.encode())
         found = {"owner": server.url}
@@ -49,19 +50,45 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         yield found
 
 
-def run_command(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process with this database."""
+class Done(NamedTuple):
+    """Output of a command, and the message of the error that it ended with."""
+
+    output: str
+    error_output: str
+    error: str
+
+
+#: Program that runs commands one after the other, because starting a process takes longer than most of them.
+RUN_COMMANDS: Final = """
+import django, io, json, sys
+from django.core.management import CommandError, call_command
+
+django.setup()
+for arguments in json.loads(sys.argv[1]):
+    output, error_output, error = io.StringIO(), io.StringIO(), ""
+    try:
+        call_command(*arguments, stdout=output, stderr=error_output)
+    except CommandError as refusal:
+        error = str(refusal)
+    print(json.dumps([output.getvalue(), error_output.getvalue(), error]))
+"""
+
+
+def run_commands(url: str, *commands: str) -> list[Done]:
+    """Run commands in one process with this database. Each is a line of words."""
     environment = {**os.environ, "HARNESS_DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
-    return subprocess.run(
-        [sys.executable, "-m", "django", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-
-
-def manage(url: str, *arguments: str) -> str:
-    """Return the output of a command in a process with this database."""
-    done = run_command(url, *arguments)
+    arguments = json.dumps([command.split() for command in commands])
+    process = [sys.executable, "-c", RUN_COMMANDS, arguments]
+    done = subprocess.run(process, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return [Done(*json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def manage(url: str, *commands: str) -> str:
+    """Run commands in one process with this database, and return the output of the first one."""
+    done = run_commands(url, *commands)
+    assert [each.error for each in done] == [""] * len(commands)
+    return done[0].output
 
 
 def python(url: str, code: str) -> None:
@@ -100,16 +127,14 @@ def test_agent_and_site_work_with_their_roles(urls: dict[str, str], tmp_path: Pa
     assert value(urls["owner"], "SELECT status FROM checkpoints_session WHERE session_id = 'order-17'") == "completed"
     assert value(urls["owner"], "SELECT count(*) FROM checkpoints_session WHERE session_id = 'another-17'") == 1
     assert (agent.refunds, agent.mails) == (1, 1)
-    for command in ("sweep", "deliver", "index_search", "verify_audit", "pending"):
-        manage(urls["site"], command)
+    manage(urls["site"], "sweep", "deliver", "index_search", "verify_audit", "pending")
 
 
 def test_all_rows_can_be_verified_with_every_role_again_and_again(urls: dict[str, str]) -> None:
     python(urls["agent"], "cp.start_session('verified'); cp.save_checkpoint('verified', [], {}, 0)")
-    for role in ("site", "agent", "site"):
-        manage(urls[role], "verify_integrity", "--all")
+    for role, more in (("site", ()), ("agent", ()), ("site", ("verify_audit",))):
+        manage(urls[role], "verify_integrity --all", *more)
         assert value(urls["owner"], "SELECT finished FROM checkpoints_integritycheck") is True
-    manage(urls["site"], "verify_audit")
 
 
 def interrupted_call(url: str) -> int:
@@ -210,10 +235,9 @@ def test_migration_role_changes_and_prunes_tables(urls: dict[str, str]) -> None:
     save = "for n in range(3): cp.save_checkpoint('done', [{'id': n}], None, 0.0)"
     python(urls["agent"], f"cp.start_session('done')\n{save}")
     assert refused(urls["agent"], "DELETE FROM checkpoints_checkpoint")
-    manage(urls["migration"], "migrate", "--verbosity=0")
-    manage(urls["migration"], "prune", "done", "--keep-last", "1")
+    manage(urls["migration"], "migrate --verbosity=0", "prune done --keep-last 1")
     python(urls["agent"], "cp.start_session('done', takeover=True); cp.finish_session('done', 'completed')")
-    manage(urls["migration"], "delete_session", "done")
+    manage(urls["migration"], "delete_session done")
     assert value(urls["owner"], "SELECT count(*) FROM checkpoints_session WHERE session_id = 'done'") == 0
     with psycopg.connect(urls["migration"]) as session:
         session.execute("ALTER TABLE harness_saved_savedview ADD COLUMN more int")
@@ -241,29 +265,35 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
         assert value(url, "SELECT count(*) FROM checkpoints_session WHERE status = 'completed'") == 1
         assert refused(login, "SELECT * FROM auth_user")
         assert refused(login, "DELETE FROM checkpoints_message")
-        manage(url, "migrate", "--verbosity=0")  # the tables keep their owner
-        again = run_command(url, "create_agent_login")
-        assert "There is a role my_agent already, and it stays as it is." in again.stderr
-        manage(url, "create_agent_login", "--rights-only")
-        for taken in (owner, "my_agent"):
-            of_others = run_command(url, "create_agent_login", "second", "--role", taken)
-            assert (
-                f"The role {taken} is a login or owns tables. Choose a role that only agents have." in of_others.stderr
-            )
+        migrated, again, rights, *of_others = run_commands(
+            url,
+            "migrate --verbosity=0",  # the tables keep their owner
+            "create_agent_login",
+            "create_agent_login --rights-only",
+            *(f"create_agent_login second --role {taken}" for taken in (owner, "my_agent")),
+        )
+        assert (migrated.error, rights.error) == ("", "")
+        assert "There is a role my_agent already, and it stays as it is." in again.error
+        assert [refused.error for refused in of_others] == [
+            f"The role {taken} is a login or owns tables. Choose a role that only agents have."
+            for taken in (owner, "my_agent")
+        ]
         assert value(url, "SELECT count(*) FROM checkpoints_session") == 1
-        with_options = manage(f"{url}?sslmode=prefer&prepare_threshold=none", "create_agent_login", "third").strip()
+        with_options = manage(f"{url}?sslmode=prefer&prepare_threshold=none", "create_agent_login third").strip()
         assert with_options.endswith(f"/{database}?prepare_threshold=none&sslmode=prefer'")
         with psycopg.connect(server.url, autocommit=True) as admin:
             admin.execute(f"ALTER ROLE {owner} NOCREATEROLE".encode())
-        may_not = run_command(url, "create_agent_login", "second")
-        assert may_not.returncode == 1
-        assert "harness create_agent_login second --print-sql | sudo -u postgres psql harness_office" in may_not.stderr
-        rights_only = run_command(url, "create_agent_login", "--rights-only", "--role", "no_role_yet")
-        assert "create_agent_login --rights-only --role no_role_yet --print-sql | sudo" in rights_only.stderr
-        printed = run_command(url, "create_agent_login", "second", "--print-sql")
+        may_not, rights_only, printed = run_commands(
+            url,
+            "create_agent_login second",
+            "create_agent_login --rights-only --role no_role_yet",
+            "create_agent_login second --print-sql",
+        )
+        assert "harness create_agent_login second --print-sql | sudo -u postgres psql harness_office" in may_not.error
+        assert "create_agent_login --rights-only --role no_role_yet --print-sql | sudo" in rights_only.error
         with psycopg.connect(re.sub(r"/[^/]*$", f"/{database}", server.url), autocommit=True) as admin:
-            admin.execute(printed.stdout.encode())
-        second = printed.stderr.strip().removeprefix("export HARNESS_DATABASE_URL='").removesuffix("'")
+            admin.execute(printed.output.encode())
+        second = printed.error_output.strip().removeprefix("export HARNESS_DATABASE_URL='").removesuffix("'")
         assert value(second, "SELECT count(*) FROM checkpoints_session") == 1
 
 

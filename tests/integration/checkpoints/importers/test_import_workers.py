@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from tests.integration.checkpoints.importers.import_helpers import (
     watch_with_workers,
 )
 from tests.integration.checkpoints.importers.transcript_writer import TranscriptWriter
+from tests.support.exhaustive_mode import EXHAUSTIVE
 from tests.support.processes import PATIENCE, database_url
 
 #: Number of files, of which the first has many turns.
@@ -165,8 +167,15 @@ def test_interrupted_command_says_how_to_go_on(
     assert Session.objects.count() == FILES + 60
 
 
-@pytest.mark.parametrize("statement", [2, 12, 30])
-@pytest.mark.parametrize("fault", ["kill worker", "kill parent", "interrupt parent"])
+FAULTS = ("kill worker", "kill parent", "interrupt parent")
+#: Statements of a worker before which a fault can happen: near the beginning, in the middle, near the end.
+STATEMENTS = (2, 12, 30)
+
+
+@pytest.mark.parametrize(
+    ("fault", "statement"),
+    product(FAULTS, STATEMENTS) if EXHAUSTIVE else [*zip(FAULTS, STATEMENTS, strict=True), (FAULTS[1], STATEMENTS[0])],
+)
 def test_next_import_completes_what_a_fault_has_ended(
     cp: SyncCheckpointer, folder: Path, start_child: StartChild, tmp_path: Path, fault: str, statement: int
 ) -> None:

@@ -29,6 +29,8 @@ from tests.integration.checkpoints.integrity.sealed_history import (
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
 UNKNOWN_SEAL = bytes(32)
+#: Rows that are verified together: each by itself, parts of what a session has, and all of it.
+BATCH_SIZES = (1, 2, 1000)
 
 
 def list_sessions() -> list[Session]:
@@ -93,26 +95,29 @@ def histories(open_checkpointer: Open) -> None:
     save_branches(open_checkpointer, "u")
 
 
-@pytest.fixture(params=[1, 2, 1000])
-def batch_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "BATCH_SIZE", request.param)
-    monkeypatch.setattr(verification, "_GROUPS_PER_STATEMENT", request.param)
+def find_in_batches(monkeypatch: pytest.MonkeyPatch, size: int) -> tuple[dict[int, list[IntegrityProblem]], int]:
+    with monkeypatch.context() as patch:
+        patch.setattr(verification, "BATCH_SIZE", size)
+        patch.setattr(verification, "_GROUPS_PER_STATEMENT", size)
+        return find_together()
 
 
-@pytest.mark.usefixtures("histories", "batch_size")
+@pytest.mark.usefixtures("histories")
 def test_problems_of_sessions_verified_together_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = sum(plain(model).exclude(session=None).count() for model in SEALED_TABLES if model is not Session)
-    assert find_together() == ({}, rows + plain(Session).count() + Blob.objects.count())
+    for size in BATCH_SIZES:
+        unaltered = {}, rows + plain(Session).count() + Blob.objects.count()
+        assert (size, find_in_batches(monkeypatch, size)) == (size, unaltered)
     sessions = [Session.objects.get(session_id=name) for name in ("r", "s", "t")]
     for number, alter in enumerate(ALTERATIONS):
         with rolled_back():
             alter(sessions[number % 3])
             ALTERATIONS[number - 1](sessions[(number + 1) % 3])
-            found, verified = find_together()
+            found, verified = find_one_by_one()
             assert set(found) == {sessions[number % 3].pk, sessions[(number + 1) % 3].pk}
-            with monkeypatch.context() as patch:
-                patch.setattr(verification, "BATCH_SIZE", 1000)
-                assert find_one_by_one() == (found, verified)
+            for size in BATCH_SIZES:
+                together = find_in_batches(monkeypatch, size)
+                assert (number, size, together) == (number, size, (found, verified))
 
 
 def test_statements_are_shared_by_sessions(open_checkpointer: Open) -> None:
