@@ -7,10 +7,14 @@ import enum
 import importlib
 import inspect
 import os
+import pkgutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
+from checkpoints import exceptions
+from checkpoints.exceptions import CheckpointsError
 from tests.support.docstring_parser import Docstring, read_docstring
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
@@ -321,19 +325,35 @@ def _list(entries: Iterable[tuple[str, str]]) -> str:
     return "".join(f"- `{name}`: {text}\n" for name, text in entries)
 
 
-def _errors() -> str:
-    from checkpoints import exceptions
+def list_error_modules() -> list[ModuleType]:
+    """List the modules of `checkpoints.exceptions`, the base class first."""
+    names = sorted(module.name for module in pkgutil.iter_modules(exceptions.__path__))
+    names.sort(key=lambda name: name != "base_error")
+    return [importlib.import_module(f"checkpoints.exceptions.{name}") for name in names]
 
+
+def list_errors(module: ModuleType) -> list[type[CheckpointsError]]:
+    """List the errors that a module defines, in their order there."""
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, CheckpointsError) and value.__module__ == module.__name__
+    ]
+
+
+def _errors() -> str:
     parts = [
         "## Errors\n",
         "Module `checkpoints.exceptions`. Each error says what happened and what to do next; `code` names its class.\n",
-        "| error | base | code | meaning |\n| --- | --- | --- | --- |",
     ]
-    for name in exceptions.__all__:
-        kind = getattr(exceptions, name)
-        meaning = " ".join(read_docstring(kind).text.split())
-        parts.append(f"| `{name}` | `{kind.__bases__[0].__name__}` | `{kind.code}` | {meaning} |")
-    return "\n".join(parts) + "\n"
+    for module in list_error_modules():
+        parts.append(f"{(module.__doc__ or '').strip()}\n")
+        parts.append("| error | base | code | meaning |\n| --- | --- | --- | --- |")
+        for kind in list_errors(module):
+            meaning = " ".join(read_docstring(kind).text.split())
+            parts.append(f"| `{kind.__name__}` | `{kind.__bases__[0].__name__}` | `{kind.code}` | {meaning} |")
+        parts.append("")
+    return "\n".join(parts)
 
 
 def _enums() -> str:

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -104,9 +105,11 @@ def test_async_methods_have_the_same_sections(blocking: str, asynchronous: str) 
         assert read_docstring(twin[name]).entries == read_docstring(described).entries, name
 
 
-@pytest.mark.parametrize("name", exceptions.__all__)
-def test_every_error_is_described(name: str) -> None:
-    assert re.match(r"[A-Z].*\.", vars(getattr(exceptions, name)).get("__doc__") or "")
+@pytest.mark.parametrize("module", library_reference_page.list_error_modules(), ids=lambda module: module.__name__)
+def test_every_error_is_described_and_imported_from_one_place(module: ModuleType) -> None:
+    for kind in library_reference_page.list_errors(module):
+        assert re.match(r"[A-Z].*\.", vars(kind).get("__doc__") or ""), kind
+        assert getattr(exceptions, kind.__name__) is kind
 
 
 @pytest.mark.parametrize("name", library_reference_page.ENUMS)
