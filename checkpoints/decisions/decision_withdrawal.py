@@ -43,7 +43,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.enum_labels import translate_label
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 #: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
 _PERMITTING_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})

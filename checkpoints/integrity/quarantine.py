@@ -37,7 +37,7 @@ from checkpoints.integrity.stored_types import MistypedValue
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Message, Run, Session, Workspace
 from checkpoints.seals import row_seals
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 logger = logging.getLogger(__name__)
 
