@@ -654,6 +654,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             VersionNotFound: It has no such version.
             StillNeeded: It is the only version, the newest one continues from it, or it is the newest one of a
                 session that a run owns or that waits for a decision.
+            IntegrityError: A row of the session is not as it was written; nothing was deleted.
         """
         return self.backend.delete_checkpoint(session_id, version)
 
@@ -684,6 +685,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             SessionNotFound: There is no such session.
             InvalidInput: No rule is given, or one is not a fitting number.
+            IntegrityError: A row of the session is not as it was written; nothing was deleted.
         """
         retention = RetentionRule(keep_last, keep_every, older_than)
         return self.backend.prune(session_id, retention, dry_run=dry_run)

@@ -7,6 +7,7 @@ from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 
@@ -18,6 +19,8 @@ from harness_site.core.management_command_hints import format_management_command
 
 #: Errors that no stored value causes.
 _OTHER_CAUSES = (CheckpointsError, DatabaseError, Http404, PermissionDenied, SuspiciousOperation)
+#: Message of SQLite where a function of Django, which it calls in a statement, gets a value of another type.
+_FAILED_FUNCTION = "user-defined function raised exception"
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +41,8 @@ class AlteredDataMiddleware(MiddlewareMixin):
         }
         if isinstance(exception, IntegrityError) and exception.is_alteration:
             altered_pk = session_pk if exception.session_pk is None else exception.session_pk
-            if altered_pk is not None and quarantine.quarantine_after_error(altered_pk):
+            is_quarantined = altered_pk is not None and quarantine.quarantine_after_error(altered_pk)
+            if is_quarantined and request.path != reverse("harness_sessions:session-quarantine", args=[altered_pk]):
                 context["quarantined"] = altered_pk
         return render(request, "errors/altered.html", context, status=409)
 
@@ -62,7 +66,7 @@ def _find_error_of_mistyped_value(
     A page that is about no session lists those of the member's workspace.
     """
     membership: Membership | None = getattr(request, "membership", None)
-    if isinstance(exception, _OTHER_CAUSES):
+    if isinstance(exception, _OTHER_CAUSES) and _FAILED_FUNCTION not in str(exception):
         return None
     if session_pk is not None:
         error = quarantine.find_error_of_mistyped_value("default", session_pk, str(session_pk))

@@ -38,11 +38,14 @@ def delete_selected_states(
         SessionBusy: A run of another client owns the session and is alive.
         OwnershipLost: Another run has taken the session from this client.
         SessionFinished: The session has ended.
+        IntegrityError, SealKeyMissing: A row of the session is not as it was written; nothing is deleted.
     """
     try:
         with state_store.lock_or_create_session(store, session_id, None) as (row, _):
             states = list(FrameworkState.objects.using(store.using).filter(session=row).order_by("-state_id"))
             chosen = states if select is None else select(states)
+            if chosen or select is None:
+                verification.require_session_unaltered(store.using, row)
             if select is None:
                 FrameworkWrite.objects.using(store.using).filter(session=row).delete()
             framework_state_retention.delete_states(store.using, row, chosen)

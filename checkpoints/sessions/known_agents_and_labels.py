@@ -29,7 +29,8 @@ def list_known_agents_and_labels(workspace_id: int) -> SessionFacets:
     labels = {
         label for label_text in {label_text for _, label_text in rows} for label in deserialize_labels(label_text)
     }
-    return SessionFacets(tuple(sorted({agent for agent, _ in rows if agent})), tuple(sorted(labels)))
+    agents = {agent for agent, _ in rows if agent and isinstance(agent, str)}  # SQLite stores any type
+    return SessionFacets(tuple(sorted(agents)), tuple(sorted(labels)))
 
 
 def _select_recent_sessions(workspace_id: int) -> QuerySet[Session, tuple[str, str]]:
@@ -44,6 +45,6 @@ def deserialize_labels(label_text: str) -> tuple[str, ...]:
     """Parse the labels of a session from its column."""
     try:
         labels: Any = parse_json(label_text)
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         return ()
     return tuple(label for label in labels if isinstance(label, str)) if isinstance(labels, list) else ()

@@ -1,7 +1,8 @@
 """Retention: remove versions and whole sessions, and the messages that become unreachable.
 
 The newest version of a session is always kept, and so is every message that a remaining version or a fork reaches.
-Version numbers are never reused.
+Version numbers are never reused. Versions are removed only if all rows of their session are as they were written, so
+that no removal takes away the evidence of an alteration; a whole session is removed in any case.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from checkpoints.db.row_batches import iterate_rows
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound
 from checkpoints.formats.canonical import parse_json
+from checkpoints.integrity import verification
 from checkpoints.models import (
     AuditEvent,
     Blob,
@@ -54,7 +56,10 @@ _LONGEST_TRANSACTION: Final = timedelta(minutes=1)
 
 
 def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, dry_run: bool = False) -> RemovalCounts:
-    """Remove the versions of a session that `retention` does not keep. Raises `SessionNotFound`."""
+    """Remove the versions of a session that `retention` does not keep.
+
+    Raises `SessionNotFound`, and `IntegrityError` or `SealKeyMissing` if a row of the session is not as it was written.
+    """
     with database_operation(store.using):
         try:
             with transaction.atomic(using=store.using):
@@ -68,6 +73,8 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 )
                 numbers = [] if newest is None else _list_removable_versions(retention, versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
+                if numbers:
+                    verification.require_session_unaltered(store.using, row)
                 return _remove_versions(store, row, numbers, dry_run=dry_run)
         except _DryRunRollback as dry:
             return dry.removed
@@ -91,13 +98,15 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
     """Remove one version; its number is not reused.
 
     Raises `SessionNotFound`, `VersionNotFound`, and `StillNeeded` for the newest version of a session that somebody
-    else drives or that waits for a decision, and for the versions that the newest one depends on.
+    else drives or that waits for a decision, and for the versions that the newest one depends on. Raises
+    `IntegrityError` or `SealKeyMissing` if a row of the session is not as it was written.
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = row_lookups.get_session(store, session_id, lock=True)
         versions = Checkpoint.objects.using(store.using).filter(session=row)
         if not versions.filter(version=version).exists():
             raise VersionNotFound(session_id, version)
+        verification.require_session_unaltered(store.using, row)
         newest = versions.latest("version")
         if version == newest.version:
             _require_session_deletable(store, row)

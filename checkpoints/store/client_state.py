@@ -192,9 +192,8 @@ class ClientState:
 
     def get_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session. Raises `NotOwner`, `ReleasedWhenIdle`."""
-        with self._lock:
-            owned_session = self._held.get(session_id)
-        if owned_session is None or self._pid != os.getpid():
+        owned_session = self.find_owned_session(session_id)
+        if owned_session is None:
             raise self.build_not_owner_error(session_id)
         return owned_session
 
@@ -213,10 +212,9 @@ class ClientState:
             raise OpenedInAnotherProcess(session_id)
 
     def find_owned_session(self, session_id: str) -> OwnedSession | None:
-        try:
-            return self.get_owned_session(session_id)
-        except NotOwner:
-            return None
+        with self._lock:
+            owned_session = self._held.get(session_id)
+        return owned_session if self._pid == os.getpid() else None
 
     def add_owned_session(self, owned_session: OwnedSession) -> None:
         with self._lock:

@@ -83,10 +83,13 @@ def _iterate_arguments_with_secret_names(
 
 
 def _select_arguments_with_secret_names(
-    rows: Iterable[tuple[int, str]], rules: masker.MaskingRules
+    rows: Iterable[tuple[int, Any]], rules: masker.MaskingRules
 ) -> Iterator[tuple[int, str]]:
-    """Yield the rows whose arguments hold a name of a secret: few, so many are searched at once."""
-    remaining = iter(rows)
+    """Yield the rows whose arguments hold a name of a secret: few, so many are searched at once.
+
+    Arguments that are no text, which SQLite stores, are shown nowhere.
+    """
+    remaining = (row for row in rows if isinstance(row[1], str))
     while batch := list(islice(remaining, _BATCH)):
         if rules.may_contain_secret_name("\n".join([args for _, args in batch])):
             yield from (row for row in batch if rules.may_contain_secret_name(row[1]))

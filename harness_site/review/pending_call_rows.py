@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import ClassVar
 
 from django.http import QueryDict
@@ -169,8 +170,8 @@ class PendingRowBuilder:
         with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
             return self._build_row_in_masking_context(call, agreements, company, together, now)
 
-    def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall] = ()) -> OutageGroupRow:
-        lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call")
+    def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()) -> OutageGroupRow:
+        lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call", attrgetter("session_id"))
         agents = Counter(line.agent for line in lines if isinstance(line, OutageCallLine) and line.agent)
         return OutageGroupRow(
             tool=outage.tool,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from django.utils.html import conditional_escape
@@ -97,7 +98,7 @@ def build_workspace_call_lines(
                 agent=mask_and_reveal_hidden(row.agent),
             )
 
-    return convert_rows_or_mark_unreadable(rows, build_line, "call")
+    return convert_rows_or_mark_unreadable(rows, build_line, "call", attrgetter("session_pk"))
 
 
 def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:

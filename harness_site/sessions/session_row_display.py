@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from django.http import QueryDict
 from django.utils.html import conditional_escape
@@ -101,7 +102,7 @@ def build_session_lines(
                 time=_render_time_ago_of_row(row, sort),
             )
 
-    return convert_rows_or_mark_unreadable(rows, build_line, "session")
+    return convert_rows_or_mark_unreadable(rows, build_line, "session", attrgetter("pk"))
 
 
 def _render_activity(row: SessionRow) -> SafeString | str:

@@ -445,7 +445,14 @@ def render_unreadable_row(row: Any, kind: str, element: str) -> SafeString:
     message = build_html(
         _("This record cannot be shown: {kind} {key}."), kind=str(_RECORD_KINDS.get(kind, kind)), key=pk
     )
-    if kind == "call" and pk:
+    session_pk = row.quarantined_session if isinstance(row, UnreadableRecord) else None
+    if session_pk is not None:
+        message += build_html(
+            ' <a href="{}">{}</a>',
+            reverse("harness_sessions:session-quarantine", args=[session_pk]),
+            _("The session is quarantined: what was found"),
+        )
+    elif kind == "call" and pk:
         message += build_html(
             ' <a href="{}">{}</a>', reverse("harness_review:card", args=[pk]), _("Open its decision page")
         )

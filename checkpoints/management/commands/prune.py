@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
-from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError
+from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError, SealKeyMissing
 from checkpoints.models import Session
 
 #: Number of sessions that are read at once, and after which progress is reported.
@@ -50,7 +50,9 @@ class Command(BaseCommand):
                         older_than=None if days is None else timedelta(days=days),
                         dry_run=options["dry_run"],
                     )
-                except (IntegrityError, CheckpointCorrupted) as error:
+                except (IntegrityError, CheckpointCorrupted, SealKeyMissing) as error:
+                    if isinstance(error, SealKeyMissing) and error.key_id is None:
+                        raise  # a process without any key can verify no session
                     self.stderr.write(f"{session_id}: {error}")
                     unreadable += 1
                     continue

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, Risk
 from checkpoints.models import ToolCall, Workspace
+from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.queue_order import QueueSort
 
@@ -107,10 +108,13 @@ def list_pending_page_keys(
     return keys[:limit], keys[limit - 1] if len(keys) > limit else None
 
 
-def load_calls_with_sessions(pks: Iterable[int]) -> dict[int, ToolCall]:
+def load_calls_with_sessions(pks: Iterable[int]) -> dict[int, ToolCall | UnreadableRecord]:
     """Load the calls with these keys and their sessions, by key; none in no query."""
     keys = sorted(set(pks))
-    return ToolCall.objects.select_related("session").in_bulk(keys) if keys else {}
+    if not keys:
+        return {}
+    calls = ToolCall.objects.select_related("session").filter(pk__in=keys)
+    return {call.pk: call for call in load_rows_or_mark_unreadable(calls, "call", session_column="session_id")}
 
 
 def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:

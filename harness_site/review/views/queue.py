@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from django.core.exceptions import BadRequest
@@ -19,7 +20,7 @@ from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_voter_lookup
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
 from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import build_decision_list_row
@@ -112,7 +113,8 @@ def _build_pending_context(
     is_first_use = (
         tab == "interrupted" and not calls and not grouped and not Session.objects.filter(workspace=workspace).exists()
     )
-    sessions = {call.session_id for call in (*calls, *chain.from_iterable(first_calls.values()))}
+    shown = skip_unreadable_records([*calls, *chain.from_iterable(first_calls.values())])
+    sessions = {call.session_id for call in shown}
     secrets = _mark_excerpts_and_load_secrets(request, sessions)
     builder = PendingRowBuilder(request.GET, secrets)
     return {
@@ -146,14 +148,15 @@ def _mark_excerpts_and_load_secrets(request: MemberRequest, sessions: set[int]) 
 
 def _build_pending_rows(
     request: MemberRequest,
-    calls: Sequence[ToolCall],
+    calls: Sequence[ToolCall | UnreadableRecord],
     outages: Sequence[Outage],
     builder: PendingRowBuilder,
 ) -> list[PendingCallRow | UnverifiedCallRow | UnreadableRecord]:
     now = clock.now()
-    outages_by_call = outage_groups.map_calls_to_outages(calls, outages)
+    readable = skip_unreadable_records(calls)
+    outages_by_call = outage_groups.map_calls_to_outages(readable, outages)
     agreements_by_call = multi_person_approvals.load_agreements_of_calls(
-        calls, build_voter_lookup(request.membership.workspace)
+        readable, build_voter_lookup(request.membership.workspace)
     )
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
 
@@ -162,7 +165,7 @@ def _build_pending_rows(
         group = None if outage is None else builder.build_outage_group(outage)
         return builder.build_row(call, agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY), group, now=now)
 
-    return convert_rows_or_mark_unreadable(calls, build_row, "call")
+    return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))
 
 
 def _parse_page_start_key(query: QueryDict) -> int | None:

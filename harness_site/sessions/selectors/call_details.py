@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -29,7 +29,12 @@ from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.models.enum_labels import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import (
+    UnreadableRecord,
+    call_or_use_fallback,
+    convert_rows_or_mark_unreadable,
+    skip_unreadable_records,
+)
 
 PAGE = 30
 #: Maximum number of open calls displayed after the end of a transcript.
@@ -283,16 +288,20 @@ def build_verified_call_records(rows: list[ToolCall], *, results: bool = True) -
     )
 
 
-def build_records_or_mark_unreadable(rows: list[ToolCall]) -> list[CallRecord | UnreadableRecord]:
+def build_records_or_mark_unreadable(
+    rows: Sequence[ToolCall | UnreadableRecord],
+) -> list[CallRecord | UnreadableRecord]:
     """Build records without results; a call that was altered, or has an altered decision, becomes a placeholder."""
-    if not rows:
-        return []
-    decisions, late_results = _load_decisions_and_late_results_by_call(rows)
-    return convert_rows_or_mark_unreadable(
-        rows,
-        lambda call: _build_verified_call_record(call, decisions[call.pk], late_results[call.pk], results=False),
-        "call",
+    readable = skip_unreadable_records(rows)
+    loaded = call_or_use_fallback(
+        "A decision or late result of a call", lambda: _load_decisions_and_late_results_by_call(readable), None
     )
+
+    def build_record(call: ToolCall) -> CallRecord:
+        decisions, late_results = _load_decisions_and_late_results_by_call([call]) if loaded is None else loaded
+        return _build_verified_call_record(call, decisions[call.pk], late_results[call.pk], results=False)
+
+    return convert_rows_or_mark_unreadable(rows, build_record, "call", attrgetter("session_id"))
 
 
 def _build_verified_call_record(

@@ -17,6 +17,7 @@ from checkpoints.sessions.session_list_filters import (
     get_order_fields,
     split_into_indexed_querysets,
 )
+from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 
 #: Totals are exact up to this number; beyond it a page says "more than".
 LIMIT = 1000
@@ -46,8 +47,10 @@ def parse_page_cursor(token: str, sort: Sort) -> SessionListCursor | None:
     return UntimedCursor(place) if place is not None and token.startswith(_UNTIMED_MARK) else place
 
 
-def get_session_cursor(session: Session, sort: Sort) -> SessionListCursor:
-    """Return the cursor of a session in the list."""
+def get_session_cursor(session: Session | UnreadableRecord, sort: Sort) -> SessionListCursor | None:
+    """Return the cursor of a session in the list; None of one whose place cannot be read."""
+    if isinstance(session, UnreadableRecord):
+        return None
     if sort is Sort.COST:
         return AmountCursor(session.budget_spent_usd, session.pk)
     place = Cursor(str(session.stored_time), session.pk)  # type: ignore[attr-defined]
@@ -56,10 +59,10 @@ def get_session_cursor(session: Session, sort: Sort) -> SessionListCursor:
 
 def load_sessions_after_cursor(
     workspace_id: int, wanted: SessionFilter, size: int, *, after: SessionListCursor | None = None
-) -> list[Session]:
+) -> list[Session | UnreadableRecord]:
     """Load the first sessions after the cursor `after`, with only the columns that the order needs.
 
-    In an order of time, sessions whose source has no times come last.
+    In an order of time, sessions whose source has no times come last. Those whose place cannot be read come first.
     """
     parts = split_into_indexed_querysets(workspace_id, wanted)
     if isinstance(after, AmountCursor) or wanted.sort is Sort.COST:
@@ -68,7 +71,7 @@ def load_sessions_after_cursor(
         # Each statement evaluates a combination of conditions completely, so one is enough if it finds all sessions.
         sessions = _merge_first_sessions_of_querysets(parts, wanted, size, None)
         if len(sessions) < size:
-            return sorted(sessions, key=attrgetter("has_times"), reverse=True)
+            return sorted(sessions, key=lambda row: isinstance(row, UnreadableRecord) or row.has_times, reverse=True)
     sessions = []
     if not isinstance(after, UntimedCursor):
         timed = [part.filter(has_times=True) for part in parts]
@@ -82,9 +85,19 @@ def load_sessions_after_cursor(
 
 def _merge_first_sessions_of_querysets(
     parts: list[QuerySet[Session]], wanted: SessionFilter, size: int, after: SessionListCursor | None
-) -> list[Session]:
-    rows = [row for part in _query_sessions_after(parts, wanted, after) for row in _order_sessions(part, wanted)[:size]]
-    return sorted(rows, key=attrgetter(_get_sort_column(wanted.sort), "pk"), reverse=True)[:size]
+) -> list[Session | UnreadableRecord]:
+    column = _get_sort_column(wanted.sort)
+    rows: list[Session | UnreadableRecord] = []
+    for part in _query_sessions_after(parts, wanted, after):
+        rows += load_rows_or_mark_unreadable(_order_sessions(part, wanted)[:size], "session", session_column="pk")
+    unplaced: list[Session | UnreadableRecord] = []
+    placed: list[Session] = []
+    for row in rows:
+        if isinstance(row, UnreadableRecord) or getattr(row, column) is None:
+            unplaced.append(row)
+        else:
+            placed.append(row)
+    return (unplaced + sorted(placed, key=attrgetter(column, "pk"), reverse=True))[:size]
 
 
 def count_sessions(workspace_id: int, wanted: SessionFilter) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import (
@@ -43,7 +44,11 @@ from checkpoints.sessions.session_list_filters import (
     get_order_fields,
     select_sessions_of_workspace,
 )
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import (
+    UnreadableRecord,
+    convert_rows_or_mark_unreadable,
+    load_rows_or_mark_unreadable,
+)
 from harness_site.sessions.selectors import fork_list_and_preview, session_list_pages, waits_for_other_agents
 from harness_site.sessions.selectors.fork_list_and_preview import Forks
 from harness_site.sessions.selectors.session_list_pages import SessionListCursor
@@ -144,7 +149,7 @@ def load_session_page(
     total = len(first) if is_counted else session_list_pages.count_sessions(workspace_id, wanted)
     last = session_list_pages.get_session_cursor(first[size - 1], wanted.sort) if len(first) > size else None
     pks = [session.pk for session in first[:size]]
-    rows = {row.pk: row for row in _build_session_rows(list(_query_sessions_with_owner(pks)) if pks else [])}
+    rows = {row.pk: row for row in _build_session_rows(_query_sessions_with_owner(pks))} if pks else {}
     page_rows = tuple(rows[pk] for pk in pks if pk in rows)
     return SessionPage(
         page_rows,
@@ -192,7 +197,7 @@ def load_sessions_with_keys(
         if wanted
         else _query_sessions_by_pk(workspace_id, pks)
     )
-    rows = {row.pk: row for row in _build_session_rows(list(sessions))}
+    rows = {row.pk: row for row in _build_session_rows(sessions)}
     return tuple(rows[pk] for pk in pks if pk in rows)
 
 
@@ -296,13 +301,14 @@ def _query_undecided_counts(pks: list[int]) -> QuerySet[ToolCall, tuple[int, str
     return calls.values_list("session", "status").annotate(Count("pk"))
 
 
-def _build_session_rows(sessions: list[Session]) -> list[SessionRow | UnreadableRecord]:
+def _build_session_rows(stored: QuerySet[Session]) -> list[SessionRow | UnreadableRecord]:
+    sessions = load_rows_or_mark_unreadable(stored, "session", session_column="pk")
     undecided: defaultdict[int, Counter[str]] = defaultdict(Counter)
     counts = _query_undecided_counts([session.pk for session in sessions]) if sessions else []
     for session_pk, status, number in counts:
         undecided[session_pk][status] = number
     return convert_rows_or_mark_unreadable(
-        sessions, lambda session: _build_session_row(session, undecided[session.pk]), "session"
+        sessions, lambda session: _build_session_row(session, undecided[session.pk]), "session", attrgetter("pk")
     )
 
 

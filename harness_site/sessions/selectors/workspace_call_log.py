@@ -18,7 +18,7 @@ from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus, InterruptReason
 from checkpoints.models import ToolCall
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.hourly_call_statistics import COUNTED_INTERRUPTIONS
 from harness_site.sessions.selectors import call_details
 from harness_site.sessions.selectors.call_details import CallFilter, CallRecord
@@ -181,15 +181,19 @@ def _build_cursor(call: ToolCall) -> Cursor:
 
 
 def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall | UnreadableRecord, ...]:
-    rows = list(_query_calls_with_session_names(pks)) if pks else []
+    if not pks:
+        return ()
+    rows = load_rows_or_mark_unreadable(_query_calls_with_session_names(pks), "call", session_column="session_id")
     records = call_details.build_records_or_mark_unreadable(rows)
     calls = {row.pk: _build_logged_call(row, record) for row, record in zip(rows, records, strict=True)}
     return tuple(calls[pk] for pk in pks if pk in calls)
 
 
-def _build_logged_call(row: ToolCall, record: CallRecord | UnreadableRecord) -> LoggedCall | UnreadableRecord:
-    if isinstance(record, UnreadableRecord):
-        return record
+def _build_logged_call(
+    row: ToolCall | UnreadableRecord, record: CallRecord | UnreadableRecord
+) -> LoggedCall | UnreadableRecord:
+    if isinstance(row, UnreadableRecord) or isinstance(record, UnreadableRecord):
+        return record  # type: ignore[return-value]  # of a row that cannot be read, a placeholder
     return LoggedCall(record, row.session_id, row.session_title or row.session_name, row.session_agent)  # type: ignore[attr-defined]
 
 

@@ -95,6 +95,7 @@ def test_altered_call_is_listed_without_its_data(
     words = visible_text(page)
     assert page.status_code == 200
     assert f"This record cannot be shown: call {calls[-1].pk}." in words
+    assert f"/sessions/{session.pk}/quarantine/" in page.content.decode()
     assert "intact" in words
     assert "other" not in words
     assert "f0rged" not in page.content.decode()

@@ -19,12 +19,12 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError, QuarantineStays
 from checkpoints.integrity import quarantine, stored_types, verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
-from checkpoints.models import AuditEvent, Checkpoint, Message, PeerCall, Session, ToolCall
+from checkpoints.models import AuditEvent, Checkpoint, Decision, Message, PeerCall, Session, ToolCall
 from checkpoints.versions.version_seals import verified_transcripts
 from harness_site.accounts.models import TokenRole
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
-from tests.integration.checkpoints.session_setups import conversation, start_session
+from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session
 from tests.support.api_client import make_token
 from tests.support.exhaustive_mode import EXHAUSTIVE
 from tests.support.factories import make_user
@@ -300,3 +300,36 @@ def test_error_of_a_caller_is_raised_as_it_is(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     with pytest.raises(TypeError, match="of the caller"), quarantine.quarantine_on_integrity_error(cp.store, "s"):
         raise TypeError("of the caller")
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("page", "model", "column"),
+    [
+        ("/sessions/", Session, "owner_id"),
+        ("/sessions/", Session, "created_at"),
+        ("/sessions/?sort=cost", Session, "budget_spent_usd"),
+        ("/sessions/", Session, "agent"),
+        ("/calls/", ToolCall, "decide_within"),
+        ("/calls/", Decision, "created_at"),
+        ("/review/", ToolCall, "decide_within"),
+    ],
+)
+def test_list_shows_the_other_rows_and_leads_to_what_was_found(
+    open_checkpointer: Open, client: Client, page: str, model: type[models.Model], column: str
+) -> None:
+    for name in ("altered", "intact"):
+        cp, call = interrupt_call(start_session(open_checkpointer(), name), open_checkpointer, name, f"{name} 1")
+        cp.mark_failed(name, f"{name} 1", actor="alice", reason="Seen.", revision=call["revision"])
+        interrupt_call(cp, open_checkpointer, name, f"{name} 2")
+    session = Session.objects.get(session_id="altered")
+    client.force_login(make_user())
+    with unchecked_keys():
+        store_value(model, column, b"\xff\x00", find_last_row(model, session.pk))
+    response = client.get(page)
+    text = response.content.decode()
+    assert response.status_code == 200
+    assert f"/sessions/{session.pk}/quarantine/" in text
+    assert "intact" in text
+    assert [*plain(Session).filter(quarantined_at__isnull=False).values_list("session_id", flat=True)] == ["altered"]
+    assert client.get(f"/sessions/{session.pk}/quarantine/").status_code in {200, 409}

@@ -17,7 +17,7 @@ from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
 from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
-from tests.integration.checkpoints.session_setups import conversation, start_session
+from tests.integration.checkpoints.session_setups import start_session
 
 
 def alter(model: type[models.Model], session_id: str = "a") -> None:
@@ -119,18 +119,3 @@ def test_requests_of_a_quarantined_session_wait(open_checkpointer: Open) -> None
     with pytest.raises(CommandError):
         call_command("verify_integrity", "--session", "a", stdout=StringIO(), stderr=StringIO())
     assert cp.tell_peers(lambda notice: None).told == ("call of b",)
-
-
-def test_prune_goes_on_with_other_sessions(open_checkpointer: Open) -> None:
-    for name in "ab":
-        cp = start_session(open_checkpointer(), name)
-        for length in (1, 2, 3):
-            cp.save_checkpoint(name, conversation("abc"[:length]), {"n": length}, 0)
-    alter(Session)
-    out, err = StringIO(), StringIO()
-    with pytest.raises(CommandError, match="nothing was removed: 1"):
-        call_command("prune", "--keep-last", "1", stdout=out, stderr=err)
-    assert out.getvalue().startswith("2 versions and 0 messages of 1 session")
-    assert "row" in err.getvalue().lower()
-    assert list_quarantined() == ["a"]
-    assert plain(Checkpoint).filter(session__session_id="b").count() == 1
