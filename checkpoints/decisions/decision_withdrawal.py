@@ -179,7 +179,7 @@ def _increment_revision(store: Store, call: ToolCall) -> None:
 
 
 def _insert_withdrawal(
-    store: Store, session: Session, call: ToolCall, withdrawn: Decision, actor: Actor, reason: str, evidence: str
+    store: Store, session: Session, call: ToolCall, withdrawn: Decision, actor: Actor, reason: str, evidence: str | None
 ) -> None:
     """Insert the withdrawal as a decision of its own. `evidence` is canonical JSON."""
     withdrawal = Decision(
