@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import multiprocessing
 import os
 import sqlite3
@@ -485,6 +486,7 @@ def _run_worker(
     store.save_turns_unmeasured(turns[: count - shared])
     parts = [turns[start:count][:TURNS_AT_A_TIME] for start in range(count - shared, count, TURNS_AT_A_TIME)]
     recorded = [store.record_calls(each) for each in parts] if part == "calls" else []
+    gc.collect()  # examines what the preparation has made, which would otherwise happen in the time of the saver
     for number, each in enumerate(parts):
         pipe.send(False)
         pipe.recv()

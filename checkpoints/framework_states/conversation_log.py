@@ -26,7 +26,8 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import prune_versions_and_delete_sessions
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead
+from checkpoints.store.client_state import OwnedSession, TranscriptHead
+from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import find_new_messages, prepared_transcript, save_version, segment_queries, version_seals
@@ -70,6 +71,7 @@ class NewRecord:
         head_id: Entry in which its history ends; None if it has none.
         usage: Numbers of tokens, for the version.
         cost: US dollars spent, for the version.
+        deferred_call_ids: Calls whose results come later. The record has that outcome of theirs, which closes them.
     """
 
     framework: str
@@ -78,6 +80,7 @@ class NewRecord:
     head_id: str | None
     usage: dict[str, Any]
     cost: Decimal | Unchanged = UNCHANGED
+    deferred_call_ids: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -255,7 +258,7 @@ def _try_append_to_known_conversation(
     """
     known = last_written_sessions.find_known_session(store, session_id)
     chains = _split_entries_into_chains(entries)
-    if known is None or len(chains) != 1 or entries[-1].entry_id != record.head_id:
+    if known is None or len(chains) != 1 or entries[-1].entry_id != record.head_id or record.deferred_call_ids:
         return False
     version = known.row.latest_version
     facts = _build_facts(record.framework, expected_revision, entries[0].parent_id, version)
@@ -393,6 +396,8 @@ class _ConversationWrite:
     def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
         newest = save_version.find_newest_version(self.store.using, self.row.pk)
+        deferred = write_transcript_version.build_empty_results(self.record.deferred_call_ids)
+        end = replace(end, said=[*end.said, *deferred])
         written = write_transcript_version.write_version_to_end_if_changed(
             self.store, self.row, self.owned_session, head, end, change, self.operations, newest
         )

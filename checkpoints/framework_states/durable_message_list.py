@@ -13,7 +13,8 @@ from checkpoints.framework_states import last_written_sessions, state_store, wri
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.versions import load_version, save_version
 
 
@@ -120,6 +121,7 @@ def write_next_version_under_lock(
     *,
     is_repeatable: bool = False,
     facts: Mapping[str, str] | None = None,
+    pairings: OpenOperations | None = None,
 ) -> None:
     """Write the version that a function says, in one transaction under the lock of the session.
 
@@ -134,6 +136,7 @@ def write_next_version_under_lock(
         is_repeatable: Whether the function writes nothing, so that it may be called for the session as it is known, and
             again under the lock.
         facts: What the function has found under the lock, for `try_append_to_known_session`.
+        pairings: Operations that the calls of the client's last run had, if it has released the session since.
 
     Raises:
         SessionFinished: The session has ended.
@@ -151,7 +154,7 @@ def write_next_version_under_lock(
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
                 written = write_transcript_version.write_version_of_content_if_changed(
-                    store, row, owned_session, content, newest
+                    store, row, owned_session, content, newest, pairings
                 )
         if is_repeatable or facts:
             last_written_sessions.remember_session(store, session_id, owned_session, {}, facts)

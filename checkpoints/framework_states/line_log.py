@@ -20,7 +20,8 @@ from checkpoints.framework_states import state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.versions import opaque_contents
 from checkpoints.versions.opaque_contents import StoredMessage
 
@@ -99,31 +100,31 @@ class LineLog:
 
     def insert_added_lines(self, messages: Sequence[StoredMessage]) -> None:
         """Store the added lines, each in its row. The transaction has stored `messages`, which have their texts."""
-        state_rows.insert_state_rows(self._store.using, self._build_added_lines(messages))
+        state_rows.insert_state_rows(self._store.using, self.row, FrameworkWrite, self._build_added_lines(messages))
 
     def build_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
         """Build the rows of the added lines and of the header, for a statement that stores them with `messages`."""
         place = {"namespace": "", "state_id": STATE_ID}
         return [
-            state_rows.build_state_rows(self._build_added_lines(messages)),
+            state_rows.build_state_rows(FrameworkWrite, self._build_added_lines(messages)),
             ChangedRow(FrameworkState, place, {"body": self._encode_header()}),
         ]
 
-    def _build_added_lines(self, messages: Sequence[StoredMessage]) -> list[FrameworkWrite]:
+    def _build_added_lines(self, messages: Sequence[StoredMessage]) -> list[dict[str, Any]]:
         rows = []
         for number, (position, line) in enumerate(self._added):
             candidates = opaque_contents.list_candidates(messages, number, len(self._added))
             rows.append(
-                FrameworkWrite(
-                    session=self.row,
-                    namespace="",
-                    state_id=STATE_ID,
-                    task_id=line.key or f"line {position}",
-                    position=position,
-                    channel=_CHANNEL,
-                    digest=digests.digest_blob(_TYPE, line.content),
+                {
+                    "namespace": "",
+                    "state_id": STATE_ID,
+                    "task_id": line.key or f"line {position}",
+                    "position": position,
+                    "task_path": "",
+                    "channel": _CHANNEL,
+                    "digest": digests.digest_blob(_TYPE, line.content),
                     **opaque_contents.build_content_columns(_TYPE, line.content, candidates)._asdict(),
-                )
+                }
             )
         self._added.clear()
         return rows

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from django.db import models
 
@@ -15,37 +16,45 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import state_channels
 from checkpoints.versions.state_channels import Channels
 
+#: Model of states or of writes.
+StateModel = FrameworkState | FrameworkWrite
 #: Columns that the database, a seal or the statement fills.
 _FILLED = frozenset({"id", "session", "row_seal", "created_at"})
 
 
-def insert_state_rows(using: str, rows: Sequence[FrameworkState] | Sequence[FrameworkWrite]) -> None:
+def insert_state_rows(using: str, session: Session, model: type[StateModel], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert states or writes of a locked session, with their seals if there is a key.
 
-    Without a key, a write that is stored already stays as it is.
+    Without a key, a write that is stored already stays as it is. The rest is as in `build_state_rows`.
     """
     if not rows:
         return
-    model = type(rows[0])
     if get_seal_keys() is not None:
-        model._default_manager.using(using).bulk_create(rows, batch_size=200)  # type: ignore[arg-type]
+        sealed: list[Any] = [model(session=session, **row) for row in rows]
+        model._default_manager.using(using).bulk_create(sealed, batch_size=200)
         return
-    new = build_state_rows(rows)
-    values = [(rows[0].session_id, *row) for row in new.rows]
+    new = build_state_rows(model, rows)
+    values = [(session.pk, *row) for row in new.rows]
     insert_rows(using, model, ("session", *new.fields), values, on_conflict=new.on_conflict)
 
 
-def build_state_rows(rows: Sequence[FrameworkState] | Sequence[FrameworkWrite]) -> NewRows:
-    """Build rows of states or writes of one session, at least one, for a statement that inserts them without seals."""
-    model = type(rows[0])
-    fields = _map_inserted_fields_to_attributes(model)
-    values = [[getattr(row, name) for name in fields.values()] for row in rows]
-    return NewRows(model, tuple(fields), values, DO_NOTHING if model is FrameworkWrite else "")
+def build_state_rows(model: type[StateModel], rows: Sequence[Mapping[str, Any]]) -> NewRows:
+    """Build rows of states or writes of one session for a statement that inserts them without seals.
+
+    Args:
+        model: Model of the rows.
+        rows: Values of all fields that neither the database nor the statement fills, by the names of the fields. An
+            object of the model takes longer to create than the row to insert.
+    """
+    fields = _list_inserted_fields(model)
+    return NewRows(
+        model, fields, [[row[name] for name in fields] for row in rows], DO_NOTHING if model is FrameworkWrite else ""
+    )
 
 
 @cache
-def _map_inserted_fields_to_attributes(model: type[models.Model]) -> dict[str, str]:
-    return {field.name: field.attname for field in model._meta.concrete_fields if field.name not in _FILLED}
+def _list_inserted_fields(model: type[models.Model]) -> tuple[str, ...]:
+    return tuple(field.name for field in model._meta.concrete_fields if field.name not in _FILLED)
 
 
 def read_state_or_newest(

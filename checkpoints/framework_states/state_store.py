@@ -40,7 +40,8 @@ from checkpoints.sessions import append_without_lease, create_finish_release, ow
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome import CallIntent
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.versions import opaque_contents, save_version, state_channels
 from checkpoints.versions.blobs import (
     BlobWriter,
@@ -284,10 +285,10 @@ def _try_save_state_of_known_session(
     channels, missing = _split_known_channels(new, digests, before)
     if missing:
         return None
-    state_row = FrameworkState(namespace=new.namespace, state_id=new.state_id, **_build_state_columns(new, channels))
+    state_row = state_rows.build_state_rows(FrameworkState, [_build_state_columns(new, channels)])
     content = None if build_content is None else build_content(known.row)
     if content is None:
-        rows = [state_rows.build_state_rows([state_row]), writer.build_rows()]
+        rows = [state_row, writer.build_rows()]
         after = last_written_sessions.write_rows_of_known_session(store, session_id, known, rows)
     else:
         after = last_written_sessions.write_simple_version_of_known_session(
@@ -295,7 +296,7 @@ def _try_save_state_of_known_session(
             session_id,
             known,
             content,
-            lambda messages: [state_rows.build_state_rows([state_row]), writer.build_rows(messages)],
+            lambda messages: [state_row, writer.build_rows(messages)],
         )
     if after is None:
         return None
@@ -310,17 +311,19 @@ def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping
     known = state_rows.read_channels_of_states(store.using, row, new.namespace, (new.parent_id, new.state_id))
     _require_bases_of_grown_lists(new, known.get(new.parent_id, {}))
     channels = _find_channel_values(store, row, new, digests, known.get(new.parent_id, {}))
-    place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
     columns = _build_state_columns(new, channels)
     if new.state_id in known:
-        FrameworkState.objects.using(store.using).filter(**place).update(**columns)
+        states = FrameworkState.objects.using(store.using)
+        states.filter(session=row, namespace=new.namespace, state_id=new.state_id).update(**columns)
     else:
-        state_rows.insert_state_rows(store.using, [FrameworkState(**place, **columns)])
+        state_rows.insert_state_rows(store.using, row, FrameworkState, [columns])
     return channels
 
 
 def _build_state_columns(new: NewState, channels: Channels) -> dict[str, Any]:
     return {
+        "namespace": new.namespace,
+        "state_id": new.state_id,
         "parent_id": new.parent_id,
         "run_key": new.run_key[:255],
         "body_type": new.body[0],
@@ -431,11 +434,11 @@ def save_task_writes(
                 rows = FrameworkWrite.objects.using(store.using).filter(pk=write.pk)
                 rows.update(task_path=task_path, **columns)
         added = [
-            FrameworkWrite(session=row, position=position, task_path=task_path, **place, **columns)
+            {"position": position, "task_path": task_path, **place, **columns}
             for position, columns in sorted(by_position.items(), key=itemgetter(0))
             if position not in stored
         ]
-        state_rows.insert_state_rows(store.using, added)
+        state_rows.insert_state_rows(store.using, row, FrameworkWrite, added)
         if requests:
             review_calls_of_framework_interrupts.log_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
@@ -460,10 +463,10 @@ def _try_save_writes_of_known_session(
     if known is None or not by_position or min(by_position) < 0:
         return None
     writes = [
-        FrameworkWrite(position=position, task_path=task_path, **place, **columns)
+        {"position": position, "task_path": task_path, **place, **columns}
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
-    rows = [state_rows.build_state_rows(writes), writer.build_rows()]
+    rows = [state_rows.build_state_rows(FrameworkWrite, writes), writer.build_rows()]
     after = last_written_sessions.write_rows_of_known_session(store, known.row.session_id, known, rows)
     return None if after is None else after.row.status
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +18,8 @@ from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import session_head_optimistic_lock
-from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead
+from checkpoints.store.client_state import OwnedSession, TranscriptHead
+from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
 from checkpoints.versions import find_new_messages, prepared_transcript, save_version, segment_queries
@@ -56,16 +57,23 @@ class WrittenVersion:
     messages: Sequence[StoredMessage]
 
 
+def build_empty_results(call_ids: Iterable[str]) -> list[dict[str, Any]]:
+    """Build results that close calls whose own results are kept elsewhere, for `VersionContent.answers`."""
+    return [{"type": "function_call_output", "call_id": call_id, "output": ""} for call_id in call_ids]
+
+
 def write_version_of_content_if_changed(
     store: Store,
     row: Session,
     owned_session: OwnedSession | None,
     content: VersionContent,
     newest: Checkpoint | None,
+    pairings: OpenOperations | None = None,
 ) -> WrittenVersion | None:
     """Write the next version if the transcript has changed or a call is answered; the calls it answers are closed.
 
     Part of a transaction of the caller, which has locked `row`, verified its owner and read the `newest` version.
+    `pairings` are the operations that the calls of the client's last run had, if it has released the session since.
 
     Returns:
         The version; None if nothing has changed.
@@ -75,7 +83,7 @@ def write_version_of_content_if_changed(
         SchemaFromFuture: A newer version of this library has written the newest version.
         VersionConflict: The session was changed without its lock.
     """
-    operations = OpenOperations() if owned_session is None else owned_session.operations
+    operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
     head, end = _branch_head_and_build_new_end(
         store, row, get_or_create_head_of_locked_session(store, row), operations, content
     )

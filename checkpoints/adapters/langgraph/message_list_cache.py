@@ -12,9 +12,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import BaseMessage
+from pydantic import BaseModel
 
 from checkpoints.versions.blobs import EMPTY_LIST_NODES, Encoded, ListNodes, build_list_nodes
 
@@ -22,14 +23,28 @@ from checkpoints.versions.blobs import EMPTY_LIST_NODES, Encoded, ListNodes, bui
 Place = tuple[str, str, str]
 #: Largest number of lists that are remembered.
 _MAX_LISTS = 64
-#: Function that returns the fields of a message.
-_get_fields = operator.attrgetter("__dict__", "__pydantic_extra__")
 #: Types of values that a program cannot change in place.
 _IMMUTABLE = frozenset({str, int, float, bool, bytes, type(None)})
-#: Types whose empty values are made anew instead of copied.
-_CONTAINERS = frozenset({list, dict})
-_get_fields_of_stored = operator.attrgetter("fields")
-_new, _set = object.__new__, object.__setattr__
+#: Types whose empty values are made anew instead of copied; and empty values of them that no program gets.
+_EMPTY_CONTAINERS: Final[Mapping[type[Any], Any]] = {list: [], dict: {}}
+_get_values, _get_extra = operator.attrgetter("__dict__"), operator.attrgetter("__pydantic_extra__")
+_new = object.__new__
+#: Functions that set what a message consists of, without the checks and the search for the attribute.
+_set_values, _set_extra, _set_fields_set, _set_private = (
+    BaseModel.__dict__[name].__set__
+    for name in ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
+)
+
+
+class MessageFields(NamedTuple):
+    """Fields of messages: those of their classes, and those that these do not declare."""
+
+    values: Sequence[dict[str, Any]]
+    extras: Sequence[dict[str, Any] | None]
+
+    def build_extended_fields(self, kept: int, added: MessageFields) -> MessageFields:
+        """Return the fields of the first `kept` messages, and of others after them."""
+        return MessageFields([*self.values[:kept], *added.values], [*self.extras[:kept], *added.extras])
 
 
 class StoredMessage:
@@ -40,39 +55,49 @@ class StoredMessage:
 
     Args:
         message: The message.
-        fields: Its fields, as `copy_fields` returns them, which nothing else changes from now on.
-
-    Attributes:
-        fields: The same.
+        values: Its fields, as `copy_fields` returns them, which nothing else changes from now on.
+        extra: Those that its class does not declare.
     """
 
-    __slots__ = ("_class", "_empty", "_fields_set", "_filled", "_private", "fields")
+    __slots__ = ("_class", "_empty", "_extra", "_fields_set", "_filled", "_private", "_values")
 
-    def __init__(self, message: BaseMessage, fields: Any) -> None:
-        values, _ = self.fields = fields
+    def __init__(self, message: BaseMessage, values: dict[str, Any], extra: dict[str, Any] | None) -> None:
+        self._values, self._extra = values, extra
         self._class = message.__class__
         self._fields_set = message.__pydantic_fields_set__.copy()
         self._private = copy.deepcopy(message.__pydantic_private__)
         types = [(name, type(value)) for name, value in values.items() if type(value) not in _IMMUTABLE]
         self._empty: Sequence[tuple[str, Callable[[], Any]]] = [
-            (name, kind) for name, kind in types if kind in _CONTAINERS and not values[name]
+            (name, kind) for name, kind in types if kind in _EMPTY_CONTAINERS and not values[name]
         ]
         self._filled = [name for name, kind in types if (name, kind) not in self._empty]
 
     def copy(self) -> BaseMessage:
         """Return a new message of the same class with equal fields, as `copy.deepcopy` does more slowly."""
-        values, extra = self.fields
         copied = _new(self._class)
-        copied_values = values.copy()
+        values = self._values.copy()
         for name, make in self._empty:
-            copied_values[name] = make()
+            values[name] = make()
         for name in self._filled:
-            copied_values[name] = copy.deepcopy(values[name])
-        _set(copied, "__dict__", copied_values)
-        _set(copied, "__pydantic_extra__", _copy_extra_fields(extra))
-        _set(copied, "__pydantic_fields_set__", self._fields_set.copy())
-        _set(copied, "__pydantic_private__", None if self._private is None else copy.deepcopy(self._private))
+            values[name] = copy.deepcopy(values[name])
+        _set_values(copied, values)
+        _set_extra(copied, _copy_extra_fields(self._extra))
+        _set_fields_set(copied, self._fields_set.copy())
+        _set_private(copied, None if self._private is None else copy.deepcopy(self._private))
         return copied
+
+
+class StoredMessages(NamedTuple):
+    """Messages of a list as a load gives them, and their fields."""
+
+    messages: Sequence[StoredMessage]
+    fields: MessageFields
+
+    def build_extended_messages(self, kept: int, added: StoredMessages) -> StoredMessages:
+        """Return the first `kept` messages, and others after them."""
+        return StoredMessages(
+            [*self.messages[:kept], *added.messages], self.fields.build_extended_fields(kept, added.fields)
+        )
 
 
 @dataclass(frozen=True)
@@ -88,8 +113,8 @@ class SavedList:
     """
 
     elements: Sequence[BaseMessage]
-    fields: Sequence[Any]
-    stored: Sequence[StoredMessage]
+    fields: MessageFields
+    stored: StoredMessages
     digests: Sequence[str]
     nodes: ListNodes
 
@@ -102,8 +127,8 @@ class SavedList:
         if self._is_beginning_of(elements):
             return len(self.elements)
         count = 0
-        for element, known, fields in zip(elements, self.elements, self.fields, strict=False):
-            if element is not known or not _are_equal(_get_fields(element), fields):
+        for element, known, values, extra in zip(elements, self.elements, *self.fields, strict=False):
+            if element is not known or not _have_fields([element], MessageFields([values], [extra])):
                 break
             count += 1
         return count
@@ -113,24 +138,19 @@ class SavedList:
         count = len(self.elements)
         if len(elements) < count or not all(map(operator.is_, self.elements, elements)):
             return False
-        return _are_equal(list(map(_get_fields, self.elements)), self.fields)
+        return _have_fields(self.elements, self.fields)
 
     def copy_with_own_messages(self) -> SavedList:
         """Return the list with messages of its own, as a load gives them."""
-        return SavedList(
-            [each.copy() for each in self.stored],
-            list(map(_get_fields_of_stored, self.stored)),
-            self.stored,
-            self.digests,
-            self.nodes,
-        )
+        copies = [each.copy() for each in self.stored.messages]
+        return SavedList(copies, self.stored.fields, self.stored, self.digests, self.nodes)
 
     def build_extended_list(
         self,
         kept: int,
         elements: Sequence[Any],
-        fields: Sequence[Any] | None,
-        stored: Sequence[StoredMessage] | None,
+        fields: MessageFields | None,
+        stored: StoredMessages | None,
         added: Sequence[str],
         nodes: ListNodes,
     ) -> SavedList | None:
@@ -151,18 +171,19 @@ class SavedList:
             return None
         return SavedList(
             list(elements),
-            [*self.fields[:kept], *fields],
-            [*self.stored[:kept], *stored],
+            self.fields.build_extended_fields(kept, fields),
+            self.stored.build_extended_messages(kept, stored),
             [*self.digests[:kept], *added],
             nodes,
         )
 
 
+_NO_FIELDS = MessageFields((), ())
 #: List without elements, from which others grow.
-EMPTY_LIST = SavedList((), (), (), (), EMPTY_LIST_NODES)
+EMPTY_LIST = SavedList((), _NO_FIELDS, StoredMessages((), _NO_FIELDS), (), EMPTY_LIST_NODES)
 
 
-def build_stored_messages(messages: Sequence[Any], fields: Sequence[Any] | None) -> Sequence[StoredMessage] | None:
+def build_stored_messages(messages: Sequence[Any], fields: MessageFields | None) -> StoredMessages | None:
     """Build what a load gives from messages and copies of their fields, as `copy_fields` returns them.
 
     None without these, or if a message has a private attribute that cannot be copied.
@@ -170,12 +191,12 @@ def build_stored_messages(messages: Sequence[Any], fields: Sequence[Any] | None)
     if fields is None:
         return None
     try:
-        return list(map(StoredMessage, messages, fields))
+        return StoredMessages(list(map(StoredMessage, messages, *fields)), fields)
     except Exception:  # of a type of the program
         return None
 
 
-def copy_fields(elements: Sequence[Any]) -> Sequence[Any] | None:
+def copy_fields(elements: Sequence[Any]) -> MessageFields | None:
     """Copy the fields of messages that are about to be encoded.
 
     A thread of the program may change a message while it is encoded. The copy from before then differs from it, so the
@@ -185,27 +206,31 @@ def copy_fields(elements: Sequence[Any]) -> Sequence[Any] | None:
     if not all(isinstance(each, BaseMessage) for each in elements):
         return None
     try:
-        return [_copy_fields(each) for each in elements]
+        return MessageFields(
+            [_copy_values(each.__dict__) for each in elements],
+            [_copy_extra_fields(each.__pydantic_extra__) for each in elements],
+        )
     except Exception:  # of a type of the program, or a dictionary that has got another size
         return None
 
 
-def _are_equal(fields: Any, others: Any) -> bool:
-    """Return whether fields are equal. What cannot be compared, such as a table of numbers, is not."""
+def _have_fields(messages: Sequence[BaseMessage], fields: MessageFields) -> bool:
+    """Return whether messages have these fields. What cannot be compared, such as a table of numbers, is another."""
     try:
-        return bool(fields == others)
+        return bool(
+            list(map(_get_values, messages)) == fields.values and list(map(_get_extra, messages)) == fields.extras
+        )
     except Exception:  # of a type of the program
         return False
 
 
-def _copy_fields(message: BaseMessage) -> Any:
-    values, extra = _get_fields(message)
+def _copy_values(values: dict[str, Any]) -> dict[str, Any]:
     copied = values.copy()
     for name, value in values.items():
         kind = type(value)
         if kind not in _IMMUTABLE:
-            copied[name] = kind() if kind in _CONTAINERS and not value else copy.deepcopy(value)
-    return copied, _copy_extra_fields(extra)
+            copied[name] = _EMPTY_CONTAINERS[kind] if kind in _EMPTY_CONTAINERS and not value else copy.deepcopy(value)
+    return copied
 
 
 def _copy_extra_fields(extra: dict[str, Any] | None) -> dict[str, Any] | None:

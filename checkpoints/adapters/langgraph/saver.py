@@ -31,7 +31,14 @@ from langgraph.types import Command, Interrupt
 
 from checkpoints.adapters.garbage_collection_pause import pause_garbage_collection
 from checkpoints.adapters.langgraph import interrupts, message_conversion, message_list_cache
-from checkpoints.adapters.langgraph.message_list_cache import EMPTY_LIST, ListMemory, Place, SavedList, StoredMessage
+from checkpoints.adapters.langgraph.message_list_cache import (
+    EMPTY_LIST,
+    ListMemory,
+    MessageFields,
+    Place,
+    SavedList,
+    StoredMessages,
+)
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
@@ -45,7 +52,7 @@ from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions import ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome import CallIntent
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.blobs import (
     Encoded,
@@ -695,9 +702,9 @@ def _encode_written_messages_as_patches(
 
 def _build_saved_list(
     elements: Sequence[Any],
-    fields: Sequence[Any] | None,
+    fields: MessageFields | None,
     element_digests: Sequence[str],
-    stored: Sequence[StoredMessage] | None,
+    stored: StoredMessages | None,
 ) -> SavedList | None:
     """Describe a list with the digests of its elements, and with what a load gives of them."""
     nodes = build_list_nodes(element_digests)

@@ -14,11 +14,11 @@ from typing import Any
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import content_blocks, digests
 from checkpoints.formats.canonical import parse_json_object, to_canonical_json
-from checkpoints.framework_states import durable_message_list
+from checkpoints.framework_states import durable_message_list, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.versions import load_version
 
 Item = dict[str, Any]
@@ -208,7 +208,7 @@ def _build_content_of_turn(
         return VersionContent(None, added=items), run
     turn = [*run.held, *_list_items_not_in_answer(rest, run.held)]
     if calls <= results | _list_call_ids(turn)[1]:
-        closed = [{"type": "function_call_output", "call_id": call_id, "output": ""} for call_id in answered]
+        closed = write_transcript_version.build_empty_results(answered)
         return VersionContent(None, closed, added=turn, always=True), run.copy_without_answer() if calls else None
     # A result in the transcript would close its call, and the next start would take the call for a new one.
     return VersionContent(None, always=True), replace(run, held=turn)

@@ -154,6 +154,7 @@ class HarnessConversationStore(ConversationStore):
             record.head_id,
             _build_usage(record),
             _get_cost_or_unchanged(record),
+            [call.tool_call_id for call in requests.calls] if (requests := record.deferred_tool_requests) else (),
         )
         entries = message_codec.encode_entries(new_entries)
         title = message_codec.find_first_prompt(entry.message for entry in new_entries)

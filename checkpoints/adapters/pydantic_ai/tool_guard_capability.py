@@ -22,7 +22,7 @@ from pydantic_ai.tools import (
 
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.pydantic_ai.harness_conversation_store import HarnessConversationStore
-from checkpoints.adapters.pydantic_ai.tool_result_codec import Returned, build_codec
+from checkpoints.adapters.pydantic_ai.tool_result_codec import Deferral, Returned, build_codec
 from checkpoints.aio import Checkpointer
 from checkpoints.calls import call_queries
 from checkpoints.calls.outcome_types import ToolResult
@@ -126,7 +126,10 @@ class Harness(AbstractCapability[Any]):
 
         async def call_handler_with_args(wanted: dict[str, Any]) -> Returned:
             validated = args if wanted == given else await _validate_changed_arguments(ctx, call, wanted)
-            return Returned(await _run_tool_and_raise_hidden_timeout(handler, validated))
+            try:
+                return Returned(await _run_tool_and_raise_hidden_timeout(handler, validated))
+            except exceptions.CallDeferred as deferred:  # what the tool has begun must not begin again
+                return Returned(Deferral(deferred.metadata, deferred.kind))
 
         description = SessionDescription(_get_prompt(ctx), self._agent_name)
         try:
@@ -279,6 +282,8 @@ async def _run_tool_and_raise_hidden_timeout(handler: Callable[[dict[str, Any]],
 
 def _convert_result_to_value(result: ToolResult) -> Any:
     if isinstance(result.value, Returned):
+        if isinstance(result.value.value, Deferral):
+            raise result.value.value.build_error()
         return result.value.value
     if not result.is_error:
         return result.content

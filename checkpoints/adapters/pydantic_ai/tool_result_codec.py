@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
+from pydantic_ai.exceptions import CallDeferred
 from pydantic_ai.messages import ToolReturn, ToolReturnPart
 from pydantic_ai.tools import RunContext
 
@@ -20,6 +21,24 @@ class Returned:
     value: Any
 
 
+@dataclass(frozen=True)
+class Deferral:
+    """Value of a call that a tool has begun and whose result the program gives later.
+
+    Attributes:
+        metadata: Metadata of the call, such as the identifier of a job.
+        kind: What the call waits for.
+    """
+
+    metadata: dict[str, Any] | None
+    kind: Literal["external", "question"]
+
+    def build_error(self) -> CallDeferred:
+        """Build the error by which the run learns that the call is deferred."""
+        return CallDeferred(self.metadata, kind=self.kind)
+
+
+_DEFERRAL: TypeAdapter[Deferral] = TypeAdapter(Deferral)
 _ANY_VALUE: TypeAdapter[Any] = TypeAdapter(Any)
 _TOOL_RETURN: TypeAdapter[ToolReturn[Any]] = TypeAdapter(ToolReturn[Any])
 
@@ -36,12 +55,14 @@ def build_codec(ctx: RunContext[Any], tool_name: str) -> ValueCodec:
     Returns:
         The encoder.
     """
-    adapters = {"tool-return": _TOOL_RETURN, "plain": _ANY_VALUE}
+    adapters: dict[str, TypeAdapter[Any]] = {"tool-return": _TOOL_RETURN, "plain": _ANY_VALUE}
     declared = _find_return_type(ctx, tool_name)
     if declared is not None:
         adapters = {"declared": TypeAdapter(declared), **adapters}
 
     def encode_returned_value(returned: Returned) -> tuple[str, bytes]:
+        if isinstance(returned.value, Deferral):
+            return "json:deferral", _DEFERRAL.dump_json(returned.value, fallback=str)
         for name, adapter in adapters.items():
             try:
                 content = adapter.dump_json(returned.value)
@@ -53,7 +74,7 @@ def build_codec(ctx: RunContext[Any], tool_name: str) -> ValueCodec:
         raise ValueError("it has no JSON form that comes back equal")
 
     def decode_returned_value(encoded: tuple[str, bytes]) -> Returned | None:
-        adapter = adapters.get(encoded[0].removeprefix("json:"))
+        adapter = {"deferral": _DEFERRAL, **adapters}.get(encoded[0].removeprefix("json:"))
         if adapter is None:
             return None
         try:
@@ -69,6 +90,8 @@ def build_codec(ctx: RunContext[Any], tool_name: str) -> ValueCodec:
 
 
 def _format_tool_result_as_text(tool_name: str, value: Any) -> str:
+    if isinstance(value, Deferral):
+        return f"The call was deferred: its result comes later. {_DEFERRAL.dump_json(value, fallback=str).decode()}"
     content = value.return_value if isinstance(value, ToolReturn) else value
     return ToolReturnPart(tool_name, content).model_response_str()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
@@ -20,7 +21,12 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import content_blocks
-from checkpoints.framework_states import durable_message_list, remove_and_copy_states, session_documents
+from checkpoints.framework_states import (
+    durable_message_list,
+    remove_and_copy_states,
+    session_documents,
+    write_transcript_version,
+)
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import Checkpoint
@@ -66,6 +72,8 @@ class HarnessSessionRepository(SessionRepository):
         self._known: dict[str, dict[str, Any]] = {}
         #: Sessions that have had the messages of agents, by the identifiers of session and agent.
         self._places: dict[tuple[str, str], str] = {}
+        #: Calls of finished invocations of agents whose messages are in no session, by agent.
+        self._finished_calls: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
 
     @classmethod
     @contextmanager
@@ -374,16 +382,33 @@ class HarnessSessionRepository(SessionRepository):
         """Replace the state of a graph or a swarm. Raises `SessionException` if there is none."""
         self._save_multi_agent(session_id, multi_agent, exists=True)
 
+    def add_finished_calls(self, agent: Any, call_ids: Sequence[str]) -> None:
+        """Remember the calls of an agent of a graph or a swarm, whose messages are in no session.
+
+        They are closed together with the next state in which the node of the agent is completed: until then, the node
+        would run again after a crash, and its calls be replayed.
+
+        Args:
+            agent: The agent.
+            call_ids: Identifiers of the calls of an invocation that has ended.
+        """
+        self._finished_calls.setdefault(agent, []).extend(call_ids)
+
     def _save_multi_agent(self, session_id: str, multi_agent: Any, *, exists: bool) -> None:
+        agents = [each for each in _list_agents_of_completed_nodes(multi_agent) if each in self._finished_calls]
+        closed = [call_id for agent in agents for call_id in self._finished_calls[agent]]
         name, state = _MULTI_AGENT + _validate_identifier(multi_agent.id), multi_agent.serialize_state()
 
-        def save_multi_agent_document(row: SessionRow) -> None:
+        def save_multi_agent_document(row: SessionRow) -> VersionContent:
             self._get_session_document_or_raise(session_id)
             if exists and self._load_document(session_id, name) is None:
                 raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
             self._save_document(row, name, state)
+            return VersionContent(None, write_transcript_version.build_empty_results(closed))
 
         self._write_session_change_under_lock(_validate_identifier(session_id), save_multi_agent_document)
+        for agent in agents:
+            del self._finished_calls[agent]
 
     # ---- database
 
@@ -416,9 +441,15 @@ class HarnessSessionRepository(SessionRepository):
         description = SessionDescription(title, self._agent_name)
 
         def write_change_under_lock() -> None:
-            with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
+            claims = SessionClaims.get_for_client(self.client.sync)
+            with claims.lock_session_claims(place):
                 durable_message_list.write_next_version_under_lock(
-                    self.client.store, place, description, lambda row, _: build(row), facts=facts
+                    self.client.store,
+                    place,
+                    description,
+                    lambda row, _: build(row),
+                    facts=facts,
+                    pairings=claims.find_call_pairings(place),
                 )
 
         self._run_blocking(write_change_under_lock)
@@ -432,6 +463,25 @@ class HarnessSessionRepository(SessionRepository):
                 return work()
             return asyncio.run(run_on_thread(self.client.given, work))
         return self._thread.submit(lambda: asyncio.run(run_on_thread(self.client.given, work))).result()
+
+
+def _list_agents_of_completed_nodes(multi_agent: Any) -> Iterator[Any]:
+    """List the agents of a graph or a swarm whose nodes are completed. In a swarm, one node runs at a time."""
+    nodes = getattr(multi_agent, "nodes", {}).values()
+    completed = getattr(getattr(multi_agent, "state", None), "completed_nodes", nodes)
+    for node in nodes:
+        if node in completed:
+            yield from _list_agents(node.executor)
+
+
+def _list_agents(executor: Any) -> Iterator[Any]:
+    """List the agent that a node has, or the agents of the graph or swarm that it has."""
+    nodes = getattr(executor, "nodes", None)
+    if nodes is None:
+        yield executor
+        return
+    for node in nodes.values():
+        yield from _list_agents(node.executor)
 
 
 def _get_agent_document_name(place: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from itertools import count
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from strands.hooks import AfterInvocationEvent, AfterToolCallEvent, MessageAddedEvent
 from strands.hooks.registry import HookOrder
@@ -86,6 +87,8 @@ class Harness(Plugin):
         self._agent_name = agent
         #: Calls whose results are those of this process.
         self._answered: set[str] = set()
+        #: Calls of the current invocation of each agent without a session manager, such as one of a graph.
+        self._calls_without_session: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
 
     def init_agent(self, agent: Any) -> None:
         """Add the guard to an agent.
@@ -149,6 +152,8 @@ class Harness(Plugin):
             if result is not None and execution.result is None:
                 execution.events.append(ToolResultEvent(_convert_to_tool_result(result, call_id)))
         self._answered.add(call_id)
+        if context.agent._session_manager is None:
+            self._calls_without_session.setdefault(context.agent, []).append(call_id)
         for event in execution.events:
             yield event
 
@@ -183,6 +188,8 @@ class Harness(Plugin):
 
     async def _release_session(self, event: AfterInvocationEvent) -> None:
         self._answered.clear()
+        if event.result is not None and event.result.stop_reason != "interrupt":
+            self._repository.add_finished_calls(event.agent, self._calls_without_session.pop(event.agent, []))
         place = await self._find_session_id(event.agent)
         await asyncio.shield(self._claims.release_session(place))
 

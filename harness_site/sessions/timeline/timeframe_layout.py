@@ -21,12 +21,12 @@ from harness_site.sessions.timeline.selectors.timeframe_contents import Occurren
 from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
 from harness_site.sessions.timeline.timeline_items import (
     END,
-    KIND,
     START,
     ItemTexts,
     RunItems,
     TimelineItem,
     build_timeline_item,
+    count_occurrences,
     get_item_texts,
 )
 
@@ -120,7 +120,7 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems])
     for run_course, run_items in zip(frame.courses, items_by_run, strict=True):
         lane, y = _compute_lane_layout(run_course, run_items, axis, y, texts)
         lanes.append(lane)
-    kinds = Counter(chain.from_iterable(map(KIND, row) for run_items in items_by_run for row in run_items.rows))
+    kinds = count_occurrences(entry for run_items in items_by_run for row in run_items.rows for entry in row)
     return Drawing(
         lanes=tuple(lanes),
         axis=axis,
@@ -205,12 +205,12 @@ class _RunItemsLayout:
         self, packed: PackedBar[Occurrence], y: float, height: float, folds: Sequence[AxisBreak]
     ) -> Bar:
         entries = packed.items
-        first, count = entries[0], len(entries)
+        first, kinds = entries[0], count_occurrences(entries)
+        count = kinds.total()
         if count == 1:
             item = build_timeline_item(first, self._run, self._texts)
             kind, grave, title, labels = item.kind, "", item.title, _list_labels(item, self._texts)
         else:
-            kinds = Counter(map(KIND, entries))
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
             title = _format_group_title(count, kinds, self._texts)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from itertools import repeat
 from operator import itemgetter
 from typing import Final
 
@@ -82,18 +81,19 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "verified": _("The verify hook was asked about %(tool)s"),
     "decided": _("%(person)s decided about %(tool)s"),
     "run": _("Run %(number)s"),
+    "calls": _("%(number)s calls"),
     "group": _("%(count)s entries (%(counts)s)"),
 }
 #: Common leading fields of all occurrences.
-KIND, START, END = itemgetter(0), itemgetter(1), itemgetter(2)
+START, END = itemgetter(1), itemgetter(2)
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineItem:
     """An occurrence with its description: `what` names it, `told` describes the outcome.
 
-    At most one of the link targets below is set. `position` is that of the last message of `version`. `run` is None if
-    no run caused it.
+    At most one of the link targets below is set; a group of calls has none. `position` is that of the last message of
+    `version`. `run` is None if no run caused it.
     """
 
     kind: str
@@ -106,6 +106,7 @@ class TimelineItem:
     version: int | None = None
     position: int | None = None
     peers: bool = False
+    is_group: bool = False
     #: Shape of the chip, where it depends on more than the kind.
     shape: str = ""
 
@@ -191,23 +192,22 @@ def _build_run_items(run_course: RunCourse) -> RunItems:
     )
 
 
+def count_occurrences(entries: Iterable[Occurrence]) -> Counter[str]:
+    """Count occurrences by kind; a group of calls counts as its calls."""
+    counts: Counter[str] = Counter()
+    for entry in entries:
+        counts[entry.kind] += entry.number if isinstance(entry, Stretch) else 1
+    return counts
+
+
 def count_listed_items(runs: Iterable[RunItems]) -> int:
     return sum(len(row) for run_items in runs for row in run_items.listed_rows)
 
 
 def list_first_items_in_time_order(runs: Iterable[RunItems], number: int) -> list[tuple[int, Occurrence]]:
     """List the first `number` occurrences in order of time, each with the number of its run."""
-    items: list[tuple[int, Occurrence]] = []
-    for run_items in runs:
-        for row in run_items.listed_rows:
-            # Only the first ones of each row, and those that start together with the last of them, can be among them.
-            end = bisect_right(row, START(row[number - 1]), key=START) if number < len(row) else len(row)
-            items += zip(repeat(run_items.run), row[:end])
-    return sorted(items, key=_get_times)[:number]
-
-
-def _get_times(item: tuple[int, Occurrence]) -> tuple[int, int]:
-    return item[1].start, item[1].end
+    items = [(run_items.run, entry) for run_items in runs for row in run_items.listed_rows for entry in row]
+    return sorted(items, key=lambda item: (item[1].start, item[1].end))[:number]
 
 
 def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> TimelineItem:
@@ -215,6 +215,9 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
     start = convert_to_datetime(entry.start)
     end = start if entry.end == entry.start else convert_to_datetime(entry.end)
     match entry:
+        case Stretch(number=number) if number > 1:
+            name = texts.sentences["calls"] % {"number": formatting.format_number(number)}
+            return TimelineItem(entry.kind, start, end, run, name, texts.outcomes[entry.kind], is_group=True)
         case Stretch():
             name = mask_and_reveal_hidden(entry.tool)
             return TimelineItem(entry.kind, start, end, run, name, texts.outcomes[entry.kind], call_pk=entry.call_pk)

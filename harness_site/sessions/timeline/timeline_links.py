@@ -29,6 +29,8 @@ class TimelineUrls:
 
     def build_item_url(self, item: TimelineItem) -> str:
         """Return the URL of an item."""
+        if item.is_group:
+            return _build_zoom_query(item.start, item.end)
         if item.call_pk is not None:
             return self.build_call_url(item.call_pk)
         if item.peers:
@@ -40,11 +42,13 @@ class TimelineUrls:
 
     def build_bar_url(self, bar: Bar) -> str:
         """Return the URL of the item of a bar, or of the timeline zoomed in on merged items."""
-        if bar.item is not None:
-            return self.build_item_url(bar.item)
-        query = build_time_range_query(bar.since, bar.until)
-        # Closer than this, merged items stay merged: the list shows them one by one.
-        return f"{query}#listed" if bar.until - bar.since < _INSEPARABLE else query
+        return _build_zoom_query(bar.since, bar.until) if bar.item is None else self.build_item_url(bar.item)
+
+
+def _build_zoom_query(since: datetime, until: datetime) -> str:
+    query = build_time_range_query(since, until)
+    # Closer than this, merged items stay merged: the list shows them one by one.
+    return f"{query}#listed" if until - since < _INSEPARABLE else query
 
 
 def build_time_range_query(since: datetime, until: datetime) -> str:

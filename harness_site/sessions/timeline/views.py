@@ -67,7 +67,10 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     """
     head = get_session_head_or_404(request, pk)
     since, until = _parse_time_span(request)
-    frame = timeframe_contents.load_timeframe(pk, has_pauses=head.has_pauses, since=since, until=until)
+    group_size = timeframe_contents.choose_call_group_size(head, since, until)
+    frame = timeframe_contents.load_timeframe(
+        pk, has_pauses=head.has_pauses, since=since, until=until, group_size=group_size
+    )
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
         runs = timeline_items.list_run_items(frame)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, ToolReturn
+from pydantic_ai import Agent, CallDeferred, DeferredToolRequests, ModelRetry, ToolReturn
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -270,6 +270,42 @@ def test_a_tool_that_timed_out_is_at_the_gate(cp: SyncCheckpointer) -> None:
     with pytest.raises(ReviewRequired):
         asyncio.run(agent.run("Do it.", conversation_id="s"))
     assert ToolCall.objects.get().status == "interrupted"
+
+
+@pytest.mark.parametrize("metadata", [{"job": 7}, None], ids=["metadata", "none"])
+def test_a_tool_that_defers_its_result_begins_once(cp: SyncCheckpointer, metadata: dict[str, int] | None) -> None:
+    begun: list[str] = []
+
+    async def pay(amount: str, day: str) -> str:
+        """Pay."""
+        begun.append(day)
+        raise CallDeferred(metadata, kind="question")
+
+    store = HarnessConversationStore(cp)
+
+    def build_agent() -> Agent[None, Any]:
+        outputs: Any = [str, DeferredToolRequests]
+        return Agent(_call_once("pay", ARGS), output_type=outputs, tools=[pay], capabilities=[Harness(store)])
+
+    async def run() -> Any:
+        lost = await build_agent().run("Pay.", conversation_id="s")  # its process dies before the save
+        result = await build_agent().run("Pay.", conversation_id="s")
+        await store.save(result)
+        (first,), (call,) = lost.output.calls, result.output.calls
+        assert [each.output.metadata for each in (lost, result)] == [
+            {} if metadata is None else {each.tool_call_id: metadata} for each in (first, call)
+        ]
+        assert result.output.kind(call.tool_call_id) == "question"
+        conversation = await store.load("s")
+        answers = DeferredToolResults(calls={call.tool_call_id: "paid"})
+        result = await build_agent().run(conversation=conversation, deferred_tool_results=answers)
+        await store.save(result)
+        return result.output
+
+    assert asyncio.run(run()) == "success: paid"
+    assert begun == [ARGS["day"]]
+    (logged,) = ToolCall.objects.all()
+    assert (logged.status, logged.answered_version is None) == ("completed", False)
 
 
 def test_edited_arguments_that_do_not_fit_are_not_run(cp: SyncCheckpointer) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from strands import Agent, tool
+from strands.multiagent import GraphBuilder
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.exceptions import EventLoopException
 from strands.types.tools import ToolContext
@@ -218,3 +219,54 @@ def test_direct_call_is_guarded_and_releases_the_session(cp: SyncCheckpointer) -
 def test_client_of_a_server_is_refused(workspace: object) -> None:
     with SyncCheckpointer("http://127.0.0.1:9", token="x") as remote, pytest.raises(InvalidInput):
         Harness("s", remote)
+
+
+class _FailAfterCall(_CallOnce):
+    """Model that makes one call and is not reached with its result, once."""
+
+    def __init__(self, failures: list[Exception]) -> None:
+        super().__init__("pay", '{"amount": "1"}')
+        self._failures = failures
+
+    def _choose_next_calls_and_text(self, messages: Any) -> tuple[list[tuple[str, str]], str]:
+        if self._failures and "toolResult" in messages[-1]["content"][0]:
+            raise self._failures.pop()
+        return super()._choose_next_calls_and_text(messages)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["runs twice", "fails after a call"])
+def test_equal_calls_of_the_nodes_of_a_graph_are_operations_of_their_own(cp: SyncCheckpointer, fails: bool) -> None:
+    paid: list[str] = []
+    failures: list[Exception] = [ConnectionError("no answer")] if fails else []
+
+    @tool
+    def pay(amount: str) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    def run() -> Any:
+        """Run the graph as a process of its own does: it continues what is stored, or starts again."""
+        repository = HarnessSessionRepository(cp)
+        builder = GraphBuilder()
+        for name in ("first", "second"):
+            model = _FailAfterCall(failures if name == "second" else [])
+            plugins = [Harness("s", repository)]
+            agent = Agent(model, name=name, agent_id=name, tools=[pay], plugins=plugins, callback_handler=None)
+            builder.add_node(agent, name)
+        builder.add_edge("first", "second")
+        builder.set_entry_point("first")
+        builder.set_max_node_executions(9)
+        builder.set_session_manager(RepositorySessionManager("s", repository))
+        return builder.build()("Pay.")
+
+    if fails:
+        with pytest.raises(EventLoopException, match="no answer"):
+            run()
+        assert len(paid) == 2
+    run()
+    assert len(paid) == 2  # the call of a node that runs again is replayed, under a new call id
+    if not fails:
+        run()
+        assert len(paid) == 4
+    assert not ToolCall.objects.filter(answered_version=None).exists()

@@ -23,6 +23,7 @@ from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch
 from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, Turn
+from harness_site.sessions.timeline.selectors.timeline_queries import CallGroupSize
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
 
 pytestmark = pytest.mark.django_db
@@ -59,11 +60,17 @@ def session() -> Session:
     return session
 
 
-def read(session: Session, since: float | None = None, until: float | None = None) -> timeframe_contents.Timeframe:
+def read(
+    session: Session,
+    since: float | None = None,
+    until: float | None = None,
+    group_size: CallGroupSize | None = None,
+) -> timeframe_contents.Timeframe:
     frame = timeframe_contents.load_timeframe(
         session.pk,
         since=None if since is None else later(since),
         until=None if until is None else later(until),
+        group_size=group_size,
     )
     assert frame is not None
     return frame
@@ -194,6 +201,44 @@ def test_start_of_truncated_items_is_reported(session: Session, monkeypatch: pyt
     rest = read(session, None, 1.9)
     assert rest.cut is None
     assert [stretch.call_pk for stretch in rest.courses[0].lane.stretches] == [each.pk for each in made[:2]]
+
+
+def list_calls(frame: timeframe_contents.Timeframe) -> list[tuple[str, int, int, int]]:
+    """Return kind, start, end and number of the calls of each stretch, in order of time."""
+    stretches = [stretch for course in frame.courses for stretch in course.lane.stretches]
+    return sorted(((each.kind, each.start, each.end, each.number) for each in stretches), key=lambda each: each[1:])
+
+
+def test_short_completed_calls_are_grouped_if_there_are_many(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeframe_contents, "SINGLE_CALLS", 8)
+    for second in (1, 2, 3, 21, 22):
+        call(session, second, second + 0.5, f"short-{second}")
+    call(session, 4, 30, "long")
+    call(session, 5, 6, "failed", status=CallStatus.FAILED)
+    call(session, 7, None, "running", status=CallStatus.ISSUED)
+    allowed = call(session, 8, 9, "allowed")
+    make_decision(call=allowed, kind=DecisionKind.APPROVE, created_at=later(7.5))
+    size = CallGroupSize(microseconds=20_000_000, steps=100)
+    assert list_calls(read(session, group_size=size)) == [
+        ("ran", at(1), at(3.5), 3),
+        ("ran", at(4), at(30), 1),
+        ("failed", at(5), at(6), 1),
+        ("running", at(7), at(10), 1),
+        ("ran", at(8), at(9), 1),
+        ("ran", at(21), at(22.5), 2),
+    ]
+    few = read(session, 0.5, 4.5, group_size=size)
+    assert [number for *_, number in list_calls(few)] == [1] * 4
+
+
+def test_calls_of_other_steps_and_runs_are_in_other_groups(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeframe_contents, "SINGLE_CALLS", 1)
+    first, other = session.runs.get(), run(session, 0, 10, number=2)
+    for number, step in enumerate((1, 2, 11, 12, 12)):
+        call(session, 1 + number / 10, 2, f"a-{number}", step=step, run=first)
+    call(session, 1, 2, "b", step=1, run=other)
+    frame = read(session, group_size=CallGroupSize(microseconds=10_000_000, steps=10))
+    assert [[each.number for each in course.lane.stretches] for course in frame.courses] == [[2, 3], [1]]
 
 
 def test_earlier_runs_are_counted_separately(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, CostBasis, Phase
 from checkpoints.models import Checkpoint, Session
 from harness_site.sessions.timeline import views
+from harness_site.sessions.timeline.selectors import timeframe_contents
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
 from tests.support.page_text import visible_text
 
@@ -121,6 +122,24 @@ def test_merged_items_are_counted_and_link_to_a_zoom(session: Session, reader: C
     found = re.search(r'<a href="(\?from=[^"]*)" tabindex="-1"><title>(\d+) entries \(Tool call: \d+\)</title>', html)
     assert found
     assert sum(map(int, re.findall(r"<title>(\d+) entries", html))) == 12
+
+
+def test_groups_of_many_calls_are_rows_that_lead_to_their_calls(
+    session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeframe_contents, "SINGLE_CALLS", 4)
+    Session.objects.update(created_at=THEN, updated_at=THEN + timedelta(seconds=1000))
+    first = [call(session, second) for second in (1, 1.5, 2)]
+    failed = call(session, 2.5, status=CallStatus.FAILED)
+    call(session, 900)
+    html = page(reader, session)
+    assert f"/calls/{failed}/" in html
+    assert f"/calls/{first[0]}/" not in html
+    assert "Tool call: 4" in html
+    (link,) = re.findall(r'<a data-row href="(\?from=[^"]*)"><bdi>3 calls</bdi>', html)
+    closer = page(reader, session, link.replace("&amp;", "&"))
+    assert all(f"/calls/{pk}/" in closer for pk in (*first, failed))
+    assert "3 calls" not in closer
 
 
 def test_chart_has_a_table_of_its_numbers(session: Session, reader: Client) -> None:

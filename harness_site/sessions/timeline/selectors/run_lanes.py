@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -47,9 +46,8 @@ _SPAN_KINDS: Final[dict[str, str]] = {
     for status in CallStatus
     if status not in NOT_RUN_CALL_STATUSES
 }
-#: The key of the call of a stretch, and the key of the run of a `LoggedCallRow`.
+#: The key of the call of a stretch.
 _CALL = itemgetter(4)
-_RUN = itemgetter(1)
 #: Decisions that change the status of a call; an edited call continues to wait.
 STATUS_CHANGING_KINDS = DECIDING_KINDS - {DecisionKind.EDIT}
 
@@ -57,7 +55,8 @@ STATUS_CHANGING_KINDS = DECIDING_KINDS - {DecisionKind.EDIT}
 class Stretch(NamedTuple):
     """The execution of a tool (`kind` is ran, failed, running or lost), or a wait for a person (`kind` is wait).
 
-    A lost call ends when the loss was detected, a wait when it was decided.
+    A lost call ends when the loss was detected, a wait when it was decided. Completed calls that began shortly after
+    each other may be one stretch: `number` counts them, and `tool` and `call_pk` are those of one of them.
     """
 
     kind: str
@@ -65,6 +64,7 @@ class Stretch(NamedTuple):
     end: int
     tool: str
     call_pk: int
+    number: int = 1
 
 
 class VersionMark(NamedTuple):
@@ -95,7 +95,7 @@ class Lane:
 
 
 class LoggedCallRow(NamedTuple):
-    """Columns of a call for the timeline; `run` is the value of `get_run_key` for its run."""
+    """Columns of a call, or of `number` completed calls, for the timeline; `run` is what `get_run_key` returns."""
 
     pk: int
     run: str
@@ -104,6 +104,7 @@ class LoggedCallRow(NamedTuple):
     issued: int
     interrupted: int | None
     settled: int | None
+    number: int = 1
 
 
 class CallDecisionRow(NamedTuple):
@@ -210,24 +211,20 @@ def add_calls_to_run_lanes(
 
     The version marks of the lanes have to be complete. Raises `IntegrityError` for a call whose run is gone.
     """
-    create = tuple.__new__
-    for run, grouped_rows in groupby(calls, key=_RUN):
-        rows = [*grouped_rows]
-        if run not in lanes:
-            raise IntegrityError(ToolCall._meta.db_table, str(rows[0][0]), "its run is not there")
-        # Most calls returned without a decision; the class would create their stretches in twice the time.
-        returned = [
-            create(Stretch, (_SPAN_KINDS[status], issued_at, settled_at, tool, pk))
-            for pk, _run, tool, status, issued_at, interrupted_at, settled_at in rows
-            if interrupted_at is None and settled_at is not None and status in _SPAN_KINDS and pk not in decided
-        ]
-        lanes[run].stretches += returned
-        returned_keys = set(map(_CALL, returned))
-        for row in rows:
-            if row[0] not in returned_keys:
-                call = LoggedCallRow(*row)
-                for lane, stretch in _build_call_stretches(call, decided.get(call.pk, []), lanes, remembered):
-                    lane.stretches.append(stretch)
+    for row in calls:
+        call = LoggedCallRow(*row)
+        if call.run not in lanes:
+            raise IntegrityError(ToolCall._meta.db_table, str(call.pk), "its run is not there")
+        if (
+            call.interrupted is None
+            and call.settled is not None
+            and call.status in _SPAN_KINDS
+            and call.pk not in decided
+        ):
+            lanes[call.run].stretches.append(_build_tool_stretch(call, lanes[call.run]))
+        else:
+            for lane, stretch in _build_call_stretches(call, decided.get(call.pk, []), lanes, remembered):
+                lane.stretches.append(stretch)
     for lane in lanes.values():
         lane.stretches.sort(key=_CALL)
         lane.end = max([lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_list_call_end_times(lane)])
@@ -235,7 +232,7 @@ def add_calls_to_run_lanes(
 
 def _list_call_end_times(lane: Lane) -> list[int]:
     """Return when tools of the run returned, which proves it alive later than its last heartbeat."""
-    return [end for kind, _start, end, _tool, _call_pk in lane.stretches if kind in {"ran", "failed"}]
+    return [stretch.end for stretch in lane.stretches if stretch.kind in {"ran", "failed"}]
 
 
 def build_run_lane(run: Run, remembered: RunEvents) -> Lane:
@@ -295,7 +292,8 @@ def _build_tool_stretch(call: LoggedCallRow, lane: Lane) -> Stretch:
     if call.interrupted is not None:
         return Stretch("lost", call.issued, call.interrupted, call.tool, call.pk)
     if call.settled is not None:
-        return Stretch(_SPAN_KINDS.get(call.status, "ran"), call.issued, call.settled, call.tool, call.pk)
+        kind = _SPAN_KINDS.get(call.status, "ran")
+        return Stretch(kind, call.issued, call.settled, call.tool, call.pk, call.number)
     return Stretch("running", call.issued, max(call.issued, lane.end), call.tool, call.pk)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -13,6 +13,7 @@ from checkpoints.db import clock
 from checkpoints.enums import Phase, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds, fill_open_range_ends
+from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.timeline.selectors import run_events_from_audit_trail, run_lanes, timeline_queries
 from harness_site.sessions.timeline.selectors.run_lanes import (
     STATUS_CHANGING_KINDS,
@@ -21,10 +22,17 @@ from harness_site.sessions.timeline.selectors.run_lanes import (
     Stretch,
     VersionMark,
 )
+from harness_site.sessions.timeline.selectors.timeline_queries import CallGroupSize
 
 #: Maximum numbers of the newest runs, and of calls, versions and peer calls each, in one timeframe.
 LANES = 24
 LIMIT = 10_000
+
+#: Number of calls that are drawn one by one. Of more calls, short completed ones are grouped by parts of the time,
+#: narrower than a bar, and of the steps, so that a busy hour of a long session has several groups.
+SINGLE_CALLS = 500
+PARTS_OF_TIME = 256
+PARTS_OF_STEPS = 32
 
 #: Phase that ends a turn → kind of the turn.
 _TURNS: Final[dict[str, str]] = {
@@ -127,17 +135,38 @@ class _TimeSpan:
         return convert_to_microseconds(since), convert_to_microseconds(until)
 
 
+def choose_call_group_size(
+    head: SessionHead, since: datetime | None = None, until: datetime | None = None
+) -> CallGroupSize | None:
+    """Choose how large the groups of calls of a session are in a range; None if it has few calls."""
+    if head.calls <= SINGLE_CALLS:
+        return None
+    start, end = (
+        max(since or head.row.created_at, head.row.created_at),
+        min(until or head.row.updated_at, head.row.updated_at),
+    )
+    microseconds = (end - start) // timedelta(microseconds=PARTS_OF_TIME)
+    return CallGroupSize(max(microseconds, 1000), max(head.row.version // PARTS_OF_STEPS, 1))
+
+
 def load_timeframe(
-    session_pk: int, *, has_pauses: bool = True, since: datetime | None = None, until: datetime | None = None
+    session_pk: int,
+    *,
+    has_pauses: bool = True,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    group_size: CallGroupSize | None = None,
 ) -> Timeframe | None:
-    """Load a timeframe in at most nine queries; None if it is empty.
+    """Load a timeframe in at most ten queries; None if it is empty.
 
     Without `has_pauses`, the session has never waited for other agents, so no waits are read.
     """
     span = _TimeSpan(since, until)
-    calls, earlier_calls = _load_newest_rows_and_cut(
-        timeline_queries.prepare_calls_query(session_pk, since, until, most=LIMIT + 1), begin=4
-    )
+    decisions = [
+        _DecisionRow(*row) for row in reversed(list(timeline_queries.prepare_decisions_query(session_pk, most=LIMIT)))
+    ]
+    decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
+    calls, earlier_calls = _load_calls(session_pk, span, group_size, decisions_by_call)
     pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT)) if has_pauses else []
     peer_query = timeline_queries.prepare_agent_calls_query(session_pk, since, until, most=LIMIT + 1) if pauses else ()
     peer_rows, earlier_peer_calls = _load_newest_rows_and_cut(peer_query, begin=3)
@@ -153,10 +182,6 @@ def load_timeframe(
         return None
     lanes = {key: run_course.lane for key, run_course in courses.items()}
     _add_version_marks_and_turns(marks, courses)
-    decisions = [
-        _DecisionRow(*row) for row in reversed(list(timeline_queries.prepare_decisions_query(session_pk, most=LIMIT)))
-    ]
-    decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
     calls_of_lanes = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
     run_lanes.add_calls_to_run_lanes(calls_of_lanes, decisions_by_call, lanes, events)
     _add_waits_for_agents(peer_rows, courses)
@@ -165,6 +190,21 @@ def load_timeframe(
         _trim_run_to_span(run_course, span)
     lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
     return _build_timeframe(courses.values(), span, [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut])
+
+
+def _load_calls(
+    session_pk: int, span: _TimeSpan, group_size: CallGroupSize | None, decided: Collection[int]
+) -> tuple[list[tuple[Any, ...]], list[int]]:
+    """Return rows of `LoggedCallRow`, oldest first, and the start of the oldest if there are more."""
+    if group_size is not None:
+        groups = timeline_queries.prepare_grouped_calls_query(
+            session_pk, span.since, span.until, group_size, decided, most=LIMIT + 1
+        )
+        rows, cut = _load_newest_rows_and_cut(groups, begin=4)
+        if sum(row[-1] for row in rows) > SINGLE_CALLS:
+            return rows, cut
+    calls = timeline_queries.prepare_calls_query(session_pk, span.since, span.until, most=LIMIT + 1)
+    return _load_newest_rows_and_cut(calls, begin=4)
 
 
 def _load_newest_rows_and_cut(

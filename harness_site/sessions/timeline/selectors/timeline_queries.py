@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, When
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import cast_field_to_text
-from checkpoints.enums import RunStatus
+from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, ToolCall
 from harness_site.core.epoch_microseconds import Instant
 from harness_site.sessions.timeline.selectors import run_lanes
@@ -38,6 +40,52 @@ def prepare_calls_query(
 ) -> QuerySet[ToolCall, tuple[Any, ...]]:
     overlap = _build_overlap_condition(since, until, "issued_at", "settled_at")
     return run_lanes.select_newest_calls().filter(overlap, session=session)[:most]
+
+
+@dataclass(frozen=True, slots=True)
+class CallGroupSize:
+    """How far apart in time and in steps of its session the calls of one group may begin."""
+
+    microseconds: int
+    steps: int
+
+
+def prepare_grouped_calls_query(
+    session: int,
+    since: datetime | None,
+    until: datetime | None,
+    size: CallGroupSize,
+    decided: Collection[int],
+    *,
+    most: int,
+) -> QuerySet[ToolCall, tuple[Any, ...]]:
+    """Query the columns of `LoggedCallRow`, with short completed calls in groups, those that begin last first.
+
+    The calls of a group belong to one run. Calls with the keys `decided`, and those that took longer than a group,
+    failed, were interrupted or have no outcome yet are groups of one.
+    """
+    is_grouped = Q(status=CallStatus.COMPLETED, interrupted_at=None, took__lt=size.microseconds) & ~Q(pk__in=decided)
+    calls = ToolCall.objects.filter(_build_overlap_condition(since, until, "issued_at", "settled_at"), session=session)
+    groups = (
+        calls.alias(took=Instant("settled_at") - Instant("issued_at"))
+        .annotate(
+            single=Case(When(is_grouped, then=None), default="pk"),
+            period=Instant("issued_at") / size.microseconds,
+            stage=F("step") / size.steps,
+        )
+        .values("run", "single", "period", "stage")
+        .annotate(
+            first=Min("pk"),
+            any_tool=Min("tool"),
+            any_status=Min("status"),
+            start=Instant(Min("issued_at")),
+            interrupted=Instant(Max("interrupted_at")),
+            end=Instant(Max("settled_at")),
+            number=Count("*"),
+        )
+    )
+    columns = "first", cast_field_to_text("run"), "any_tool", "any_status", "start", "interrupted", "end", "number"
+    return groups.order_by("-start", "-first").values_list(*columns)[:most]
 
 
 def prepare_agent_calls_query(
