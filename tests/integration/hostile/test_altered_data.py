@@ -225,9 +225,8 @@ def test_excerpt_of_an_altered_text_is_not_shown(
 
     if model is Passage:
         assert search().count("The lamp is broken.") == 2
-        rows = models.QuerySet(model).filter(kind="message", source=message.pk)
-    else:
-        rows = models.QuerySet(model).filter(pk=message.pk)
+    rows: models.QuerySet[Any] = models.QuerySet(model)
+    rows = rows.filter(kind="message", source=message.pk) if model is Passage else rows.filter(pk=message.pk)
     rows.update(**{column: other.pk if value is None else value})
     if column == "text":
         rows.update(folded="the lamp shines.")
