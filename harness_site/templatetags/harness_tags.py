@@ -62,7 +62,7 @@ _RECORD_KINDS: Final = {
     "entry": gettext_lazy("entry"),
 }
 #: Separators in names of tools and files; not those of an entity such as `&amp;`, and not the dot of a file's ending.
-_SEPARATORS: Final = re.compile(r"((?:[_:/-]|\.(?!\w{1,4}\Z))+)(?=[\w(\[])")
+_SEPARATORS: Final = re.compile(r"((?:[_:/-]|\.(?![^\W_]{1,4}\Z))+)(?=[\w(\[])")
 register = template.Library()
 register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
 register.filter("duration", formatting.format_duration)
