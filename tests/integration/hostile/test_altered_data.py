@@ -233,3 +233,25 @@ def test_excerpt_of_an_altered_text_is_not_shown(
     shown = search()
     assert "shines" not in shown
     assert shown.count("The lamp is broken.") == (2 if column == "text" else 0)
+
+
+def test_event_of_an_altered_entry_tells_nothing_of_it(session: Session, open_checkpointer: Open) -> None:
+    open_checkpointer().start_session("s", "Mend the lamp.")
+    token = {"Authorization": f"Bearer {make_token(TokenRole.AUDITOR)}"}
+
+    def list_events() -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = Client().get("/api/v1/events?after=0", headers=token).json()["events"]
+        return events
+
+    before = list_events()
+    assert [event["event"] for event in before] == ["session.started", "run.started"]
+    models.QuerySet(AuditEvent).filter(pk=before[0]["id"]).update(actor="mallory")
+    after = list_events()
+    assert after[1] == before[1]
+    assert [after[0][name] for name in ("id", "event", "actor", "session_id", "details")] == [
+        before[0]["id"],
+        "entry.altered",
+        "",
+        None,
+        {},
+    ]
