@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
 from uuid import UUID
 
 from checkpoints import constants, sansio
@@ -27,10 +27,13 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.client_state import Store
+from checkpoints.store.client_state import ClientState
 from checkpoints.store.owning_run import OwningRun
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
+
+if TYPE_CHECKING:
+    from checkpoints.store.database_store import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -145,9 +148,14 @@ class Checkpointer:
         )
 
     @property
+    def state(self) -> ClientState:
+        """State that this client has in any case; `store` is the same object."""
+        return self.sync.state
+
+    @property
+    @copy_docstring_from(SyncCheckpointer.store)
     def store(self) -> Store:
-        """State of the client: its database, its workspace and the sessions it owns."""
-        return self.backend.store
+        return self.sync.store
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work on the executor. Once begun it is finished, also when the caller is cancelled.
@@ -332,7 +340,7 @@ class Checkpointer:
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
         step_log = await self.run_blocking(partial(self.backend.open_step_log, session_id, workflow_id))
-        return Workflow(self.store, step_log, session_id, workflow_id, self.run_blocking)
+        return Workflow(self.state, step_log, session_id, workflow_id, self.run_blocking)
 
     # ---- other agents
 

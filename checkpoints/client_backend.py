@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
+from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.peers.agent_response_outcomes import Answer
@@ -26,11 +27,14 @@ from checkpoints.sansio import Flow
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome import CallIntent
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import ClientState, OwnedSession
 from checkpoints.store.owning_run import OwningRun
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
 from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.step_log import StepLog
+
+if TYPE_CHECKING:
+    from checkpoints.store.database_store import Store
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,22 @@ class BackendClient:
     """Client whose operations are those of a backend."""
 
     backend: ClientBackend
-    store: Store
+    #: State that this client has in any case; `store` is the same object.
+    state: ClientState
 
     def _set_backend(self, backend: ClientBackend) -> None:
-        self.backend, self.store = backend, backend.store
+        self.backend, self.state = backend, backend.store
+
+    @property
+    def store(self) -> Store:
+        """State of a client of a database, which the functions that work on a database take.
+
+        Raises:
+            NotOverHttp: The client is one of a server.
+        """
+        if not self.state.has_database:
+            raise NotOverHttp("Work on the database")
+        return cast("Store", self.state)
 
 
 class Closable(Protocol):
@@ -66,7 +82,7 @@ class ClientBackend(Protocol):
     """Operations of a client; each raises what the client's method of the name raises."""
 
     @property
-    def store(self) -> Store:
+    def store(self) -> ClientState:
         """State of the client."""
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, Own
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import ClientState, OwnedSession
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry, WaitMode
 
@@ -33,7 +33,7 @@ class CheckpointerLike(Protocol):
     """Blocking checkpointer."""
 
     @property
-    def store(self) -> Store: ...
+    def state(self) -> ClientState: ...
 
     @property
     def backend(self) -> ClientBackend: ...
@@ -63,7 +63,7 @@ class _Handle:
     def __init__(self, checkpointer: CheckpointerLike, session_id: str, opening: OpenOptions) -> None:
         self.session_id = session_id
         self._backend = checkpointer.backend
-        self._store = checkpointer.store
+        self._state = checkpointer.state
         self._opening = opening
         self._registry: ToolRegistry | None = None
         if opening.registry is not None:
@@ -119,7 +119,7 @@ class _Handle:
 
     def _start_or_resume_flow(self) -> Flow[None]:
         """Start or resume the session. After an error it is not owned."""
-        store, opening = self._store, self._opening
+        state, opening = self._state, self._opening
         yield Transact(self._claim_handle)
         try:
             self._point = yield from self._backend.resume_flow(
@@ -130,22 +130,22 @@ class _Handle:
                 takeover=opening.takeover,
             )
         except BaseException:
-            store.unregister_handle(self.session_id, self)
+            state.unregister_handle(self.session_id, self)
             raise
         self._version = self._point.version
         self._finished, self._result = self._point.finished, self._point.result
         if not self._finished:
-            self._held = store.get_owned_session(self.session_id)
+            self._held = state.get_owned_session(self.session_id)
 
     def _claim_handle(self) -> None:
         """Claim the session for this handle: two requests of one process do not share a run. Raises `SessionBusy`."""
-        store = self._store
-        if store.register_handle(self.session_id, self):
+        state = self._state
+        if state.register_handle(self.session_id, self):
             return
-        owned_session = store.find_owned_session(self.session_id)
+        owned_session = state.find_owned_session(self.session_id)
         if owned_session is not None and self._opening.takeover:
-            store.remove_owned_session(owned_session)  # also forgets the open handle
-        if not store.register_handle(self.session_id, self):
+            state.remove_owned_session(owned_session)  # also forgets the open handle
+        if not state.register_handle(self.session_id, self):
             raise self._build_session_busy_error()
 
     def _build_session_busy_error(self) -> SessionBusy:
@@ -163,17 +163,17 @@ class _Handle:
 
     @property
     def _is_owner(self) -> bool:
-        return self._held is not None and self._store.find_owned_session(self.session_id) is self._held
+        return self._held is not None and self._state.find_owned_session(self.session_id) is self._held
 
     def _release_session(self) -> None:
         owned_session, self._held = self._held, None
         try:
             if owned_session is not None:
                 self._version = owned_session.head.version
-                if self._store.find_owned_session(self.session_id) is owned_session:
+                if self._state.find_owned_session(self.session_id) is owned_session:
                     self._backend.release_session(self.session_id)
         finally:
-            self._store.unregister_handle(self.session_id, self)
+            self._state.unregister_handle(self.session_id, self)
 
     # operations
 
@@ -188,7 +188,7 @@ class _Handle:
 
     def _get_open_registry(self) -> ToolRegistry:
         """Return the tools of this handle unless it is closed: another handle may be open on the session since."""
-        owned_session = self._store.find_owned_session(self.session_id)
+        owned_session = self._state.find_owned_session(self.session_id)
         if owned_session is not None and owned_session is not self._held:
             raise NotOwner(self.session_id) if self._held is None else OwnershipLost(self.session_id)
         return self.registry

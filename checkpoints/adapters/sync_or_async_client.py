@@ -14,7 +14,8 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.sansio import Flow, Transact
-from checkpoints.store.client_state import Store
+from checkpoints.store.client_state import ClientState
+from checkpoints.store.database_store import Store
 
 T = TypeVar("T")
 
@@ -62,8 +63,13 @@ class AdapterClient:
         self.backend: DatabaseBackend = self.sync.backend
 
     @property
+    def state(self) -> ClientState:
+        """State of the client, for a registry of tools."""
+        return self.sync.state
+
+    @property
     def store(self) -> Store:
-        """State of the client."""
+        """State of the client, for work on the database."""
         return self.sync.store
 
     async def run_blocking(self, work: Callable[[], T]) -> T:

@@ -20,17 +20,25 @@ from checkpoints.resume import start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.client_state import ClientState
+from checkpoints.store.database_store import Store
 
 if TYPE_CHECKING:
-    from checkpoints.tools.registry import CheckpointerLike, ToolRegistry
+    from checkpoints.tools.registry import ToolRegistry
 
 
-class AsyncCheckpointerLike(Protocol):
-    """Async checkpointer."""
+class CheckpointerLike(Protocol):
+    """Checkpointer of a database, blocking or async."""
+
+    @property
+    def state(self) -> ClientState: ...
 
     @property
     def store(self) -> Store: ...
+
+
+class AsyncCheckpointerLike(CheckpointerLike, Protocol):
+    """Async checkpointer of a database."""
 
     @property
     def run_blocking(self) -> sansio.RunBlocking: ...
@@ -110,6 +118,9 @@ class SyncSessionFiles(SessionDirectory):
             directory: Path of the folder; it is created with the first file.
             autosave: Whether to write a session's file after each version this client saves, and at its end. One that
                 fails raises `FileNotWritten` out of the save, whose version is in the database then.
+
+        Raises:
+            NotOverHttp: The client is one of a server.
         """
         super().__init__(checkpointer.store, directory, autosave=autosave)
         self._checkpointer = checkpointer

@@ -21,7 +21,7 @@ from checkpoints.models import Blob, FrameworkWrite, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.versions import opaque_contents, version_seals
 
 

@@ -15,7 +15,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import AuditEvent
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 def record_event(

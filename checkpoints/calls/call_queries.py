@@ -24,7 +24,7 @@ from checkpoints.ids import validate_id
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 def get_call(store: Store, session_id: str, call_pk: int) -> ToolCall:

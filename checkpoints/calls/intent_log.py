@@ -48,7 +48,8 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_intent_and_outcome import CallIntent, IssuedCall
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 
 #: Statuses of approvals that the next dispatch uses up.
 _CONSUMABLE_STATUSES = frozenset(

@@ -20,7 +20,7 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.store.call_intent_and_outcome import CallIntent
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:

@@ -32,7 +32,8 @@ from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.call_intent_and_outcome import CallIntent, CallOutcome, IssuedCall
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.tools.dispatch import (
     APPROVAL_POLL_SECONDS,
     POLL_SECONDS,

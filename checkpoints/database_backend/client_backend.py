@@ -57,8 +57,8 @@ from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome import CallIntent
-from checkpoints.store.client_state import OwnedSession, Store
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
 from checkpoints.versions import load_version, phase_record_import, phase_versions, save_version
 from checkpoints.versions.phase_record_migration import ImportedRecord
@@ -78,7 +78,7 @@ def open_database_backend(options: ClientOptions, *, on_event_loop: bool) -> Dat
             using = opener.submit(_open_and_close_database, options).result()
     elif options.url is not None:
         using = open_and_migrate.open_database(options.url, migrate=options.migrate)
-    store = DatabaseStore(using, options.workspace, options.lease_seconds, options.idle_release_seconds)
+    store = Store(using, options.workspace, options.lease_seconds, options.idle_release_seconds)
     return DatabaseBackend(store)
 
 

@@ -16,7 +16,8 @@ from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome import CallIntent, IssuedCall
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.workflows import step_rows

@@ -14,7 +14,7 @@ from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json
 from checkpoints.sansio import Flow, Invoke
-from checkpoints.store.client_state import Store
+from checkpoints.store.client_state import ClientState
 
 #: Timeout of a hook, in seconds.
 VERIFY_TIMEOUT = 30.0
@@ -41,14 +41,14 @@ class VerifyProbe:
         )
 
 
-def find_verify_hook(store: Store, session_id: str, tool: str) -> Any | None:
+def find_verify_hook(state: ClientState, session_id: str, tool: str) -> Any | None:
     """Find the verify hook of a tool of this session; None if no registry here has one.
 
     A registry that is bound to the session decides, the newest of several. Without one, those that are bound to no
     session do, as long as they agree. A registry of another session is never asked: tools of two agents may have the
     same name, and the hook of the wrong one would check the wrong system.
     """
-    registries = [registry for registry in store.list_verify_hook_providers() if registry.knows_tool(tool)]
+    registries = [registry for registry in state.list_verify_hook_providers() if registry.knows_tool(tool)]
     for registry in registries:
         if registry.session_id == session_id:
             return registry.get_verify_hook(tool)

@@ -57,7 +57,7 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.enum_labels import translate_label
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 @dataclass(frozen=True)

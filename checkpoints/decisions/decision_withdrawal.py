@@ -43,7 +43,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.enum_labels import translate_label
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 #: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
 _PERMITTING_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})
@@ -102,38 +102,9 @@ def withdraw_decision(
             _reopen_call(store, session, call, withdrawn)
         else:
             _increment_revision(store, call)
-        decision = Decision(
-            session=session,
-            tool_call=call,
-            kind=DecisionKind.WITHDRAW,
-            actor_kind=actor.kind,
-            actor=actor.name,
-            reason=reason_text,
-            evidence=stored_evidence,
-            final=withdrawn.final,
-            args_digest=call.args_digest,
-            revision=call.revision,
-        )
-        terms = DecisionTerms(call.approvals, [actor.person], call.asked_args_digest)
-        signed_decisions.insert_decision(decision, terms, using=store.using)
-        changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
-        if withdrawn.final and not session.finished:
-            changes["status"] = SessionStatus.NEEDS_REVIEW
-        Session.objects.using(store.using).filter(pk=session.pk).update(**changes)
-        insert_unchained_events.record_event(
-            store,
-            AuditKind.DECIDED,
-            session_pk=session.pk,
-            actor=actor.name,
-            actor_kind=actor.kind,
-            decision=DecisionKind.WITHDRAW,
-            withdrawn=withdrawn.kind,
-            decided_by=withdrawn.actor,
-            call_id=call.call_id,
-            step=call.step,
-            attempt=call.attempt,
-            args_digest=call.args_digest,
-        )
+        _insert_withdrawal(store, session, call, withdrawn, actor, reason_text, stored_evidence)
+        _mark_session_changed(store, session, needs_review=withdrawn.final and not session.finished)
+        _record_withdrawal_in_audit_trail(store, session, call, withdrawn, actor)
 
 
 def _find_unused_decision(session: Session, call: ToolCall) -> Decision:
@@ -205,6 +176,53 @@ def _increment_revision(store: Store, call: ToolCall) -> None:
     rows = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
     if rows.update(revision=F("revision") + 1) != 1:
         raise StaleRevision(call.session.session_id, call.call_id, call.revision, call.revision + 1)
+
+
+def _insert_withdrawal(
+    store: Store, session: Session, call: ToolCall, withdrawn: Decision, actor: Actor, reason: str, evidence: str | None
+) -> None:
+    """Insert the withdrawal as a decision of its own. `evidence` is canonical JSON."""
+    withdrawal = Decision(
+        session=session,
+        tool_call=call,
+        kind=DecisionKind.WITHDRAW,
+        actor_kind=actor.kind,
+        actor=actor.name,
+        reason=reason,
+        evidence=evidence,
+        final=withdrawn.final,
+        args_digest=call.args_digest,
+        revision=call.revision,
+    )
+    terms = DecisionTerms(call.approvals, [actor.person], call.asked_args_digest)
+    signed_decisions.insert_decision(withdrawal, terms, using=store.using)
+
+
+def _mark_session_changed(store: Store, session: Session, *, needs_review: bool) -> None:
+    """Raise the revision of a session, and let it wait for a decision again if it `needs_review`."""
+    changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
+    if needs_review:
+        changes["status"] = SessionStatus.NEEDS_REVIEW
+    Session.objects.using(store.using).filter(pk=session.pk).update(**changes)
+
+
+def _record_withdrawal_in_audit_trail(
+    store: Store, session: Session, call: ToolCall, withdrawn: Decision, actor: Actor
+) -> None:
+    insert_unchained_events.record_event(
+        store,
+        AuditKind.DECIDED,
+        session_pk=session.pk,
+        actor=actor.name,
+        actor_kind=actor.kind,
+        decision=DecisionKind.WITHDRAW,
+        withdrawn=withdrawn.kind,
+        decided_by=withdrawn.actor,
+        call_id=call.call_id,
+        step=call.step,
+        attempt=call.attempt,
+        args_digest=call.args_digest,
+    )
 
 
 def _build_decision_used_error(session: Session, call: ToolCall, decision: Decision) -> DecisionUsed:

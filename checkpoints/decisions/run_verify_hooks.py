@@ -23,7 +23,7 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,8 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import prune_versions_and_delete_sessions
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead
+from checkpoints.store.client_state import OwnedSession, TranscriptHead
+from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import find_new_messages, prepared_transcript, save_version, segment_queries, version_seals

@@ -12,7 +12,7 @@ from checkpoints.exceptions import SessionNotFound
 from checkpoints.framework_states import state_store
 from checkpoints.models import ToolCall
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 def discard_undecided_calls(

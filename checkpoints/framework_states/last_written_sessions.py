@@ -30,7 +30,8 @@ from checkpoints.models import Checkpoint, Session
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import VersionChange
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage

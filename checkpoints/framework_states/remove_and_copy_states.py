@@ -14,7 +14,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import framework_state_retention, ownership, prune_versions_and_delete_sessions
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.versions import opaque_contents
 
 

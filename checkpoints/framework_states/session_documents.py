@@ -11,7 +11,7 @@ from checkpoints.framework_states import state_store
 from checkpoints.models import FrameworkState, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 _STATE_ID: Final = "document"
 _TYPE: Final = "json"

@@ -40,7 +40,8 @@ from checkpoints.sessions import append_without_lease, create_finish_release, ow
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome import CallIntent
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.versions import opaque_contents, save_version, state_channels
 from checkpoints.versions.blobs import (
     BlobWriter,

@@ -25,7 +25,7 @@ from checkpoints.importers.transcript_source_files import (
     find_reason_to_convert,
     read_sample,
 )
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 #: Number of bytes between two progress reports.
 _PROGRESS_STEP_BYTES = 256 * 1024

@@ -17,7 +17,7 @@ from checkpoints.importers.import_report import ImportProgress, ImportReport, Pr
 from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile, Session
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 _CHUNK_SIZE = 500
 #: Number of files that are remembered by one statement.

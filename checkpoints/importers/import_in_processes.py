@@ -41,8 +41,7 @@ from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.parallel_file_groups import group_files, split_into_transactions
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
-from checkpoints.store.client_state import Store
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.database_store import Store
 
 #: Number of attempts to import a file that another process is in the way of.
 _ATTEMPTS: Final = 5
@@ -220,7 +219,7 @@ def _run_worker(
     parents_link.close()
     gc.freeze()  # the modules, which the parent has loaded, are no garbage
     gc.set_threshold(_GARBAGE_THRESHOLD)
-    store = DatabaseStore(using, workspace)
+    store = Store(using, workspace)
     try:
         while True:
             while not link.poll(_PARENT_POLL_SECONDS):

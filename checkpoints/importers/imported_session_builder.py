@@ -32,7 +32,7 @@ from checkpoints.importers.path_text import format_path
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_recorder import TranscriptRecorder
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 Body = dict[str, Any]
 PERSON_ROLES: Final = frozenset({"user", "human"})

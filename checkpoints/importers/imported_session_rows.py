@@ -24,7 +24,7 @@ from checkpoints.importers.price_table import Cost
 from checkpoints.importers.transcript_source_files import LIVE_SECONDS
 from checkpoints.models import Run, Segment, Session
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 #: Machine of an imported session's run, which is unknown.
 IMPORT_HOST: Final = "imported"

@@ -25,7 +25,7 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import HEAD_FIELDS
 from checkpoints.store import session_head_optimistic_lock
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.versions import save_version
 from checkpoints.versions.save_version import PreparedVersions, VersionContent
 

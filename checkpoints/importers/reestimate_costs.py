@@ -18,7 +18,7 @@ from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.importers.imported_session_rows import IMPORT_MARK
 from checkpoints.importers.price_table import Cost, PriceTable
 from checkpoints.models import Checkpoint, Session
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 @dataclass

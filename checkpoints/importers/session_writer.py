@@ -29,7 +29,8 @@ from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import session_head_optimistic_lock
-from checkpoints.store.client_state import Store, TranscriptHead
+from checkpoints.store.client_state import TranscriptHead
+from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import find_new_messages, save_version, segment_queries
 from checkpoints.versions.save_version import TranscriptEnd, VersionContent

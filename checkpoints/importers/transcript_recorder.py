@@ -20,7 +20,7 @@ from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOr
 from checkpoints.importers.price_table import Cost, PriceTable, choose_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import VersionState
 
 #: Limits of a turn in one version and transaction; a longer turn becomes several versions.

@@ -37,7 +37,7 @@ from checkpoints.integrity.stored_types import MistypedValue
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Message, Run, Session, Workspace
 from checkpoints.seals import row_seals
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -329,24 +329,8 @@ def release_quarantine(
     if not reason:
         raise ReasonRequired
     with database_operation(store.using), transaction.atomic(using=store.using):
-        sessions = _select_sessions_without_verifying_seals(store.using)
-        sessions = sessions.select_for_update().filter(workspace_id=store.workspace_id, session_id=session_id)
-        session_pk = sessions.values_list("pk", flat=True).first()
-        if session_pk is None:
-            raise SessionNotFound(session_id)
-        mistyped = stored_types.find_mistyped_value(store.using, session_pk)
-        if mistyped is not None:
-            raise QuarantineStays(session_id, 1, mistyped.table, mistyped.row)
-        session = sessions.get()
-        if session.quarantined_at is None:
-            raise NotQuarantined(session_id)
-        found = list(verification.find_session_problems(store.using, session, VerificationCounts()))
-        _require_known_keys(found)
-        problems, accepted = [problem for problem in found if problem.is_alteration], 0
-        if problems and not accept_altered:
-            raise QuarantineStays(session_id, len(problems), problems[0].table, problems[0].row)
-        if problems:
-            accepted = _reseal_altered_rows(store.using, session)
+        session = _lock_quarantined_session(store, session_id)
+        accepted = _require_intact_rows_or_reseal(store.using, session, accept_altered=accept_altered)
         _update_unsealed_session_columns(store.using, session.pk, quarantined_at=None, quarantine="")
         insert_unchained_events.record_event(
             store,
@@ -358,6 +342,40 @@ def release_quarantine(
             accepted=accepted,
         )
     return accepted
+
+
+def _lock_quarantined_session(store: Store, session_id: str) -> Session:
+    """Return the locked row of a session in quarantine.
+
+    Raises `SessionNotFound`, `NotQuarantined`, and `QuarantineStays` if a value of it has another type than its column.
+    """
+    sessions = _select_sessions_without_verifying_seals(store.using)
+    sessions = sessions.select_for_update().filter(workspace_id=store.workspace_id, session_id=session_id)
+    session_pk = sessions.values_list("pk", flat=True).first()
+    if session_pk is None:
+        raise SessionNotFound(session_id)
+    mistyped = stored_types.find_mistyped_value(store.using, session_pk)
+    if mistyped is not None:
+        raise QuarantineStays(session_id, 1, mistyped.table, mistyped.row)
+    session = sessions.get()
+    if session.quarantined_at is None:
+        raise NotQuarantined(session_id)
+    return session
+
+
+def _require_intact_rows_or_reseal(using: str, session: Session, *, accept_altered: bool) -> int:
+    """Require that all rows of a session match their seals, or seal altered ones as they are if they are accepted.
+
+    Returns the number of rows that were sealed. Raises `QuarantineStays`, `SealKeyMissing`.
+    """
+    found = list(verification.find_session_problems(using, session, VerificationCounts()))
+    _require_known_keys(found)
+    problems = [problem for problem in found if problem.is_alteration]
+    if not problems:
+        return 0
+    if not accept_altered:
+        raise QuarantineStays(session.session_id, len(problems), problems[0].table, problems[0].row)
+    return _reseal_altered_rows(using, session)
 
 
 def _select_sessions_without_verifying_seals(using: str) -> models.QuerySet[Session]:

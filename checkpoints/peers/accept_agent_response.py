@@ -35,7 +35,7 @@ from checkpoints.seals import row_seals, sealed_model
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from checkpoints.peers.requests_to_other_agents import Deadline, Swept
 from checkpoints.seals import row_seals
 from checkpoints.sessions import paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 #: Age after which a response whose pause has not come is deleted.
 KEEP_EARLY_RESPONSES = timedelta(days=1)

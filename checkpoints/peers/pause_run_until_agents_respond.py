@@ -27,7 +27,8 @@ from checkpoints.peers.requests_to_other_agents import Deadline, Paused
 from checkpoints.seals import row_seals
 from checkpoints.sessions import create_finish_release, ownership, paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 
 
 @dataclass(frozen=True)

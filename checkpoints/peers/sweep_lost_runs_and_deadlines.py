@@ -9,7 +9,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.models import Workspace
 from checkpoints.peers import agent_call_deadlines
 from checkpoints.sessions import sweep_lost_runs
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.database_store import Store
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def sweep_workspaces(using: str, *, workspace: str | None = None, limit: int = c
     """
     total = SweepRound()
     for slug in _list_workspaces(using) if workspace is None else [workspace]:
-        store = DatabaseStore(using, slug)
+        store = Store(using, slug)
         session_ids = sweep_lost_runs.sweep_lost_runs(store, limit=limit)
         expiry = agent_call_deadlines.sweep_deadlines(store, limit=limit)
         total = SweepRound(

@@ -23,7 +23,7 @@ from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -260,7 +260,7 @@ class RemoteBackend(SingleRequests):
         owner = self.store.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
         if owner is None:
             now = datetime.now().astimezone()
-            return now, now + self.store.lease
+            return now, now + timedelta(seconds=constants.LEASE_SECONDS)
         return datetime.fromisoformat(owner["last_seen"]), datetime.fromisoformat(owner["lease_ends"])
 
     @trace_session(tracing.SAVE)

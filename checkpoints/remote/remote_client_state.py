@@ -17,7 +17,7 @@ from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import AtGate, CheckpointsError, OwnershipError, SessionFinished, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.remote.transport import Answer, Transport, escape_path_part
-from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead
+from checkpoints.store.client_state import ClientState, OwnedSession, TranscriptHead
 
 if TYPE_CHECKING:
     from checkpoints.models import Run
@@ -62,12 +62,12 @@ class RemoteRun:
         return self.id
 
 
-class RemoteStore(Store):
+class RemoteStore(ClientState):
     """State of a client whose sessions are on a server."""
 
-    def __init__(self, url: str, token: str | None, idle_release_seconds: float | None = None) -> None:
+    def __init__(self, url: str, token: str | None) -> None:
         self.transport = Transport(url, token)
-        super().__init__("default", "", LEASE_SECONDS, idle_release_seconds, token=self.transport.name)
+        super().__init__(token=self.transport.name)
         #: Stored results that the agent has used by their ids, by session: the next call tells the server.
         self.taken: dict[str, list[dict[str, Any]]] = {}
         self._beating = threading.Event()

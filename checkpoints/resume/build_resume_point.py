@@ -22,7 +22,8 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sessions import create_finish_release
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.versions import load_version, loop_state_at_version
 from checkpoints.versions.loop_state_at_version import RunPosition

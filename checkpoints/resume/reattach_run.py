@@ -20,7 +20,8 @@ from checkpoints.resume import resume_plan
 from checkpoints.resume.build_resume_point import EMPTY_VERSION
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.versions import load_version, loop_state_at_version, save_version
 
 

@@ -30,7 +30,8 @@ from checkpoints.formats.tool_calls_in_messages import RequestedCall
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
-from checkpoints.store.client_state import OpenCallRecord, Store
+from checkpoints.store.client_state import OpenCallRecord
+from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
 
 #: Statuses of calls whose result a resume gives to the agent.

@@ -14,7 +14,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.resume import resume_plan
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.versions import load_version, loop_state_at_version
 from checkpoints.versions.loop_state_at_version import RunPosition
 

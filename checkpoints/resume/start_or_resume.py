@@ -15,7 +15,8 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import create_finish_release, ownership
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.tracing import RESUME, trace_session_flow
 from checkpoints.versions import loop_state_at_version, save_version
 

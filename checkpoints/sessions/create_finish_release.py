@@ -19,7 +19,8 @@ from checkpoints.seals import sealed_model
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 
 
 def create_session(store: Store, session_id: str, description: SessionDescription) -> None:

@@ -22,7 +22,8 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store, list_live_stores
+from checkpoints.store.client_state import OwnedSession, list_live_client_states
+from checkpoints.store.database_store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -107,8 +108,11 @@ def _renew_due_leases(using: str, due_times: dict[str, float], release_idle: Rel
     with _threads_lock:
         owning = [
             store
-            for store in list_live_stores()
-            if store.using == using and store.remote_process is None and store.list_owned_sessions()
+            for store in list_live_client_states()
+            if isinstance(store, Store)
+            and store.using == using
+            and store.remote_process is None
+            and store.list_owned_sessions()
         ]
         if not owning:
             del _threads[using]

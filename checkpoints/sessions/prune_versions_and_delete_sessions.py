@@ -44,7 +44,7 @@ from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.versions import loop_state_at_version, opaque_contents
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})

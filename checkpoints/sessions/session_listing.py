@@ -25,7 +25,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions.display_status import HAS_LIVE_OWNER, STANDING_CONDITIONS, Standing
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from checkpoints.sessions.session_list_filters import SessionFilter, split_into_indexed_querysets
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 def list_sessions(

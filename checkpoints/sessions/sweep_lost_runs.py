@@ -19,7 +19,8 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.client_state import Store, list_live_stores
+from checkpoints.store.client_state import list_live_client_states
+from checkpoints.store.database_store import Store
 
 
 def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
@@ -79,7 +80,7 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
     for pid, began in on_this_machine.values_list("pid", "process_started").distinct().order_by("pid"):
         if (pid, began) == (process.pid, process.started):
             condition |= Q(pid=pid, process_started=began) & ~Q(
-                owner_token__in=[store.token for store in list_live_stores()]
+                owner_token__in=[store.token for store in list_live_client_states()]
             )
         elif process_identity.is_process_known_dead(process.host_identity, pid, began):
             condition |= Q(pid=pid, process_started=began)

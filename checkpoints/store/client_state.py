@@ -1,4 +1,4 @@
-"""State of a checkpointer: its database, its workspace, and the sessions it owns."""
+"""State of a client in this process, of a database or of a server: the sessions it owns, and what it does with them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
 from checkpoints.exceptions import InvalidInput, NotOwner, OpenedInAnotherProcess, ReleasedWhenIdle
-from checkpoints.process_identity import ProcessIdentity
 from checkpoints.store.call_intent_and_outcome import IssuedCall
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionState
@@ -151,53 +149,24 @@ class OwnedSession:
         return self.run.pk
 
 
-@dataclass(frozen=True)
-class UnconfirmedAppend:
-    """Append without a run whose answer was lost: the version it started from, its end, and its state."""
-
-    expected: int
-    length: int
-    chain: bytes
-    state: VersionState
-    #: Time of its last message, which distinguishes it from an equal append of another writer; None if it has none.
-    created_at: datetime | None
-
-
 #: Number of sessions released for being idle that are remembered.
 _MAX_REMEMBERED_IDLE = 10_000
 
 
-class Store:
-    """Handle that the functions of this library take as first argument.
+class ClientState:
+    """State that a client of a database and a client of a server have in common.
 
     Safe to use from many threads. It does not survive a fork: a child process has to open its own.
     """
 
-    def __init__(
-        self,
-        using: str = "default",
-        workspace: str = DEFAULT_WORKSPACE,
-        lease_seconds: float = LEASE_SECONDS,
-        idle_release_seconds: float | None = None,
-        *,
-        remote_process: ProcessIdentity | None = None,
-        token: str = "",
-    ) -> None:
-        """Create the state of a client.
+    #: Whether the sessions are in a database of this process: then this is a `Store`.
+    has_database: ClassVar[bool] = False
 
-        `remote_process` is the process for which sessions are owned if it is not this one: it renews its leases by
-        requests, so that this process neither renews them nor answers for them when it ends. `token` is then its name,
-        the same in every process that serves it.
-        """
-        if not lease_seconds > 0:
-            raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
+    def __init__(self, idle_release_seconds: float | None = None, *, token: str = "") -> None:
+        """Create the state of a client. `token` is its name, a random one by default."""
         if idle_release_seconds is not None and not idle_release_seconds > 0:
             raise InvalidInput(f"idle_release_seconds is {idle_release_seconds}; it has to be more than 0, or None.")
-        self.using = using
-        self.workspace = workspace
-        self.lease = timedelta(seconds=lease_seconds)
         self.idle_release_seconds = idle_release_seconds
-        self.remote_process = remote_process
         self.token = token or uuid.uuid4().hex
         self._registries: weakref.WeakKeyDictionary[VerifyHookProvider, None] = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
@@ -212,8 +181,6 @@ class Store:
         self.executing: set[int] = set()
         #: Keys of calls that may be logged although the answer was lost: nothing has run.
         self.unanswered: set[str] = set()
-        #: Append without a run whose answer was lost and that could not be read back yet, by session.
-        self.unconfirmed_appends: dict[str, UnconfirmedAppend] = {}
         self._issuing = [threading.Lock() for _ in range(64)]
         #: Listeners, called with the id of a session after each version of it that was saved here, and at its end.
         self.after_save: list[Callable[[str], None]] = []
@@ -222,20 +189,6 @@ class Store:
         #: Background writer of versions, if there is one.
         self.behind: PendingWrites | None = None
         _live_stores[self.token] = self
-
-    @property
-    def workspace_id(self) -> int:
-        """Primary key of the workspace, which only a client of a database has. Raises `WorkspaceNotFound`."""
-        raise NotImplementedError
-
-    def has_abandoned_call(self, call_pk: int) -> bool:
-        """Return whether nobody executes a call any more that a run of this store has issued and not settled.
-
-        Several server processes serve a run of a remote client. A call that this one has not issued was issued by
-        another one, and is executed by the client.
-        """
-        is_known = self.remote_process is None or call_pk in self.issued
-        return is_known and call_pk not in self.executing
 
     def get_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session. Raises `NotOwner`, `ReleasedWhenIdle`."""
@@ -378,7 +331,7 @@ class Store:
             return list(self._held.values()) if self._pid == os.getpid() else []
 
 
-_live_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
+_live_stores: weakref.WeakValueDictionary[str, ClientState] = weakref.WeakValueDictionary()
 
 
 def is_store_alive_in_this_process(token: str) -> bool:
@@ -386,5 +339,5 @@ def is_store_alive_in_this_process(token: str) -> bool:
     return token in _live_stores
 
 
-def list_live_stores() -> list[Store]:
+def list_live_client_states() -> list[ClientState]:
     return list(_live_stores.values())

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
 from django.db.models import QuerySet
 
 from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
 from checkpoints.db.connection import find_connection
 from checkpoints.db.database_operation import database_operation
-from checkpoints.exceptions import WorkspaceNotFound
+from checkpoints.exceptions import InvalidInput, WorkspaceNotFound
 from checkpoints.models import Workspace
 from checkpoints.process_identity import ProcessIdentity
-from checkpoints.store.client_state import Store
+from checkpoints.store.client_state import ClientState
+from checkpoints.store.version_state_columns import VersionState
 
 
 def _select_workspace_id(slug: str) -> QuerySet[Workspace, int]:
     return Workspace.objects.filter(slug=slug).values_list("pk", flat=True)
 
 
-class DatabaseStore(Store):
-    """State of a client with a connection of Django: the sessions it owns, and its workspace."""
+@dataclass(frozen=True)
+class UnconfirmedAppend:
+    """Append without a run whose answer was lost: the version it started from, its end, and its state."""
+
+    expected: int
+    length: int
+    chain: bytes
+    state: VersionState
+    #: Time of its last message, which distinguishes it from an equal append of another writer; None if it has none.
+    created_at: datetime | None
+
+
+class Store(ClientState):
+    """State of a client whose sessions are in a database: its connection of Django, its workspace and what it owns.
+
+    The functions of this library that work on a database take it as first argument.
+    """
+
+    has_database = True
 
     def __init__(
         self,
@@ -33,20 +54,39 @@ class DatabaseStore(Store):
     ) -> None:
         """Create the state of a client.
 
-        `workspace_id` is the primary key of the workspace, if the caller has it; otherwise it is looked up when needed.
+        `remote_process` is the process for which sessions are owned if it is not this one: it renews its leases by
+        requests, so that this process neither renews them nor answers for them when it ends. `token` is then its name,
+        the same in every process that serves it. `workspace_id` is the primary key of the workspace, if the caller has
+        it; otherwise it is looked up when needed.
         Raises `InvalidInput`, and `DatabaseNotConfigured` if the project has no connection `using`.
         """
-        super().__init__(
-            using, workspace, lease_seconds, idle_release_seconds, remote_process=remote_process, token=token
-        )
+        if not lease_seconds > 0:
+            raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
+        super().__init__(idle_release_seconds, token=token)
         find_connection(using)
+        self.using = using
+        self.workspace = workspace
+        self.lease = timedelta(seconds=lease_seconds)
+        self.remote_process = remote_process
+        #: Append without a run whose answer was lost and that could not be read back yet, by session.
+        self.unconfirmed_appends: dict[str, UnconfirmedAppend] = {}
         self._workspace_id = workspace_id
 
     @property
     def workspace_id(self) -> int:
+        """Primary key of the workspace. Raises `WorkspaceNotFound`."""
         if self._workspace_id is None:
             with database_operation(self.using, writes=False):
                 self._workspace_id = _select_workspace_id(self.workspace).using(self.using).first()
             if self._workspace_id is None:
                 raise WorkspaceNotFound(self.workspace)
         return self._workspace_id
+
+    def has_abandoned_call(self, call_pk: int) -> bool:
+        """Return whether nobody executes a call any more that a run of this store has issued and not settled.
+
+        Several server processes serve a run of a remote client. A call that this one has not issued was issued by
+        another one, and is executed by the client.
+        """
+        is_known = self.remote_process is None or call_pk in self.issued
+        return is_known and call_pk not in self.executing

@@ -24,7 +24,8 @@ from checkpoints.exceptions import (
 from checkpoints.ids import validate_id
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 
 
 def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session:

@@ -22,7 +22,7 @@ from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotenc
 from checkpoints.tools.tool import Tool, ToolOptions, VerifyHook, make_tool
 
 if TYPE_CHECKING:
-    from checkpoints.store.client_state import Store
+    from checkpoints.store.client_state import ClientState
 
 F = TypeVar("F", bound=Callable[..., Any])
 WaitMode = Literal["wait", "raise"]
@@ -32,7 +32,7 @@ class CheckpointerLike(Protocol):
     """Checkpointer, blocking or async."""
 
     @property
-    def store(self) -> Store: ...
+    def state(self) -> ClientState: ...
 
 
 @dataclass(eq=False)
@@ -92,7 +92,7 @@ class ToolRegistry:
         """
         self.checkpointer = checkpointer
         self.session_id = session_id or self.session_id
-        checkpointer.store.add_verify_hook_provider(self)
+        checkpointer.state.add_verify_hook_provider(self)
 
     def for_session(self, checkpointer: CheckpointerLike, session_id: str) -> Self:
         """Create a registry with the same tools and options, bound to another session; this one stays bound as it is.
@@ -272,7 +272,7 @@ class ToolRegistry:
         return (
             nullcontext()
             if self.checkpointer is None
-            else self.checkpointer.store.keep_session_from_idling(self.session_id)
+            else self.checkpointer.state.keep_session_from_idling(self.session_id)
         )
 
 
@@ -337,8 +337,8 @@ def _find_call_log(registry: ToolRegistry, tool: Tool) -> dispatch.CallLog | Non
     if not tool.logged:
         return None
     if registry.checkpointer is not None and registry.session_id is not None:
-        store = registry.checkpointer.store
-        log: dispatch.CallLog = store.open_call_log(store, registry.session_id)
+        state = registry.checkpointer.state
+        log: dispatch.CallLog = state.open_call_log(state, registry.session_id)
         return log
     if registry.unlogged and not tool.requires_approval:  # approvals need the log
         return None

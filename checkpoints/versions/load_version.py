@@ -21,7 +21,7 @@ from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.versions import segment_queries, version_seals
 
 #: Largest number of entries of one list.

@@ -12,7 +12,7 @@ from checkpoints.loop_state import version_payload as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails, RunTerminal
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Checkpoint
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 #: Number of versions that are read at once in the search for a snapshot.
 _CHUNK_SIZE = 50

@@ -30,7 +30,8 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import row_lookups, session_head_optimistic_lock
-from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead, UnconfirmedSave
+from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
+from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, SESSION, open_span

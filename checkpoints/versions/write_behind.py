@@ -14,14 +14,12 @@ from typing import Any, Protocol, Self
 
 from checkpoints import sansio
 from checkpoints.enums import Phase
-from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state import version_payload as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import Store
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.versions import phase_versions, save_version
 from checkpoints.versions.save_cadence import ENDING_PHASES, Cadence
@@ -75,8 +73,6 @@ class SyncWriteBehind:
             InvalidInput: A number is not positive, or the client is written behind already.
             NotOverHttp: The client is one of a server.
         """
-        if not isinstance(checkpointer.store, DatabaseStore):
-            raise NotOverHttp("Writing behind")
         self.store = checkpointer.store
         self._behind = BackgroundWriter(
             self.store, cadence=cadence, coalesce=coalesce, queue=queue, flush_timeout=flush_timeout

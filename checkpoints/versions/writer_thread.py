@@ -21,7 +21,7 @@ from checkpoints.exceptions import (
     StorageUnavailable,
 )
 from checkpoints.ids import validate_number
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import save_version
 from checkpoints.versions.save_cadence import TURN_PHASES, Cadence

@@ -19,7 +19,8 @@ from checkpoints.ids import MAX_LENGTH, validate_id
 from checkpoints.models import Decision, Session, ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.tools.idempotency import make_idempotency_key
 from checkpoints.workflows.step_request import StepRequest
 

@@ -17,7 +17,7 @@ from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequir
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.sansio import Flow, copy_docstring_from
 from checkpoints.store.call_intent_and_outcome import CallOutcome
-from checkpoints.store.client_state import Store
+from checkpoints.store.client_state import ClientState
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.tools.tool import Tool
@@ -28,23 +28,23 @@ from checkpoints.workflows.step_request import BoundStepRequest, StepRequest
 class WorkflowJournal:
     """Common part of the blocking and the async workflow. One object is one pass through the steps."""
 
-    def __init__(self, store: Store, step_log: StepLog, session_id: str, workflow_id: str) -> None:
+    def __init__(self, state: ClientState, step_log: StepLog, session_id: str, workflow_id: str) -> None:
         """Begin a pass.
 
         Args:
-            store: State of the client.
+            state: State of the client.
             step_log: Log of the workflow's steps.
             session_id: Identifier of a session the client owns.
             workflow_id: Identifier of the workflow in the session.
         """
-        self.store = store
+        self.state = state
         self.session_id = session_id
         self.workflow_id = workflow_id
         self._step_log = step_log
         self._tools: dict[str, Tool] = {}
         self._begun: set[str] = set()
         self._lock = threading.Lock()
-        store.add_verify_hook_provider(self)
+        state.add_verify_hook_provider(self)
 
     def knows_tool(self, tool: str) -> bool:
         """Return whether a step of this workflow is logged as this tool.
@@ -184,18 +184,18 @@ class Workflow(WorkflowJournal):
     """
 
     def __init__(
-        self, store: Store, step_log: StepLog, session_id: str, workflow_id: str, run_blocking: sansio.RunBlocking
+        self, state: ClientState, step_log: StepLog, session_id: str, workflow_id: str, run_blocking: sansio.RunBlocking
     ) -> None:
         """Begin a pass.
 
         Args:
-            store: State of the client.
+            state: State of the client.
             step_log: Log of the workflow's steps.
             session_id: Identifier of a session the client owns.
             workflow_id: Identifier of the workflow in the session.
             run_blocking: Function that takes work with the log to a thread.
         """
-        super().__init__(store, step_log, session_id, workflow_id)
+        super().__init__(state, step_log, session_id, workflow_id)
         self._run_blocking = run_blocking
 
     @copy_docstring_from(SyncWorkflow.step)

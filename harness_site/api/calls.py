@@ -24,7 +24,8 @@ from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import call_intent_and_outcome, row_lookups
 from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall, require_args_dict, validate_tool_name
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import get_call_fingerprint
 from checkpoints.tools.dispatch import DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy

@@ -19,7 +19,7 @@ from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.database_store import Store
 from harness_site.accounts.models import ApiToken
 
 #: Number of clients whose state is kept in memory.
@@ -36,7 +36,7 @@ def get_or_create_checkpointer(token: ApiToken, client: str) -> SyncCheckpointer
         checkpointer = _clients.get(name)
         if checkpointer is None:
             process = ProcessIdentity(f"token {token.name}"[:255], "", 0, "")
-            store = DatabaseStore(
+            store = Store(
                 workspace=token.workspace.slug, lease_seconds=LEASE_SECONDS, remote_process=process, token=name
             )
             checkpointer = _clients[name] = build_client_of_backend(DatabaseBackend(store))

@@ -17,7 +17,7 @@ from ninja.parser import Parser
 from checkpoints import __version__
 from checkpoints.exceptions import InvalidFields, MalformedRequest
 from checkpoints.integrity import quarantine
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.database_store import Store
 from harness_site.api.json_request_bodies import parse_json_body
 from harness_site.api.problem_details import build_problem_response, convert_error_to_problem_response
 from harness_site.api.request_pipeline import RouteOperation
@@ -109,9 +109,7 @@ def _quarantine_session_of_route(request: Any, error: Exception) -> Exception:
     if session_id is None:
         return error
     try:
-        with quarantine.quarantine_on_integrity_error(
-            DatabaseStore(workspace_id=request.token.workspace_id), session_id
-        ):
+        with quarantine.quarantine_on_integrity_error(Store(workspace_id=request.token.workspace_id), session_id):
             raise error
     except Exception as found:
         return found

@@ -16,7 +16,7 @@ from checkpoints.models import Session
 from checkpoints.sessions import append_without_lease
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import VersionChange
 from harness_site.api import session_read_audit
 from harness_site.api.idempotent_writes import mark_response_as_storable
@@ -143,7 +143,7 @@ def create_items(request: HttpRequest, session_id: str) -> HttpResponse:
     items = _parse_items_and_complete_fields(_parse_body_with_fields(request, "items").get("items"))
     session = _get_conversation(request, session_id)
     store = get_client_checkpointer(request).store
-    reader = DatabaseStore(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
+    reader = Store(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
     for attempt in range(_APPEND_ATTEMPTS):
         try:
             append_without_lease.append_version(

@@ -6,7 +6,7 @@ from typing import Any
 
 from checkpoints.formats.canonical import parse_or_text
 from checkpoints.models import Session
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 
 
 def serialize_session(store: Store, session: Session) -> dict[str, Any]:

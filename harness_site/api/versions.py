@@ -16,8 +16,8 @@ from checkpoints.exceptions import InvalidInput, VersionConflict, VersionNotFoun
 from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import UNCHANGED, VersionChange
 from checkpoints.versions import phase_versions
 from checkpoints.versions import save_version as saving
@@ -149,7 +149,7 @@ def _append_version_without_run(
         raise InvalidInput(
             "Without a fence only mode 'append' with an expected_version is possible: open the session first."
         )
-    reader = DatabaseStore(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
+    reader = Store(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
 
     def find() -> int | None:

@@ -15,7 +15,8 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Workflow, WorkflowStep
 from checkpoints.store import row_lookups
-from checkpoints.store.client_state import OwnedSession, Store
+from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.database_store import Store
 from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log import StepValue

@@ -11,8 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from checkpoints.enums import AuditKind
-from checkpoints.models import AuditEvent, Session, Workspace
+from checkpoints.models import Session, Workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.installation.installation_checks import (
@@ -24,7 +23,7 @@ from harness_site.installation.installation_checks import (
     check_site_address,
 )
 from harness_site.installation.migration_state import probe
-from harness_site.notifications.models import Delivery, DeliveryStatus
+from harness_site.notifications.accepted_mail import has_mail_server_accepted_message
 
 _FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 
@@ -51,7 +50,7 @@ def list_first_steps(request: MemberRequest) -> list[Step]:
         _build_admin_step(request),
         _build_status_step(check_site_address(request)),
         _build_database_step(),
-        _build_mail_step(request.membership.workspace),
+        _build_mail_step(),
         _build_agent_step(request.membership.workspace),
     ]
 
@@ -64,7 +63,7 @@ def has_open_steps(request: HttpRequest, member: Membership) -> bool:
         and _has_second_factor(member.user)
         and find_oldest_session(member.workspace) is not None
         and probe.find_problem() is None
-        and _was_mail_accepted(member.workspace)
+        and has_mail_server_accepted_message()
     )
 
 
@@ -94,25 +93,14 @@ def _build_status_step(status: Status) -> Step:
     return Step(status.title, done, summary, url, _("Details") if done else _("Set up"))
 
 
-def _build_mail_step(workspace: Workspace) -> Step:
+def _build_mail_step() -> Step:
     """The step of mail is done once a mail server has accepted a message: settings alone do not show that it does."""
     status = check_mail()
     step = _build_status_step(status)
-    if not step.done or _was_mail_accepted(workspace):
+    if not step.done or has_mail_server_accepted_message():
         return step
     summary = _("%(settings)s The mail server has not accepted a message yet. Send a test message.")
     return replace(step, done=False, summary=summary % {"settings": status.summary}, action=_("Send test message"))
-
-
-def _was_mail_accepted(workspace: Workspace) -> bool:
-    """Return whether a notification was sent by mail, or a test message from this workspace.
-
-    A trail without a test message is read completely, but only while no notification was sent either.
-    """
-    return (
-        Delivery.objects.filter(webhook=None, status=DeliveryStatus.SENT).exists()
-        or AuditEvent.objects.filter(workspace=workspace, kind=AuditKind.MAIL_TESTED).exists()
-    )
 
 
 def _build_database_step() -> Step:

@@ -28,6 +28,7 @@ from harness_site.mail_transport import (
     send_email_through_server,
     set_email_headers,
 )
+from harness_site.notifications.accepted_mail import record_acceptance_by_mail_server
 from harness_site.notifications.recipients import get_notification_address
 from harness_site.site_address import build_absolute_url
 
@@ -88,6 +89,7 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
     except MAIL_ERRORS as error:
         log_mail_error("The test message", error)
         return _render_system_page(request, form=form, mail_problem=describe_connection_error(error), status=409)
+    record_acceptance_by_mail_server()
     audit_events.record_member_event(request.membership, AuditKind.MAIL_TESTED, request=request)
     messages.success(request, _("The mail server accepted the test message for %(address)s.") % {"address": address})
     return redirect(f"{reverse('harness_installation:system')}#mail")

@@ -12,8 +12,7 @@ from checkpoints.decisions.decide import record_decision
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import LateResult, ToolCall
-from checkpoints.store.client_state import Store
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.database_store import Store
 from harness_site.accounts.models import Membership
 from harness_site.core import formatting
 from harness_site.review import claim_services
@@ -78,7 +77,7 @@ def record_decisions_from_answers(
     answers: Sequence[CallAnswer], *, by: Membership, actor: Actor
 ) -> list[BulkDecisionResult]:
     """Record each of these decisions about calls of the workspace, in this order and independently of each other."""
-    store = DatabaseStore(workspace=by.workspace.slug)
+    store = Store(workspace=by.workspace.slug)
     calls = ToolCall.objects.filter(workspace=by.workspace, pk__in=[answer.pk for answer in answers])
     calls_by_pk = {call.pk: call for call in calls.select_related("session", "run")}
     results = []
@@ -117,7 +116,7 @@ def record_decisions_from_late_results(
     chosen: Sequence[ChosenCall], *, by: Membership, actor: Actor, reason: str
 ) -> list[BulkDecisionResult]:
     """Record a decision about each of these calls of the workspace, in this order and independently of each other."""
-    store = DatabaseStore(workspace=by.workspace.slug)
+    store = Store(workspace=by.workspace.slug)
     pks = [choice.pk for choice in chosen]
     calls = ToolCall.objects.filter(workspace=by.workspace, pk__in=pks).select_related("session", "run")
     calls_by_pk = {call.pk: call for call in calls}

@@ -11,7 +11,7 @@ from checkpoints.decisions.decide import RULES
 from checkpoints.enums import CallStatus, DecisionKind, RunStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.resume import resume_preview
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.database_store import Store
 from harness_site.review.decision_options import list_answers
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
@@ -35,7 +35,7 @@ def preview_decision_effects(call: ToolCall, agreed: Mapping[DecisionKind, Agree
     """
     session = call.session
     kinds = [answer.kind for answer in list_answers(call)]
-    store = DatabaseStore(workspace=session.workspace.slug, workspace_id=session.workspace_id)
+    store = Store(workspace=session.workspace.slug, workspace_id=session.workspace_id)
     preview = resume_preview.preview_resume(store, session.session_id)
     if session.finished:
         text = _("The session is {status} and does not continue. The decision is stored with the call.")

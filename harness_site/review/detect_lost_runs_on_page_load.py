@@ -11,7 +11,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall, Workspace
 from checkpoints.sessions import sweep_lost_runs
 from checkpoints.store import run_liveness
-from checkpoints.store.database_store import DatabaseStore
+from checkpoints.store.database_store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ LIMIT = 20
 def interrupt_calls_of_lost_runs(workspace: Workspace) -> None:
     """Interrupt the calls of lost runs in this workspace."""
     try:
-        sweep_lost_runs.sweep_lost_runs(DatabaseStore(workspace=workspace.slug, workspace_id=workspace.pk), limit=LIMIT)
+        sweep_lost_runs.sweep_lost_runs(Store(workspace=workspace.slug, workspace_id=workspace.pk), limit=LIMIT)
     except CheckpointsError as error:
         logger.warning("Runs that are gone could not be looked for: %s", error)
 
@@ -31,7 +31,7 @@ def interrupt_call_if_run_lost(call: ToolCall) -> bool:
     """Interrupt this call if its run is lost; return True if the call may have changed."""
     if call.status != CallStatus.ISSUED or run_liveness.is_run_alive(call.run):
         return False
-    store = DatabaseStore(workspace=call.session.workspace.slug, workspace_id=call.workspace_id)
+    store = Store(workspace=call.session.workspace.slug, workspace_id=call.workspace_id)
     try:
         sweep_lost_runs.interrupt_lost_call(store, call.session.session_id, call.pk)
     except CheckpointsError as error:

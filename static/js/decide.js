@@ -70,7 +70,7 @@ function focusHeading() {
 
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const decide = form();
-  if (target.id === "main" && !decide && document.querySelector("#decision-state")) focusHeading();
+  if (target.id === "main" && !decide && document.querySelector("#decision-state, #outage")) focusHeading();
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);

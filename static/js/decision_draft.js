@@ -1,22 +1,24 @@
-// Unfinished input of the decision form is kept in the tab over reloads, lost connections and other pages, until it is
-// recorded or the reader signs out.
+// Unfinished input of forms about decisions is kept in the tab over reloads, lost connections and other pages, until it is
+// recorded or the reader signs out. `data-draft` names the form, over all responses that contain it.
 
 const PREFIX = "decision-draft:";
 const SAVED_FIELDS = "textarea, select, input[type='text'], input:not([type]), input[type='radio']";
+const FORMS = "form[data-draft]";
+const PAGES = "[data-state], #outage"; // pages of calls, with or without a form that is left
 
-const form = () => document.querySelector("form[data-decide]");
-const storageKey = () => `${PREFIX}${window.location.pathname}`;
-const callStatus = () => document.querySelector("[data-state]")?.dataset.state;
+const storageKey = (form) => `${PREFIX}${form.dataset.draft}`;
+const revision = (form) => form.elements.revision?.value;
 
 /** Return whether a field is valid for one revision only, as arguments are. */
 const isBoundToRevision = (name) => name === "args" || name === "written_as" || name.startsWith("argument-");
 
-function saveDraft() {
+function saveDraft(form) {
   const values = {};
-  for (const field of form().querySelectorAll(SAVED_FIELDS)) {
-    if (field.type === "radio" ? field.checked : field.value !== initialValue(field)) values[field.name] = field.value;
+  const sent = form.hasAttribute("data-sent"); // its initial values were typed too
+  for (const field of form.querySelectorAll(SAVED_FIELDS)) {
+    if (field.type === "radio" ? field.checked : sent || field.value !== initialValue(field)) values[field.name] = field.value;
   }
-  window.sessionStorage.setItem(storageKey(), JSON.stringify({ revision: form().elements.revision.value, values }));
+  window.sessionStorage.setItem(storageKey(form), JSON.stringify({ revision: revision(form), values }));
 }
 
 /** Return the value of a field when the page was rendered. */
@@ -25,19 +27,23 @@ function initialValue(field) {
   return (field.querySelector("option[selected]") ?? field.options[0]).value;
 }
 
-function restoreDraft() {
-  const stored = window.sessionStorage.getItem(storageKey());
+function restoreDraft(form) {
+  const stored = window.sessionStorage.getItem(storageKey(form));
   if (!stored) return;
-  const { revision, values } = JSON.parse(stored);
-  const same = form().elements.revision.value === revision;
-  for (const [name, value] of Object.entries(values)) {
+  const draft = JSON.parse(stored);
+  const same = revision(form) === draft.revision;
+  for (const [name, value] of Object.entries(draft.values)) {
     if (isBoundToRevision(name) && !same) continue;
-    for (const field of form().querySelectorAll(`[name="${CSS.escape(name)}"]`)) {
+    for (const field of form.querySelectorAll(`[name="${CSS.escape(name)}"]`)) {
       if (field.type !== "radio") field.value = value;
       else if (field.value === value && !field.disabled) field.checked = true;
     }
   }
-  form().querySelector("input[name='kind']:checked")?.dispatchEvent(new Event("change", { bubbles: true }));
+  form.querySelector("input[name='kind']:checked")?.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+function restoreDrafts() {
+  for (const form of document.querySelectorAll(FORMS)) if (!form.hasAttribute("data-sent")) restoreDraft(form);
 }
 
 function deleteDrafts() {
@@ -47,17 +53,23 @@ function deleteDrafts() {
 
 for (const name of ["input", "change"]) {
   document.addEventListener(name, (event) => {
-    if (event.target.closest?.("form[data-decide]")) saveDraft();
+    const form = event.target.closest?.(FORMS);
+    if (form) saveDraft(form);
   });
 }
 
 // After a submission, a form that still contains the input has to be sent again; otherwise the input was recorded, or is
-// shown beside the decision of somebody else.
-document.body.addEventListener("htmx:afterSettle", (event) => {
-  if (event.target.id !== "main" || !callStatus()) return;
-  if (!form()?.hasAttribute("data-sent")) window.sessionStorage.removeItem(storageKey());
+// shown beside the decision of somebody else. Forms that were not sent are in the response without their input.
+document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
+  if (target.id !== "main" || !document.querySelector(PAGES)) return;
+  const sent = detail.requestConfig?.elt;
+  if (sent?.matches?.(FORMS)) {
+    const left = [...document.querySelectorAll(FORMS)].find((form) => form.dataset.draft === sent.dataset.draft);
+    if (!left?.hasAttribute("data-sent")) window.sessionStorage.removeItem(storageKey(sent));
+  }
+  restoreDrafts();
 });
 
 if (!document.getElementById("live")) deleteDrafts();
-else if (!form()) window.sessionStorage.removeItem(storageKey());
-else if (!new URLSearchParams(window.location.search).has("answer")) restoreDraft();
+else if (!document.querySelector(FORMS)) window.sessionStorage.removeItem(`${PREFIX}${window.location.pathname}`);
+else if (!new URLSearchParams(window.location.search).has("answer")) restoreDrafts();

@@ -16,7 +16,7 @@ const live = document.getElementById("live");
 const tabs = new BroadcastChannel("harness"); // reports a sign-in or sign-out to the other tabs
 const statusElement = document.getElementById("stale");
 const pendingEvents = new Map();
-const state = { socket: null, connected: false, connecting: true, signedOut: false, failure: "" };
+const state = { socket: null, connected: false, connecting: true, signedOut: false, failure: "", failedForm: null };
 const pressState = { down: false, waiting: false };
 const failedParts = new Set(); // ids of the parts whose last fetch failed
 let lastMessageAt = Date.now();
@@ -74,11 +74,17 @@ function formatTime(moment) {
   }
 }
 
-/** Return the problem that keeps a form from being recorded, which is also shown beside the button. */
+/** Return the problem that keeps forms from being recorded, which is also shown beside their buttons. */
 function connectionProblem() {
   if (state.signedOut) return gettext("You are signed out. Your text stays here.");
   if (!navigator.onLine) return gettext("You are offline. Your text stays here; send it when you are back online.");
   return state.failure;
+}
+
+/** Return whether a problem is shown in a place: the failure of one form is not shown in another. */
+function concernsPlace(place) {
+  const form = state.failedForm;
+  return connectionProblem() !== state.failure || !form?.isConnected || !form.querySelector("[data-connection]") || form.contains(place);
 }
 
 function hasFailedParts() {
@@ -87,8 +93,9 @@ function hasFailedParts() {
 
 function renderStatus() {
   const problem = connectionProblem();
-  for (const place of document.querySelectorAll("[data-connection]")) renderMessage(place, problem);
-  const beside = [...document.querySelectorAll("[data-connection]")].some((place) => place.checkVisibility());
+  const places = [...document.querySelectorAll("[data-connection]")];
+  for (const place of places) renderMessage(place, concernsPlace(place) ? problem : "");
+  const beside = places.some((place) => place.checkVisibility());
   renderMessage(statusElement, problem && beside ? "" : statusMessage());
 }
 
@@ -136,7 +143,10 @@ function onResponse({ elt, xhr, successful, requestConfig }) {
       state.socket.reconnect();
     }
   }
-  if (!part) state.failure = successful ? "" : failureMessage(xhr.status, requestConfig.verb);
+  if (!part) {
+    state.failure = successful ? "" : failureMessage(xhr.status, requestConfig.verb);
+    state.failedForm = elt.closest("form");
+  }
   renderStatus();
 }
 
@@ -197,13 +207,6 @@ function prepareRequest(request) {
   else if (request.verb === "post" && !hasFile(request.elt)) request.timeout = SUBMIT_TIMEOUT;
 }
 
-/** Keep a form that loads a page, and its text, while no page can be loaded. */
-function holdSubmit(event) {
-  if (navigator.onLine || event.target.matches("[hx-post]") || !event.target.querySelector("[data-connection]")) return;
-  event.preventDefault();
-  renderStatus();
-}
-
 function hasFile(form) {
   return [...form.querySelectorAll("input[type='file']")].some((input) => input.files.length > 0);
 }
@@ -235,7 +238,6 @@ if (live) {
   // A menu of the browser may have consumed the release.
   window.addEventListener("pointermove", (event) => event.buttons || onRelease(), true);
   window.addEventListener("offline", renderStatus);
-  document.addEventListener("submit", holdSubmit);
   window.addEventListener("online", onOnline);
   document.body.addEventListener("htmx:afterSettle", ({ detail }) => {
     renderStatus();

@@ -170,7 +170,7 @@ def test_outage_is_decided_by_keyboard(
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
 
 
-def test_outage_on_a_phone_is_accessible_and_its_errors_disappear_when_they_are_mended(
+def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead_server(
     parcel_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
     page = open_page("alice", parcel_site, viewport=PHONE_VIEWPORT)
@@ -182,7 +182,9 @@ def test_outage_on_a_phone_is_accessible_and_its_errors_disappear_when_they_are_
     assert axe.violations(page) == []
     assert overflowing_elements(page) == []
 
-    page_monitors[0].ignore("status of 422")
+    page_monitors[0].ignore(f"status of 422|{LOST_REQUESTS}")
+    by_evidence = page.get_by_role("region", name="Decide by late results")
+    by_evidence.get_by_role("textbox").fill("Seen in the list of parcels.")
     others = page.get_by_role("region", name="Decide the others yourself")
     others.get_by_label("Answer").first.select_option("It did not happen")
     others.get_by_role("button", name="Record these decisions").click()
@@ -194,6 +196,17 @@ def test_outage_on_a_phone_is_accessible_and_its_errors_disappear_when_they_are_
     others.get_by_label("Reason for all").fill(REASON)
     expect(others.locator(".errorlist, [aria-invalid]")).to_have_count(0)
     expect(problem).to_have_count(0)
+
+    page.route("**/review/outages/decide/", lambda route: route.abort())
+    others.get_by_role("button", name="Record these decisions").click()
+    expect(others.get_by_text("We could not confirm that this was recorded.")).to_be_visible()
+    expect(by_evidence.get_by_text("We could not confirm")).to_be_hidden()
+    page.unroute("**/review/outages/decide/")
+    page.reload()
+    others.get_by_role("button", name="Record these decisions").click()
+    expect(page.get_by_role("heading", level=1, name="49 of 50 calls need a decision")).to_be_focused()
+    expect(page.get_by_label("Outcome").get_by_text("It did not happen", exact=True)).to_have_count(1)
+    expect(by_evidence.get_by_role("textbox")).to_have_value("Seen in the list of parcels.")
 
 
 def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: OpenPage) -> None:

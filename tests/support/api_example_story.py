@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -73,26 +74,39 @@ def record_examples() -> dict[str, dict[str, Any]]:
     return {name: _replace_changing_values(example, {}) for name, example in recorder.examples.items()}
 
 
+#: Session of the refund, and its call with an unknown outcome.
+_REFUND = {"session_id": "order-17"}
+_REFUND_CALL = {**_REFUND, "call_id": "call_1"}
+
+
 def _record_refund(recorder: ExampleRecorder) -> None:
     """An agent refunds an order, is interrupted, and a person decides."""
-    agent, approver = TokenRole.AGENT, TokenRole.APPROVER
-    session = {"session_id": "order-17"}
+    run = _record_turns(recorder)
+    issued = _record_interrupted_call(recorder, run["fence"])
+    fence = _record_decision(recorder, issued)
+    _record_completed_call(recorder, fence)
+    _record_end_of_refund(recorder, fence, run["run_id"])
+
+
+def _record_turns(recorder: ExampleRecorder) -> dict[str, Any]:
+    """Record the first versions of the session. Returns its run."""
+    agent = TokenRole.AGENT
     question = {"role": "user", "content": "Where is my refund?"}
     opened = recorder.record(
-        agent, "open_session", body={**session, "agent": "refund-desk", "user_message": question["content"]}
+        agent, "open_session", body={**_REFUND, "agent": "refund-desk", "user_message": question["content"]}
     )
     fence = opened["run"]["fence"]
-    recorder.record(agent, "renew_lease", session, body={"fence": fence})
+    recorder.record(agent, "renew_lease", _REFUND, body={"fence": fence})
     recorder.record(
         agent,
         "save_version",
-        session,
+        _REFUND,
         body={"fence": fence, "expected_version": 0, "messages": [question], "budget_spent_usd": "0.02"},
     )
     recorder.record(
         agent,
         "save_phase",
-        session,
+        _REFUND,
         body={
             "fence": fence,
             "phase": "post_llm",
@@ -100,11 +114,18 @@ def _record_refund(recorder: ExampleRecorder) -> None:
             "expected_version": 1,
         },
     )
+    run: dict[str, Any] = opened["run"]
+    return run
+
+
+def _record_interrupted_call(recorder: ExampleRecorder, fence: int) -> dict[str, Any]:
+    """Record a call that is cancelled, and the release of the session. Returns the call as it was issued."""
+    agent = TokenRole.AGENT
     args = {"order": 17, "amount": "40.00"}
-    issued = recorder.record(
+    issued: dict[str, Any] = recorder.record(
         agent,
         "issue_call",
-        session,
+        _REFUND,
         body={
             "fence": fence,
             "call_id": "call_1",
@@ -114,17 +135,25 @@ def _record_refund(recorder: ExampleRecorder) -> None:
             "verifiable": True,
         },
     )
-    call = {**session, "call_id": "call_1"}
-    recorder.send(agent, "settle_call", call, body={"fence": fence, "status": "interrupted", "reason": "cancelled"})
-    recorder.record(agent, "list_pending_calls", session)
-    recorder.record(agent, "preview_resume", session)
-    recorder.record(agent, "release_session", session, body={"fence": fence})
-    held = recorder.send(agent, "open_session", {}, body={**session, "mode": "resume", "hold": True}).json()
-    fence, undecided = held["run"]["fence"], held["undecided"][0]
+    recorder.send(
+        agent, "settle_call", _REFUND_CALL, body={"fence": fence, "status": "interrupted", "reason": "cancelled"}
+    )
+    recorder.record(agent, "list_pending_calls", _REFUND)
+    recorder.record(agent, "preview_resume", _REFUND)
+    recorder.record(agent, "release_session", _REFUND, body={"fence": fence})
+    return issued
+
+
+def _record_decision(recorder: ExampleRecorder, issued: Mapping[str, Any]) -> int:
+    """Record a probe that finds nothing out, and a person's decision. Returns the fence of the run that continues."""
+    agent, approver = TokenRole.AGENT, TokenRole.APPROVER
+    held = recorder.send(agent, "open_session", {}, body={**_REFUND, "mode": "resume", "hold": True}).json()
+    fence: int = held["run"]["fence"]
+    undecided = held["undecided"][0]
     recorder.record(
         agent,
         "record_probe",
-        call,
+        _REFUND_CALL,
         body={
             "fence": fence,
             "answer": "unknown",
@@ -135,11 +164,11 @@ def _record_refund(recorder: ExampleRecorder) -> None:
         },
     )
     recorder.record(approver, "list_pending", query={"agent": "refund-desk", "limit": 20})
-    card = recorder.record(approver, "read_call", call)
+    card = recorder.record(approver, "read_call", _REFUND_CALL)
     recorder.record(
         approver,
         "decide",
-        call,
+        _REFUND_CALL,
         body={
             "kind": "confirm_landed",
             "revision": card["revision"],
@@ -147,7 +176,12 @@ def _record_refund(recorder: ExampleRecorder) -> None:
             "result": "refunded 40.00",
         },
     )
-    recorder.record(agent, "wait_at_gate", session, query={"fence": fence, "wait": 30})
+    recorder.record(agent, "wait_at_gate", _REFUND, query={"fence": fence, "wait": 30})
+    return fence
+
+
+def _record_completed_call(recorder: ExampleRecorder, fence: int) -> None:
+    agent = TokenRole.AGENT
     mail = {
         "fence": fence,
         "call_id": "call_2",
@@ -155,19 +189,23 @@ def _record_refund(recorder: ExampleRecorder) -> None:
         "args": {"to": "ada@example.org"},
         "key": "mail-17",
     }
-    recorder.send(agent, "issue_call", session, body={**mail, "idempotency": "key"})
+    recorder.send(agent, "issue_call", _REFUND, body={**mail, "idempotency": "key"})
     recorder.record(
         agent,
         "settle_call",
-        {**session, "call_id": "call_2"},
+        {**_REFUND, "call_id": "call_2"},
         body={"fence": fence, "status": "completed", "result": "sent"},
     )
     recorder.record(agent, "find_completed_call", query={"key": "mail-17"})
+
+
+def _record_end_of_refund(recorder: ExampleRecorder, fence: int, run_id: str) -> None:
+    agent = TokenRole.AGENT
     recorder.record(
-        agent, "finish_session", session, body={"fence": fence, "status": "completed", "result": {"refunded": "40.00"}}
+        agent, "finish_session", _REFUND, body={"fence": fence, "status": "completed", "result": {"refunded": "40.00"}}
     )
-    recorder.record(agent, "find_session_of_run", {"run_id": opened["run"]["run_id"]})
-    recorder.record(agent, "fork_session", session, body={"new_session_id": "order-17-again", "version": 1})
+    recorder.record(agent, "find_session_of_run", {"run_id": run_id})
+    recorder.record(agent, "fork_session", _REFUND, body={"new_session_id": "order-17-again", "version": 1})
 
 
 def _record_workflow(recorder: ExampleRecorder) -> None:

@@ -35,7 +35,8 @@ from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead
+from checkpoints.store.client_state import OwnedSession, TranscriptHead
+from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage

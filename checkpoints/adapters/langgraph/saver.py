@@ -52,7 +52,7 @@ from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions import ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome import CallIntent
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.blobs import (
     Encoded,

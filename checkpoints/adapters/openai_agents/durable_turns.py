@@ -18,7 +18,7 @@ from checkpoints.framework_states import durable_message_list, write_transcript_
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import Store
 from checkpoints.versions import load_version
 
 Item = dict[str, Any]

@@ -19,6 +19,14 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="AcceptingMailServer",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("address", models.CharField(max_length=300, unique=True)),
+                ("accepted_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+        ),
+        migrations.CreateModel(
             name="Preferences",
             fields=[
                 (

@@ -1,3 +1,4 @@
+from harness_site.notifications.models.accepting_mail_server import AcceptingMailServer
 from harness_site.notifications.models.delivery import Delivery, DeliveryStatus
 from harness_site.notifications.models.notice import CALL_EVENTS, Event, Notice, NoticedCall
 from harness_site.notifications.models.preferences import Preferences
@@ -5,6 +6,7 @@ from harness_site.notifications.models.webhook import Webhook, WebhookFormat
 
 __all__ = [
     "CALL_EVENTS",
+    "AcceptingMailServer",
     "Delivery",
     "DeliveryStatus",
     "Event",

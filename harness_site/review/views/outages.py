@@ -207,7 +207,11 @@ def _render_outage_page(
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
     mark_excerpts_shown_in_response(request, "outage", session_pks)
     context["secrets"] = session_secrets_from_call_arguments.load_known_secrets_of_sessions(set(session_pks))
-    return render(request, "review/outage.html", context, status=status)
+    response = render(request, "review/outage.html", context, status=status)
+    if context["invalid"]:
+        # The page stays where it is, and the first invalid field gets the focus.
+        response["HX-Reswap"], response["HX-Push-Url"] = "outerHTML", "false"
+    return response
 
 
 def _focus_first_invalid_field(forms_in_page_order: Iterable[forms.Form]) -> None:

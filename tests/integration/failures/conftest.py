@@ -9,7 +9,8 @@ from django.db import connections
 from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import SyncCheckpointer
-from checkpoints.store.client_state import list_live_stores
+from checkpoints.store.client_state import list_live_client_states
+from checkpoints.store.database_store import Store
 
 OpenAt = Callable[[str], SyncCheckpointer]
 
@@ -22,8 +23,8 @@ def close_all(connection: Any) -> None:
 
 def give_up(alias: str) -> None:
     """Stop renewing the leases of a database that will be removed."""
-    for store in list_live_stores():
-        if store.using == alias:
+    for store in list_live_client_states():
+        if isinstance(store, Store) and store.using == alias:
             for held in store.list_owned_sessions():
                 store.remove_owned_session(held)
 

@@ -1,6 +1,9 @@
 """An idle session is released by its live owner, if `idle_release_seconds` is set."""
 
 import threading
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -9,7 +12,9 @@ from checkpoints import SyncCheckpointer, SyncWriteBehind, ToolRegistry
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, SessionBusy
 from checkpoints.models import AuditEvent, Run
-from checkpoints.sessions import ownership
+from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
+from checkpoints.sessions import heartbeat, ownership
+from checkpoints.store.client_state import OwnedSession
 from checkpoints.versions.save_cadence import Cadence
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import call_statuses, conversation, start_session
@@ -37,6 +42,20 @@ def test_heartbeat_releases_idle_sessions(open_checkpointer: Open) -> None:
     with pytest.raises(ReleasedWhenIdle, match="idle"):
         first.save_checkpoint("s", conversation("a"), None, 0)
     assert AuditEvent.objects.get(kind="run_released").actor == "run 1"
+
+
+def test_heartbeat_leaves_sessions_of_a_server_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    remote = RemoteStore("http://127.0.0.1:9", "token")
+    head = build_transcript_head(0, b"", 0)
+    run: Any = SimpleNamespace(pk=uuid4())
+    remote.add_owned_session(OwnedSession(0, "s", run, 1, "", head))
+    monkeypatch.setattr(heartbeat, "_threads", {"of a server": threading.current_thread()})
+    monkeypatch.setattr(remote, "using", "of a server", raising=False)
+    monkeypatch.setattr(remote, "remote_process", None, raising=False)
+
+    assert heartbeat._renew_due_leases("of a server", {}, ownership.release_idle_sessions) == 0
 
 
 def test_idle_session_is_kept_without_the_option(cp: SyncCheckpointer) -> None:

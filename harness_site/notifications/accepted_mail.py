@@ -1,0 +1,25 @@
+"""Whether the configured mail server has accepted a message: settings alone do not show that it does."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from harness_site.mail_settings import MailServer, Security
+from harness_site.notifications.models import AcceptingMailServer
+
+
+def record_acceptance_by_mail_server() -> None:
+    """Record that the configured server has accepted a message. The console of development accepts none."""
+    server: MailServer | None = settings.MAIL_SERVER
+    if server is not None and server.security is not Security.CONSOLE:
+        AcceptingMailServer.objects.get_or_create(address=_build_address(server))
+
+
+def has_mail_server_accepted_message() -> bool:
+    """Return whether the configured mail server has accepted a message. One row is read by its index."""
+    server: MailServer | None = settings.MAIL_SERVER
+    return server is not None and AcceptingMailServer.objects.filter(address=_build_address(server)).exists()
+
+
+def _build_address(server: MailServer) -> str:
+    return f"{server.host}:{server.port}"
