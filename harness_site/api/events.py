@@ -7,11 +7,12 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from checkpoints.enums import AuditKind
+from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_or_text
 from checkpoints.ids import validate_number
 from checkpoints.models import AuditEvent, Session
+from checkpoints.seals import row_seals
 from harness_site.api import response_schemas
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.request_pipeline import READER
@@ -40,16 +41,26 @@ NAMES: Final = {
     AuditKind.PAUSED_FOR_PEERS: "session.paused",
     AuditKind.JOIN_COMPLETE: "session.join_complete",
 }
+#: Name of an event whose entry was altered, of which nothing else is told.
+ALTERED: Final = "entry.altered"
 MAX_EVENTS: Final = 500
 _HIDDEN_DETAILS: Final = frozenset({"address"})
 
 
 def list_events(workspace: int, after: int, limit: int = MAX_EVENTS) -> list[dict[str, Any]]:
-    """List the events of a workspace after the one with the number `after`, oldest first."""
+    """List the events of a workspace after the one with the number `after`, oldest first.
+
+    One whose entry of the audit trail was altered says so, so that the events after it can be read.
+    """
     rows = AuditEvent.objects.filter(workspace=workspace, pk__gt=after, kind__in=sorted(NAMES)).order_by("pk")[:limit]
     events = list(rows)
     ids = dict(Session.objects.filter(pk__in={event.session_id for event in events}).values_list("pk", "session_id"))
-    return [encode_event(event, ids.get(event.session_id or 0)) for event in events]
+    return [
+        _encode_altered_event(event)
+        if row_seals.is_row_altered(event)
+        else encode_event(event, ids.get(event.session_id or 0))
+        for event in events
+    ]
 
 
 def get_last_event_number(workspace: int) -> int:
@@ -69,6 +80,18 @@ def encode_event(event: AuditEvent, session_id: str | None) -> dict[str, Any]:
         "actor": event.actor,
         "actor_kind": event.actor_kind,
         "details": mask_json_value(known),
+    }
+
+
+def _encode_altered_event(event: AuditEvent) -> dict[str, Any]:
+    return {
+        "id": event.pk,
+        "event": ALTERED,
+        "at": event.created_at,
+        "session_id": None,
+        "actor": "",
+        "actor_kind": ActorKind.MACHINE,
+        "details": {},
     }
 
 

@@ -124,7 +124,6 @@ class AuditEntry:
     pk: int
     at: datetime
     kind: str
-    label: str
     actor: str
     actor_kind: str
     details: dict[str, Any]
@@ -132,6 +131,12 @@ class AuditEntry:
     intact: bool
     session_pk: int | None
     session_id: str
+
+    @property
+    def label(self) -> str:
+        """Label of the kind in the current language; derived from its value if a newer version wrote it."""
+        label = _LABELS.get(self.kind)
+        return str(label) if label else self.kind.replace("_", " ").capitalize()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +178,8 @@ def iterate_entries(
     *,
     before: int | None = None,
     oldest: int = 0,
-    first_batch: int | None = None,
+    first_batch: int = _CHUNK,
+    limit: int | None = None,
 ) -> Iterator[AuditEntry | UnreadableRecord]:
     """Iterate over the matching entries, newest first. Entries that are recorded meanwhile are not among them.
 
@@ -184,17 +190,19 @@ def iterate_entries(
         oldest: Only entries with at least this key.
         first_batch: Number of entries that are read first, for a reader who may stop early; each further batch has
             twice as many as the one before. By default, all batches have the largest size.
+        limit: Largest number of entries; None for all.
     """
     matching_events = _query_filtered_events(workspace_pk, wanted).order_by("-pk")
     if oldest:
         matching_events = matching_events.filter(pk__gte=oldest)
-    size = min(first_batch or _CHUNK, _CHUNK)
-    while True:
+    size, left = first_batch, limit
+    while left is None or left > 0:
+        size = min(size, _CHUNK) if left is None else min(size, _CHUNK, left)
         events = list((matching_events if before is None else matching_events.filter(pk__lt=before))[:size])
         yield from _build_entries(workspace_pk, events)
         if len(events) < size:
             return
-        before, size = events[-1].pk, min(2 * size, _CHUNK)
+        before, left, size = events[-1].pk, None if left is None else left - size, 2 * size
 
 
 def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
@@ -320,7 +328,6 @@ def _build_entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, s
         pk=event.pk,
         at=event.created_at,
         kind=event.kind,
-        label=_get_kind_label(event.kind),
         actor=event.actor,
         actor_kind=event.actor_kind,
         details=_parse_event_details(event.details),
@@ -333,12 +340,6 @@ def _build_entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, s
 
 def _is_entry_intact(event: AuditEvent, number: int, seals: dict[int, str]) -> bool:
     return number - 1 in seals and event.seal == compute_seal(seals[number - 1], number, event)
-
-
-def _get_kind_label(kind: str) -> str:
-    """Return the label of a kind; derived from its value if a newer version wrote it."""
-    label = _LABELS.get(kind)
-    return str(label) if label else kind.replace("_", " ").capitalize()
 
 
 def _parse_event_details(stored: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any, Final
 
 from checkpoints.enums import AuditKind
@@ -84,12 +84,20 @@ def load_page(
         before: Only entries with a smaller key.
         oldest: Only entries with at least this key, each in a row of its own: the entries of one folded row.
     """
-    entries = iterate_entries(workspace_pk, wanted, before=before, oldest=oldest or 0, first_batch=_FIRST_BATCH)
+    # One entry more than a page may have shows that there is another page.
+    entries = iterate_entries(
+        workspace_pk,
+        wanted,
+        before=before,
+        oldest=oldest or 0,
+        first_batch=_FIRST_BATCH,
+        limit=MAX_ENTRIES_PER_PAGE + 1,
+    )
     get_key = _get_fold_key if oldest is None else _get_pk
     rows: list[EntryRow] = []
-    # One entry more than a page may have shows that there is another page.
-    numbered = enumerate(islice(entries, MAX_ENTRIES_PER_PAGE + 1))
-    for (is_beyond, _), group in groupby(numbered, lambda pair: (pair[0] == MAX_ENTRIES_PER_PAGE, get_key(pair[1]))):
+    for (is_beyond, _), group in groupby(
+        enumerate(entries), lambda pair: (pair[0] == MAX_ENTRIES_PER_PAGE, get_key(pair[1]))
+    ):
         if is_beyond or len(rows) >= ROWS_PER_PAGE:
             return AuditPage(tuple(rows), rows[-1].oldest.pk)
         rows += _build_rows(tuple(entry for _, entry in group))

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Decision, ToolCall
+from checkpoints.seals import row_seals
 from harness_site.accounts import audit_events, session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.core.masking import masker
@@ -72,11 +73,14 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
     """Download an evidence file as an attachment.
 
     Readers without access to secrets get a masked copy of a text file under another name, because its digest differs.
+    Raises `IntegrityError` if a decision about its call was altered: a decision says which file was given.
     """
     files = EvidenceFile.objects.filter(call__workspace=request.membership.workspace).select_related("call")
     file = _query_cited_files(files).filter(pk=pk).first() if pk < 2**63 else None
     if file is None:
         raise Http404(_("There is no such file in this workspace."))
+    request.session_shown = file.call.session_id  # which is put under quarantine if it was altered
+    row_seals.verify_rows(Decision.objects.filter(tool_call=file.call))
     session_secrets_from_call_arguments.mask_session_secrets_in_response(file.call.session_id)
     content = bytes(file.content)
     if hashlib.sha256(content).hexdigest() != file.sha256:

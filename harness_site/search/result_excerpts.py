@@ -9,14 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from django.db import connection
 from django.db.models import Max, QuerySet
 
-from checkpoints.exceptions import SealError
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
-from checkpoints.seals import row_seals
-from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.versions import version_seals
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery
 
@@ -56,12 +51,12 @@ class SearchHit:
 def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[int, list[SearchHit]]:
     """Load the hits by session, both in the order of the passages.
 
-    Hits whose source is deleted, or not as it was written, are left out.
+    Hits whose source is deleted are left out.
     """
     hits: defaultdict[int, list[SearchHit]] = defaultdict(list)
-    messages = _filter_unaltered_rows(_load_source_rows(_query_messages, passages, Kind.MESSAGE))
-    calls = _filter_unaltered_rows(_load_source_rows(_query_calls, passages, Kind.CALL))
-    decisions = _filter_unaltered_rows(_load_source_rows(_query_decisions, passages, Kind.DECISION))
+    messages = _load_source_rows(_query_messages, passages, Kind.MESSAGE)
+    calls = _load_source_rows(_query_calls, passages, Kind.CALL)
+    decisions = _load_source_rows(_query_decisions, passages, Kind.DECISION)
     versions = _map_messages_to_versions(messages.values())
     sources: set[tuple[str, int]] = set()
     for passage in passages:
@@ -129,22 +124,6 @@ def _load_source_rows(
     """Load the source rows of the passages of one kind by key."""
     sources = [passage.source for passage in passages if passage.kind == kind]
     return {row.pk: row for row in rows(sources)} if sources else {}
-
-
-def _filter_unaltered_rows(rows: dict[int, Row]) -> dict[int, Row]:
-    """Leave out rows that do not match their seal; the columns that are read only for that are read if seals exist."""
-    return rows if get_seal_keys() is None else {pk: row for pk, row in rows.items() if _is_seal_valid(row)}
-
-
-def _is_seal_valid(row: Message | ToolCall | Decision) -> bool:
-    try:
-        if isinstance(row, Message):
-            version_seals.verify_messages(connection, row.segment_id, [row])
-        else:
-            row_seals.verify_row(row)
-    except SealError:
-        return False
-    return True
 
 
 def _query_messages(pks: list[int]) -> QuerySet[Message]:

@@ -16,8 +16,10 @@ from typing import Final
 from django.db import OperationalError, connection, transaction
 from django.db.models import F, QuerySet, Subquery
 
+from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import mask_text, mask_values_in_context
+from harness_site.search import verified_passages
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.trigram_search_conditions import (
@@ -92,17 +94,27 @@ def search_passages(
         with _limit_search_time():
             if session is not None:
                 limits = ReadLimits()
-            return _collect_matching_passages(
+            page = _collect_matching_passages(
                 passages, query, before, limits or find_sequential_read_limits(before), whole=session is not None
             )
     except OperationalError:
         return SearchPage((), slow=True)
+    return _verify_sources_of_page(page, query)
 
 
 def reload_passages(workspace: int, query: SearchQuery, keys: tuple[int, ...]) -> SearchPage:
     """Reload the passages of an open page in their order, without deleted ones."""
     passages = Passage.objects.filter(workspace=workspace).in_bulk(keys)
-    return _build_search_page([passages[pk] for pk in keys if pk in passages], query)
+    page = _build_search_page([passages[pk] for pk in keys if pk in passages], query)
+    return _verify_sources_of_page(page, query)
+
+
+def _verify_sources_of_page(page: SearchPage, query: SearchQuery) -> SearchPage:
+    """Return the page with the texts of sources that are as they were written. It is the same without seals."""
+    if get_seal_keys() is None:
+        return page
+    verified = verified_passages.replace_texts_by_those_of_verified_sources(page.passages)
+    return replace(page, passages=_drop_matches_that_are_masked_now(verified, query, page.secrets))
 
 
 def _collect_matching_passages(

@@ -61,8 +61,8 @@ _RECORD_KINDS: Final = {
     "session": gettext_lazy("session"),
     "entry": gettext_lazy("entry"),
 }
-#: Separators in names of tools; not those of an entity such as `&amp;`.
-_SEPARATORS: Final = re.compile(r"([_.:/-]+)(?=[\w(\[])")
+#: Separators in names of tools and files; not those of an entity such as `&amp;`, and not the dot of a file's ending.
+_SEPARATORS: Final = re.compile(r"((?:[_:/-]|\.(?![^\W_]{1,4}\Z))+)(?=[\w(\[])")
 register = template.Library()
 register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
 register.filter("duration", formatting.format_duration)
@@ -310,7 +310,7 @@ def build_filter_url(query: QueryDict, **filters: str) -> str:
 
 @register.filter("breakable", needs_autoescape=True)
 def allow_line_breaks_in_name(name: str, autoescape: bool = True) -> SafeString:
-    """Allow line breaks after the separators of a name such as that of a tool, and nowhere else."""
+    """Allow line breaks after the separators of a name such as that of a tool or a file, and nowhere else."""
     text = conditional_escape(name) if autoescape else name
     return mark_safe(_SEPARATORS.sub(r"\1<wbr>", text))  # noqa: S308 - escaped above
 

@@ -1,5 +1,6 @@
 """Rows that were changed outside the library are not shown; other pages still work."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Checkpoint, Decision, Message, Session, ToolCall
 from harness_site.accounts.models import TokenRole
+from harness_site.api import client_checkpointer_cache
+from harness_site.search import indexer
+from harness_site.search.models import Passage
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session
 from tests.support.api_client import make_token
@@ -27,6 +31,14 @@ from tests.support.factories import (
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def no_client_is_known() -> Iterator[None]:
+    """Forget the clients of the API, because the keys of workspaces and tokens are used again after a rollback."""
+    client_checkpointer_cache.clear_client_cache()
+    yield
+    client_checkpointer_cache.clear_client_cache()
 
 
 @pytest.fixture
@@ -184,3 +196,62 @@ def test_missing_seal_and_missing_key_are_explained(session: Session, reader: Cl
     settings.HARNESS_SEAL_KEY = "5e" * 32  # type: ignore[attr-defined]
     models.QuerySet(Message).update(row_seal=None)
     assert "harness seal_sessions" in visible_text(reader.get(f"/sessions/{session.pk}/"))
+
+
+@pytest.mark.parametrize(
+    ("model", "column", "value"),
+    [
+        (Passage, "text", "The lamp shines."),
+        (Passage, "session", None),
+        (Message, "body", '{"blocks":[{"kind":"text","text":"The lamp shines."}],"role":"user"}'),
+        (Message, "role", "system"),
+    ],
+)
+def test_excerpt_of_an_altered_text_is_not_shown(
+    session: Session, reader: Client, model: type[models.Model], column: str, value: str | None
+) -> None:
+    """Also not one that was altered in the index, or before it came there."""
+    other = make_session(session_id="other")
+    token = {"Authorization": f"Bearer {make_token(TokenRole.AUDITOR)}"}
+    message = Message.objects.get(position=0)
+
+    def search() -> str:
+        while indexer.index_next_batch():
+            pass
+        answer = Client().get("/api/v1/search?q=lamp", headers=token)
+        return visible_text(reader.get("/sessions/?q=lamp")) + "".join(
+            found["text"] for found in answer.json()["passages"]
+        )
+
+    if model is Passage:
+        assert search().count("The lamp is broken.") == 2
+    rows: models.QuerySet[Any] = models.QuerySet(model)
+    rows = rows.filter(kind="message", source=message.pk) if model is Passage else rows.filter(pk=message.pk)
+    rows.update(**{column: other.pk if value is None else value})
+    if column == "text":
+        rows.update(folded="the lamp shines.")
+    shown = search()
+    assert "shines" not in shown
+    assert shown.count("The lamp is broken.") == (2 if column == "text" else 0)
+
+
+def test_event_of_an_altered_entry_tells_nothing_of_it(session: Session, open_checkpointer: Open) -> None:
+    open_checkpointer().start_session("s", "Mend the lamp.")
+    token = {"Authorization": f"Bearer {make_token(TokenRole.AUDITOR)}"}
+
+    def list_events() -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = Client().get("/api/v1/events?after=0", headers=token).json()["events"]
+        return events
+
+    before = list_events()
+    assert [event["event"] for event in before] == ["session.started", "run.started"]
+    models.QuerySet(AuditEvent).filter(pk=before[0]["id"]).update(actor="mallory")
+    after = list_events()
+    assert after[1] == before[1]
+    assert [after[0][name] for name in ("id", "event", "actor", "session_id", "details")] == [
+        before[0]["id"],
+        "entry.altered",
+        "",
+        None,
+        {},
+    ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db.models import QuerySet
 from django.test import Client
 from pytest_django import Settings
 
@@ -101,6 +102,21 @@ def test_binary_file_is_downloaded_unchanged(people: dict[str, Client], lost: Lo
     content = b"\x89PNG\x00\xff password: hunter22"
     file = given(people["alice"], lost(), content=content)
     assert people["carol"].get(f"/review/evidence/{file.pk}/").content == content
+
+
+def test_file_that_was_exchanged_together_with_its_decision_is_not_served(
+    people: dict[str, Client], lost: Lost, settings: Settings
+) -> None:
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    file = given(people["alice"], lost())
+    forged = hashlib.sha256(b"forged").hexdigest()
+    evidence = Decision.objects.get().evidence or ""
+    EvidenceFile.objects.update(content=b"forged", sha256=forged)
+    assert people["carol"].get(f"/review/evidence/{file.pk}/").status_code == 404
+    QuerySet(Decision).update(evidence=evidence.replace(SHA256, forged))
+    response = people["carol"].get(f"/review/evidence/{file.pk}/")
+    assert response.status_code == 409
+    assert Session.objects.get().quarantined_at is not None
 
 
 @pytest.mark.parametrize(

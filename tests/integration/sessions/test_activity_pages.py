@@ -65,7 +65,7 @@ def test_files_page_names_the_calls_that_changed_a_file_before_those_that_read_i
     edit(session, "c1", "/work/a.py", "one", "two")
     logged(session, "r20", tool="Read", args={"file_path": "/work/b.py"})
     text = show(reader, session, "files/")[1]
-    found = re.search(r"\+1 −1 Edit \S+ · read by (Read.*?) and 9 more /work/b.py read only Read \d\d:\d\d", text)
+    found = re.search(r"\+1 −1 Edit \S+ read by (Read.*?) and 9 more /work/b.py read only Read \d\d:\d\d", text)
     assert found is not None
     assert found[1].count("Read") == 11
 

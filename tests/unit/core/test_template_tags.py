@@ -77,3 +77,15 @@ def test_filtered_list_starts_at_its_first_page(query: str, tag: str, link: str)
 
 def test_count_indicates_that_there_are_more() -> None:
     assert (str(BoundedCount(3)), str(BoundedCount(99, more=True)), bool(BoundedCount(0))) == ("3", "99+", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("mcp__github__get_issue", ["mcp__", "github__", "get_", "issue"]),
+        ("src/app/[id]/useTeam.ts", ["src/", "app/", "[id]/", "useTeam.ts"]),
+        ("a&b.c_d", ["a&amp;b.", "c_", "d"]),
+    ],
+)
+def test_names_break_after_separators_but_not_before_the_ending_of_a_file(name: str, parts: list[str]) -> None:
+    assert rendered("{{ name|breakable }}", name=name).split("<wbr>") == parts
