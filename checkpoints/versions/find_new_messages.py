@@ -8,7 +8,7 @@ encoding and hashing the whole transcript again: strings are shared, and an unch
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,13 +31,24 @@ def build_new_messages(prepared: PreparedTranscript, skip: int, first: int | Non
         NewMessage(
             position=first + index,
             message_id=_truncate_to_storable_text(prepared.messages[skip + index].get("id")),
-            role=_truncate_to_storable_text(prepared.messages[skip + index].get("role"))[:32],
+            role=_truncate_to_storable_text(_find_role(prepared.messages[skip + index]))[:32],
             created_at=_parse_time_or_default(prepared.messages[skip + index].get("created_at"), now),
             body=prepared.bodies[skip + index],
             chain=prepared.chains[skip + index],
         )
         for index in range(len(prepared.bodies) - skip)
     ]
+
+
+def _find_role(message: Mapping[str, Any]) -> object:
+    """Return the role of a message. Calls, reasoning and results in the form of OpenAI's items do not state theirs."""
+    role, kind = message.get("role"), message.get("type")
+    if role is None and isinstance(kind, str):
+        if kind == "reasoning" or kind.endswith("_call"):
+            return "assistant"
+        if kind.endswith("_output"):
+            return "tool"
+    return role
 
 
 def _truncate_to_storable_text(value: object) -> str:

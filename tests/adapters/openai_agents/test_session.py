@@ -11,7 +11,7 @@ from agents.testing import ScriptedModel, assistant_message
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.openai_agents import HarnessSession
 from checkpoints.exceptions import InvalidInput, NotRepresentable, SessionBusy, SessionFinished
-from checkpoints.models import Checkpoint
+from checkpoints.models import Checkpoint, Message
 from checkpoints.models import Session as SessionRow
 from tests.adapters.openai_agents.runs import run_blocking
 from tests.adapters.openai_agents.writers import add_in_turns, pop_all, say
@@ -50,6 +50,8 @@ async def test_items_come_back_equal_and_in_order(cp: SyncCheckpointer) -> None:
     assert await HarnessSession("s", cp).get_items() == ITEMS
     assert await HarnessSession("other", cp).get_items() == []
     assert await session.client.run_blocking(Checkpoint.objects.count) == 2
+    roles = await session.client.run_blocking(lambda: list(Message.objects.order_by("position").values_list("role")))
+    assert [role for (role,) in roles] == ["user", "assistant", "assistant", "tool", "", "assistant"]
 
 
 @pytest.mark.asyncio
