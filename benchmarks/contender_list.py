@@ -6,7 +6,7 @@ from benchmarks.benchmark_databases import Databases, Kind
 from benchmarks.call_costs import CallLogger
 from benchmarks.contenders import langgraph_django
 from benchmarks.contenders.contender import Contender
-from benchmarks.contenders.full_copy_checkpointer import Chapter
+from benchmarks.contenders.full_copy_checkpointer import FullCopy
 from benchmarks.contenders.langgraph_django import DjangoSaver
 from benchmarks.contenders.langgraph_savers import DefaultChannel, DeltaChannel
 from benchmarks.contenders.plain_orm import PlainOrm
@@ -28,14 +28,14 @@ CONTENDERS: tuple[type[Contender], ...] = (
     DeltaChannel,
     DefaultChannel,
     DjangoSaver,
-    Chapter,
+    FullCopy,
 )
 CROWDS: tuple[type[Crowd], ...] = (Library, Statements, LangGraph)
 CALLERS = {
     "log": "**record_tool_call_issued + record_tool_call_result**",
     "dispatch": "**registry.dispatch**",
     "statement": "hand-written SQL over Django's connection",
-    "chapter": "the chapter's checkpointer",
+    "full_copy": "full copy in every version",
 }
 
 
@@ -66,6 +66,6 @@ def create_callers(lineup: list[Contender]) -> dict[str, CallLogger]:
         if isinstance(contender, Append) and not isinstance(contender, Save):
             alias = contender.database.alias
             callers |= {"log": CallLog(alias), "dispatch": CallDispatch(alias)}
-        elif isinstance(contender, Statement | Chapter):
+        elif isinstance(contender, Statement | FullCopy):
             callers[contender.key] = contender
     return callers

@@ -17,7 +17,7 @@ _WHAT = (
     "One statement on PostgreSQL; one transaction of three on SQLite. No digests, no owner, no checks.",
     "- LangGraph: the savers alone, called as a graph's loop calls them. Its default channel also stores each step's "
     "writes when a graph runs; only its checkpoint is counted here.",
-    "- The chapter's checkpointer: the whole transcript as JSON in every version, on both databases.",
+    "- A full copy in every version: the whole transcript as JSON, on both databases.",
 )
 
 

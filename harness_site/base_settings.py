@@ -40,7 +40,7 @@ HARNESS_MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "harness_site.security_headers.PrivateResponsesMiddleware",
     "harness_site.unmigrated_database_middleware.UnmigratedDatabaseMiddleware",
-    "harness_site.api.bearer_token_middleware.TokenRequestMiddleware",
+    "harness_site.api.skip_page_middleware_for_tokens.TokenRequestMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 
-LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+LOCAL_HOSTS: Final[frozenset[str]] = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _SCHEMES: Final = ("http", "https")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _EXAMPLE: Final = "HARNESS_ADDRESS=https://harness.example.org"

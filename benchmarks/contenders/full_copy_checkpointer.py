@@ -1,4 +1,4 @@
-"""Checkpointer of the book chapter, rewritten for both databases: every version holds the whole transcript."""
+"""Checkpointer of which every version holds the whole transcript."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SETTLE = (
 )
 
 
-class Chapter(Contender):
-    key: ClassVar[str] = "chapter"
-    title: ClassVar[str] = "the chapter's checkpointer"
+class FullCopy(Contender):
+    key: ClassVar[str] = "full_copy"
+    title: ClassVar[str] = "full copy in every version"
     linear: ClassVar[bool] = False
 
     def __init__(self, database: Database, conversation: Conversation) -> None:

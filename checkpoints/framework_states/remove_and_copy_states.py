@@ -121,7 +121,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
                 if not isinstance(row, Blob):
                     row_seals.verify_row(row)
             if model is not FrameworkState:
-                opaque_contents.set_plain_contents(store.using, rows)
+                opaque_contents.make_contents_independent_of_messages(store.using, rows)
             for row in rows:
                 values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
                 values |= {"id": None, "session_id": target.pk}

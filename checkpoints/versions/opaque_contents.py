@@ -146,13 +146,16 @@ def store_without_messages(using: str, session: Session, segment_id: int, first:
         pks = list(rows.filter(base_position__gte=first).values_list("pk", flat=True))
         for start in range(0, len(pks), _QUERY_SIZE):
             part = list(rows.filter(pk__in=pks[start : start + _QUERY_SIZE]))
-            for row in set_plain_contents(using, part):
+            for row in make_contents_independent_of_messages(using, part):
                 columns = {name: getattr(row, name) for name in ContentColumns._fields}
                 rows.filter(pk=row.pk).update(**columns)
 
 
-def set_plain_contents(using: str, rows: Sequence[ContentRow]) -> list[ContentRow]:
-    """Give rows, which are not saved here, columns that need no message. Returns those that it changed."""
+def make_contents_independent_of_messages(using: str, rows: Sequence[ContentRow]) -> list[ContentRow]:
+    """Replace contents that are stored as differences from messages by complete ones, and do not save the rows.
+
+    Returns the rows that were changed.
+    """
     changed = [row for row in rows if _get_base_place(row) is not None]
     for row, content in zip(changed, read_contents(using, changed), strict=True):
         if isinstance(content, bytes):

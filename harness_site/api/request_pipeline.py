@@ -33,10 +33,10 @@ from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import client_checkpointer_cache, idempotent_writes, json_request_bodies, plan_reuse, rate_limit
-from harness_site.api.bearer_token_middleware import mark_view_as_token_authenticated
 from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
 from harness_site.api.problem_details import build_problem_response, convert_error_to_problem_response
+from harness_site.api.skip_page_middleware_for_tokens import mark_view_as_token_authenticated
 from harness_site.core.masking import masker
 
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})

@@ -127,8 +127,8 @@ def make_story(number: int) -> Session:
         session=session,
         kind=AuditKind.RUN_STARTED,
         actor_kind=ActorKind.MACHINE,
-        actor="run 1",
-        details='{"number": 1}',
+        actor=f"run {number}",  # events of different actors are not one line
+        details=f'{{"number": {number}}}',
     )
     return session
 

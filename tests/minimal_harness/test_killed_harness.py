@@ -1,4 +1,4 @@
-"""The chapter's exercises: crash and resume, a duplicate write, an audit of damaged history."""
+"""The harness as processes: crash and resume, a duplicate write, a damaged history."""
 
 import signal
 from itertools import pairwise
@@ -9,8 +9,8 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import VersionNotFound
 from checkpoints.models import Checkpoint, Session
-from tests.chapter import agents
 from tests.conftest import Open, StartChild
+from tests.minimal_harness import agents
 from tests.support.processes import database_url
 
 SESSION = "session-alpha"
@@ -28,7 +28,7 @@ def test_first_run_starts_from_nothing(start_child: StartChild, outbox: Path) ->
     assert outbox.read_text() == "person 1\nperson 2\n"
 
 
-def test_file_of_the_chapter_works_too(start_child: StartChild, outbox: Path, tmp_path: Path) -> None:
+def test_database_is_opened_by_path(start_child: StartChild, outbox: Path, tmp_path: Path) -> None:
     path = tmp_path / ".harness" / "sessions.db"
 
     for spent, version in ((0.5, None), (1.0, 2)):

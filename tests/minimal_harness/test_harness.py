@@ -1,4 +1,4 @@
-"""Sections 21.2 to 21.4 against this library, piece by piece."""
+"""The pieces of the harness over this library, one by one."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -11,8 +11,8 @@ from django.db import connection
 from checkpoints import Checkpointer
 from checkpoints.exceptions import CallAlreadySettled, LateResultRefused
 from checkpoints.models import Workspace
-from tests.chapter import agents
-from tests.chapter.harness import (
+from tests.minimal_harness import agents
+from tests.minimal_harness.harness import (
     Message,
     Plan,
     Step,

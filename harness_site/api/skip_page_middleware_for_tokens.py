@@ -1,4 +1,4 @@
-"""Requests of programs: they have a token, so nothing of a page's user session is loaded for them."""
+"""Requests with a token go to their views directly, without the middleware of pages and its user session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chapter's main program and the runs of its exercises, as child processes."""
+"""Main program of the harness, run as child processes that are killed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import Checkpointer, check_pending_tool_calls, exceptions
-from tests.chapter.harness import (
+from tests.minimal_harness.harness import (
     Block,
     Budget,
     Plan,
@@ -45,7 +45,7 @@ def mailing(outbox: str, die_in: str = "") -> dict[str, Tool]:
 async def resume_main(
     checkpointer: Checkpointer, outbox: str, *, turns: int, die_after: int = 0, die_in: str = ""
 ) -> dict[str, Any]:
-    """The chapter's example of a start-up: look for interrupted calls, rehydrate, run."""
+    """Start as a harness does: look for interrupted calls, rehydrate, run."""
     session_id = "session-alpha"
     pending = await check_pending_tool_calls(checkpointer, session_id)
     transcript, plan_holder, budget = None, PlanHolder(Plan("mail", [Step("first"), Step("second")])), Budget()
@@ -77,7 +77,7 @@ async def resume_main(
 
 
 def main(db: str, outbox: str, turns: int, die_after: int = 0, die_in: str = "") -> dict[str, Any]:
-    """Opened as the chapter does it: by path, in a plain script."""
+    """Open the database by path, in a plain script."""
 
     async def run() -> dict[str, Any]:
         checkpointer = Checkpointer(db)

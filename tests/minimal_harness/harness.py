@@ -1,7 +1,7 @@
-"""The parts of an agent harness that the chapter's sections build on, in their smallest form, and its own pieces:
-what it serialises, a registry that checks the log before it runs a tool, and a loop that saves after every turn.
+"""Agent harness in its smallest form: messages and plans as its own objects, a registry that checks the log before it
+runs a tool, and a loop that saves after every turn.
 
-Only the imports of the durable pieces come from this library; everything else is the reader's.
+Only the durable pieces come from this library; everything else is as somebody writes it who has a harness already.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Budget:
     spent_usd: float = 0.0
 
 
-# section 21.4: what the loop stores, and how it comes back
+# what the loop stores, and how it comes back
 
 
 def serialize_transcript(transcript: Transcript) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def deserialize_plan(data: dict[str, Any] | None) -> Plan | None:
     return None if data is None else load_as(Plan, data)
 
 
-# section 21.3: write before execute
+# write before execute
 
 
 @dataclass
