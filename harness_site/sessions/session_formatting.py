@@ -243,15 +243,25 @@ def format_signed_number(number: int) -> str:
     return f"{'+' if number > 0 else '−' if number < 0 else ''}{format_count(abs(number))}"
 
 
-def format_money(amount: Decimal | None) -> str:
-    """Format an amount in US dollars with two to six decimal places, in the reader's language: $0.031 or 0,031 $."""
+def format_money(amount: Decimal | None, digits: int | None = None) -> str:
+    """Format an amount in US dollars in the reader's language: $0.031 or 0,031 $.
+
+    Args:
+        amount: The amount; None if it is unknown.
+        digits: Number of decimal places; by default as many as the amount needs.
+    """
     if amount is None:
         return "–"
     rounded = amount.quantize(_MICRO, rounding=ROUND_HALF_UP)
-    exact = rounded.normalize()
-    digits = 2 if exact == exact.quantize(_CENT, rounding=ROUND_HALF_UP) else -int(exact.as_tuple().exponent)
+    digits = count_money_digits(amount) if digits is None else digits
     # Translators: an amount in US dollars; German puts the sign after the number: 0,06 $
     return gettext("$%(amount)s") % {"amount": formatting.format_number(rounded, digits)}
+
+
+def count_money_digits(amount: Decimal) -> int:
+    """Count the decimal places that an amount in US dollars needs: two to six."""
+    exact = amount.quantize(_MICRO, rounding=ROUND_HALF_UP).normalize()
+    return 2 if exact == exact.quantize(_CENT, rounding=ROUND_HALF_UP) else -int(exact.as_tuple().exponent)
 
 
 def render_rounded_money(amount: Decimal | None) -> SafeString | str:

@@ -12,6 +12,7 @@ from checkpoints.formats import parse_json
 from checkpoints.models import Checkpoint
 from harness_site.search.llm_model_usage import compute_model_cost
 from harness_site.sessions.selectors.version_list import parse_cost, parse_total_tokens
+from harness_site.sessions.session_formatting import count_money_digits
 
 PAGE: Final = 50
 #: Names of the kinds of tokens in the usage objects of providers. Input does not include the cache.
@@ -88,6 +89,18 @@ class UsagePage:
     def most_tokens_of_a_model(self) -> int:
         """Largest number of tokens of a model; 0 if none is known."""
         return max((model.tokens.total or 0 for model in self.models), default=0)
+
+    @property
+    def has_cache_counts(self) -> bool:
+        """Whether a count of tokens from or for a cache is known anywhere on this page."""
+        counts = (self.totals, *(row.tokens for row in (*self.turns, *self.models)))
+        return any(count.cache_read is not None or count.cache_write is not None for count in counts)
+
+    @property
+    def cost_digits(self) -> int:
+        """Number of decimal places with which each cost of this page can be written exactly, so that they align."""
+        costs = (row.cost for row in (*self.turns, *self.models))
+        return max((count_money_digits(cost) for cost in costs if cost is not None), default=2)
 
 
 def load_usage_page(

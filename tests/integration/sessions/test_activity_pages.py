@@ -110,10 +110,21 @@ def test_costs_page_sums_by_turn_and_model_without_unknown_costs(reader: Client,
             usage=json.dumps(usage), budget_spent_usd=str(Decimal(number + 1) / 4)
         )
     text = show(reader, session, "costs/")[1]
-    assert [word in text for word in ("large-1", "75 %", "$0.25", "84")] == [True] * 4
+    assert [word in text for word in ("large-1", "75 %", "$0.25", "84", "Cache share")] == [True] * 5
     Session.objects.update(cost_basis=CostBasis.UNKNOWN)
     for page in ("costs/", "versions/", "compare/?a=1&b=2"):
         assert "$" not in show(reader, session, page)[1]
+
+
+def test_costs_have_the_same_decimal_places_and_caches_that_nobody_used_have_no_columns(
+    reader: Client, session: Session
+) -> None:
+    for usage, spent in (({"input_tokens": 4}, "0.003312"), ({"input_tokens": 8}, "1.003312")):
+        make_message(session=session, role="user", text="go on")
+        version = make_checkpoint(session=session)
+        Checkpoint.objects.filter(pk=version.pk).update(usage=json.dumps(usage), budget_spent_usd=spent)
+    text = show(reader, session, "costs/")[1]
+    assert [word in text for word in ("$0.003312", "$1.000000", "Cache")] == [True, True, False]
 
 
 def test_imported_session_says_what_its_transcript_does_not_state(reader: Client, session: Session) -> None:
