@@ -36,8 +36,8 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py)
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.
-EXHAUSTIVE_MATTERS := $(addprefix tests/,crash property $(addprefix integration/,hostile/test_forged_texts.py \
-	$(addprefix checkpoints/,importers/test_import_workers.py integrity/test_stored_types.py)))
+EXHAUSTIVE_MATTERS := $(addprefix tests/,crash property \
+	$(addprefix integration/checkpoints/,importers/test_import_workers.py integrity/test_stored_types.py))
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py
