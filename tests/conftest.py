@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -62,15 +64,17 @@ def _leave_out_unsealed_tests(config: pytest.Config, items: list[pytest.Item]) -
 def _spread_long_tests(items: list[pytest.Item]) -> None:
     """Give each process some of the longest tests first, so that none runs alone at the end.
 
-    The processes first get parts of the list that follow each other and are of one size.
+    A process gets whole modules, because each process that runs a part of one repeats its setup. The processes first
+    get parts of the list that follow each other and are of one size.
     """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     quick = [item for item in items if LONG.isdisjoint(item.path.parts)]
     long = [item for item in items if not LONG.isdisjoint(item.path.parts)]
+    modules = [list(module) for _, module in groupby(long, attrgetter("path"))]
     count = len(items)
     items.clear()
     for process in range(processes):
-        mine = long[process::processes]
+        mine = list(chain.from_iterable(modules[process::processes]))
         end = count * (process + 1) // processes
         room = max(end - len(items) - len(mine), 0)
         items += [*mine, *quick[:room]]
