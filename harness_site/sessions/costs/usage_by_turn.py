@@ -93,13 +93,13 @@ class UsagePage:
     @property
     def has_cache_counts(self) -> bool:
         """Whether a count of tokens from or for a cache is known anywhere on this page."""
-        counts = (self.totals, *(row.tokens for row in (*self.turns, *self.models)))
+        counts = [self.totals, *(turn.tokens for turn in self.turns), *(model.tokens for model in self.models)]
         return any(count.cache_read is not None or count.cache_write is not None for count in counts)
 
     @property
     def cost_digits(self) -> int:
         """Number of decimal places with which each cost of this page can be written exactly, so that they align."""
-        costs = (row.cost for row in (*self.turns, *self.models))
+        costs = [*(turn.cost for turn in self.turns), *(model.cost for model in self.models)]
         return max((count_money_digits(cost) for cost in costs if cost is not None), default=2)
 
 
