@@ -15,7 +15,7 @@ from harness_site.core.unreadable_rows import UnreadableRecord
 #: Number of rows of a page. A page may have one more, because two equal entries are two rows.
 ROWS_PER_PAGE: Final = 50
 #: Largest number of entries that are read for one page, however few rows they fold into.
-MAX_ENTRIES_PER_PAGE: Final = 1000
+MAX_ENTRIES_PER_PAGE: Final = 400
 #: Number of entries that are read first; most pages need no more.
 _FIRST_BATCH: Final = 2 * ROWS_PER_PAGE
 #: From this number on, equal entries are folded into one row.
