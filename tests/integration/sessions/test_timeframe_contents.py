@@ -216,6 +216,7 @@ def test_short_completed_calls_are_grouped_if_there_are_many(session: Session, m
     call(session, 4, 30, "long")
     call(session, 5, 6, "failed", status=CallStatus.FAILED)
     call(session, 7, None, "running", status=CallStatus.ISSUED)
+    call(session, 7.2, 7.8, "interrupted", interrupted_at=later(7.4))
     allowed = call(session, 8, 9, "allowed")
     make_decision(call=allowed, kind=DecisionKind.APPROVE, created_at=later(7.5))
     size = CallGroupSize(microseconds=20_000_000, steps=100)
@@ -224,6 +225,8 @@ def test_short_completed_calls_are_grouped_if_there_are_many(session: Session, m
         ("ran", at(4), at(30), 1),
         ("failed", at(5), at(6), 1),
         ("running", at(7), at(10), 1),
+        ("lost", at(7.2), at(7.4), 1),
+        ("wait", at(7.4), at(7.8), 1),
         ("ran", at(8), at(9), 1),
         ("ran", at(21), at(22.5), 2),
     ]
