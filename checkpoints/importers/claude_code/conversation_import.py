@@ -249,11 +249,10 @@ class ConversationImport:
         return path[position].key if any(message.role in {"user", "assistant"} for message in later_messages) else None
 
     def _record_message(self, message: ImportedMessage, lines: list[Line], usage: dict[str, Any] | None = None) -> None:
-        source: dict[str, Any] = {
-            "format": "claude-code",
-            "lines": [line_types.build_envelope(line) for line in lines],
-            **({"usage": usage} if usage else {}),
-        }
+        source: dict[str, Any] = {"usage": usage} if usage else {}
+        if not self._recorder.stores_lines:
+            envelopes = [line_types.build_envelope(line) for line in lines]
+            source = {"format": "claude-code", "lines": envelopes, **source}
         body = {"id": message.key, **message.body}
         self.builder.record_message(
             ImportedMessage(
