@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from django.db import transaction
 
-from checkpoints.db.hot_statements import HeadWrite
 from checkpoints.models import Session
 from checkpoints.seals import session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -59,16 +58,16 @@ def reload_head(using: str, owned_session: OwnedSession) -> None:
     owned_session.sealed_head = lock_head(using, owned_session.pk)
 
 
-def write_or_retry_with_stored_head(
-    using: str, owned_session: OwnedSession, write: Callable[[], Outcome], *, failed: Outcome
-) -> Outcome:
-    """Call `write`; if it returns `failed`, call it again with the stored head, under the session's lock."""
-    outcome = write()
-    if outcome != failed or get_seal_keys() is None:
-        return outcome
+def retry_with_stored_head(using: str, owned_session: OwnedSession, write: Callable[[], Outcome]) -> Outcome | None:
+    """Repeat a write that has changed nothing, with the stored head, under the session's lock.
+
+    Returns what `write` does; None if sealing is off, or if there is no such session.
+    """
+    if get_seal_keys() is None:
+        return None
     with transaction.atomic(using=using):
         reload_head(using, owned_session)
-        return failed if owned_session.sealed_head is None else write()
+        return None if owned_session.sealed_head is None else write()
 
 
 def record_written_head(using: str, head: SessionHead | None) -> SessionHead | None:
@@ -79,22 +78,19 @@ def record_written_head(using: str, head: SessionHead | None) -> SessionHead | N
 
 
 def compute_head_after_write(
-    head: SessionHead | None, rows: RowChanges, changes: Mapping[str, Any]
-) -> tuple[SessionHead | None, HeadWrite | None]:
-    """Return the head after a statement, and what the statement has to write for it; nothing if sealing is off.
+    head: SessionHead | None, difference: int, changes: Mapping[str, Any]
+) -> SessionHead | None:
+    """Return the head that a statement has to write; None if sealing is off.
 
     Args:
         head: Head before.
-        rows: Rows that the statement replaces.
+        difference: What the statement adds to the sum of rows.
         changes: Sealed columns of the session that it changes.
     """
     keys = get_seal_keys()
     if head is None or keys is None:
-        return None, None
-    after = head.compute_next_head(keys, rows, changes)
+        return None
+    after = head.compute_next_head(keys, difference, changes)
     if witness.get_witness() is not None:
         witness.record_expected_head(after.to_witnessed_head())
-    columns = after.get_written_columns()
-    if "newest_seal" in changes:
-        columns["newest_seal"] = changes["newest_seal"]
-    return after, HeadWrite(head.seal, columns)
+    return after

@@ -18,7 +18,7 @@ from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
-from checkpoints.db.hot_statements import ChangedRow, HeadWrite, NewMessage, NewRows, NewVersion, SaveBase
+from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
@@ -28,7 +28,7 @@ from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.seals.session_heads import RowChanges, SessionHead
+from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
 from checkpoints.store.database_store import Store
@@ -407,9 +407,9 @@ def execute_save_statement(
         )
         return version
 
-    version = session_head_optimistic_lock.write_or_retry_with_stored_head(
-        store.using, owned_session, write_to_sealed_head, failed=None
-    )
+    version = write_to_sealed_head()
+    if version is None:
+        version = session_head_optimistic_lock.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
     if version is not None:
         call_seals.remove_cached_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
@@ -485,7 +485,7 @@ def write_versions(
             **({} if updated_at is None else {"updated_at": updated_at}),
         },
         prepared.versions,
-        prepared.head_write,
+        prepared.head,
         revision=revision,
         beside=beside,
     )
@@ -494,14 +494,10 @@ def write_versions(
 
 
 class PreparedVersions(NamedTuple):
-    """Versions with their seals, the head of their session after them, and what has to be written for it.
-
-    The last two are None if sealing is off.
-    """
+    """Versions with their seals, and the head of their session after them; None if sealing is off."""
 
     versions: Sequence[NewVersion]
     head: SessionHead | None
-    head_write: HeadWrite | None
 
 
 def prepare_versions(
@@ -509,15 +505,16 @@ def prepare_versions(
 ) -> PreparedVersions:
     """Build the rows of versions that continue from `base`, with the arguments of `write_versions`."""
     versions = [
-        version_seals.seal_new_version(base, number, _build_new_version(base, content, run_id))
+        version_seals.build_new_version(
+            base, number, _build_version_columns(base, content, run_id), content.end.new, content.answered.rows
+        )
         for number, content in enumerate(contents, base.version + 1)
     ]
-    changes = RowChanges()
+    difference = 0
     for content in contents:
-        changes.removed += content.answered.changes.removed
-        changes.added += content.answered.changes.added
+        difference += content.answered.difference
     return PreparedVersions(
-        versions, *version_seals.compute_head_after_versions(sealed_head, base.version, versions, changes)
+        versions, version_seals.compute_head_after_versions(sealed_head, base.version, versions, difference)
     )
 
 
@@ -534,9 +531,9 @@ def build_session_columns_after(contents: Sequence[VersionContent]) -> dict[str,
     }
 
 
-def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | None) -> NewVersion:
+def _build_version_columns(base: SaveBase, content: VersionContent, run_id: UUID | None) -> dict[str, Any]:
     end, state = content.end, content.state
-    columns = {
+    return {
         "run": run_id,
         "phase": state.phase.value,
         "segment": base.segment_id,
@@ -549,7 +546,6 @@ def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | N
         "schema_version": SCHEMA_VERSION,
         **({} if content.created_at is None else {"created_at": content.created_at}),
     }
-    return NewVersion(end.new, columns, content.answered.rows)
 
 
 def _build_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
