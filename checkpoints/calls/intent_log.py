@@ -108,7 +108,7 @@ def _insert_sealed_call(
     keys, call, after = get_seal_keys(), None, None
     if keys is not None:
         step = owned_session.head.version if step is None else step
-        values = {**values, "issued_at": clock.now()}
+        values["issued_at"] = clock.now()
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.seal_new_call(keys, place, values)
         values["row_seal"] = call.seal
@@ -121,9 +121,7 @@ def _insert_sealed_call(
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
-    owned_session.sealed_head = session_head_optimistic_lock.record_written_head(
-        store.using, None if row is None else after
-    )
+    session_head_optimistic_lock.record_written_head(connection, None if row is None else after, owned_session)
     if row is not None and call is not None:
         call_seals.remember_sealed_call(owned_session, row[0], call)
     return row
@@ -213,6 +211,9 @@ def _issue_call_under_session_lock(
         )
         if session is None or session.status in FINISHED_SESSION_STATUSES:
             raise row_lookups.build_fence_lost_error(store, owned_session)
+        session_head_optimistic_lock.require_not_put_back(
+            owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)
+        )
         step = session.latest_version if intent.step is None else intent.step
         last = _find_last_attempt(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)

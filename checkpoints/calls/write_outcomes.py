@@ -129,7 +129,7 @@ def _write_sealed_outcome(
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )
-    owned_session.sealed_head = session_head_optimistic_lock.record_written_head(using, after if is_settled else None)
+    session_head_optimistic_lock.record_written_head(connection, after if is_settled else None, owned_session)
     if is_settled:
         if call_after is not None:
             call_seals.remember_sealed_call(owned_session, call_pk, call_after)

@@ -135,7 +135,7 @@ class NewSessionBatch:
         columns = [[*(head.written[name] for name in WRITTEN_FIELDS), head.session_pk] for head in heads]
         update_columns_of_rows(self._store.using, Session, WRITTEN_FIELDS, columns)
         for head in heads:
-            session_head_optimistic_lock.record_written_head(self._store.using, head)
+            session_head_optimistic_lock.record_written_head(connections[self._store.using], head)
 
 
 def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:

@@ -133,6 +133,8 @@ class OwnedSession:
     sealed_calls: OrderedDict[int, SealedCall] = field(default_factory=OrderedDict)
     #: Head of the session after the last statement of this run, if sealing is on.
     sealed_head: SessionHead | None = None
+    #: Number and seal of the newest head that this run knows to be stored: as it was taken, and after its own writes.
+    newest_head: tuple[int, bytes | None] = (0, None)
     #: Hashes of the keys of the live calls that this run knows to be in the log, if sealing is on.
     live_keys: set[int] = field(default_factory=set)
     #: Sessions whose calls this run has answered from the log, by the hash of the call's key, if sealing is on.

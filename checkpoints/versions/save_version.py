@@ -402,10 +402,10 @@ def execute_save_statement(
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
         sealed_head = session_head_optimistic_lock.get_head(store.using, owned_session)
-        version, owned_session.sealed_head = write_version(
-            store.using, base, end, state, owned_session.run_id, answered, sealed_head
-        )
-        return version
+        content = VersionContent(end, state, answered)
+        return write_versions(
+            store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
+        )[0]
 
     version = write_to_sealed_head()
     if version is None:
@@ -456,6 +456,7 @@ def write_versions(
     run_id: UUID | None,
     sealed_head: SessionHead | None,
     *,
+    owned_session: OwnedSession | None = None,
     updated_at: datetime | None = None,
     revision: int | None = None,
     beside: Sequence[NewRows | ChangedRow] = (),
@@ -468,6 +469,7 @@ def write_versions(
         contents: What the versions contain, at least one.
         run_id: Run that writes them; None if there is none.
         sealed_head: Head of the session before; None if sealing is off.
+        owned_session: Session of the run, which remembers its head after the last one; None if there is no run.
         updated_at: Time of the session's newest activity; None stands for that of the database.
         revision: Expected revision of the session; None: any.
         beside: Other rows to insert, only with one version and on PostgreSQL.
@@ -477,8 +479,9 @@ def write_versions(
         is known.
     """
     prepared = prepare_versions(base, contents, run_id, sealed_head)
+    connection = connections[using]
     version = hot_statements.save_versions(
-        connections[using],
+        connection,
         base,
         {
             **build_session_columns_after(contents),
@@ -490,7 +493,8 @@ def write_versions(
         beside=beside,
     )
     after = None if version is None else prepared.head
-    return version, session_head_optimistic_lock.record_written_head(using, after)
+    session_head_optimistic_lock.record_written_head(connection, after, owned_session)
+    return version, after
 
 
 class PreparedVersions(NamedTuple):
