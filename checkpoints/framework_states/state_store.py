@@ -39,7 +39,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import append_without_lease, create_finish_release, ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.call_intent_and_outcome import CallIntent
+from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.versions import opaque_contents, save_version, state_channels
