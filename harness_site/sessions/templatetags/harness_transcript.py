@@ -28,8 +28,8 @@ from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Handover
+from harness_site.sessions.selectors.events_and_decisions import HistoryItem
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
-from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 from harness_site.sessions.selectors.workflow_steps import StepRow
@@ -216,7 +216,7 @@ def render_json_text(value: Any) -> SafeString:
 
 
 @register.filter
-def has_lost_run(handover: Handover) -> bool:
+def is_handover_of_lost_run(handover: Handover) -> bool:
     """Return whether any of the runs that ended here was lost."""
     return any(run.status == RunStatus.LOST for run in handover.ended)
 
