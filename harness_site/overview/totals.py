@@ -203,6 +203,12 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
     )
 
 
+def find_oldest_start(workspace: int) -> datetime | None:
+    """Return the start of the oldest hour or day in which a session was started; None without any."""
+    starts = SessionSums.objects.filter(workspace=workspace).order_by("start").values_list("start", flat=True)
+    return starts.first()
+
+
 def _split_at_start(period: Period, rows: Mapping[datetime, Row]) -> tuple[dict[datetime, Row], dict[datetime, Row]]:
     """Split the rows of both periods into those of `period` and those of the preceding one."""
     of_period = {start: row for start, row in rows.items() if start >= period.start}
