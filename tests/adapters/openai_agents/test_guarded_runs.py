@@ -29,6 +29,7 @@ from mcp.types import Tool as MCPTool
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.openai_agents import HarnessRunner, HarnessSession, guard_agent, use_harness
+from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.models import Run, ToolCall
 from tests.adapters.openai_agents.runs import QUIET, run_agent
@@ -264,6 +265,36 @@ def test_calls_of_an_agent_that_is_a_tool_are_logged_and_closed(cp: SyncCheckpoi
     assert effects.read_text().split() == ["hello"]
     (call,) = ToolCall.objects.all()
     assert (call.tool, call.answered_version is None) == ("send", False)
+
+
+def test_call_of_an_agent_that_is_a_tool_is_logged_when_a_state_continues_it(
+    cp: SyncCheckpointer, effects: Path
+) -> None:
+    inner = _build_sender(effects, [_send("inner_1"), [assistant_message("Inner is done.")]])
+    ask = [function_call("delegate", {"input": "Send."}, call_id="call_1")]
+    outer = Agent(
+        name="outer",
+        model=ScriptedModel([ask, [assistant_message("Done.")]]),
+        tools=[inner.as_tool("delegate", "Delegate.")],
+    )
+
+    async def run(given: Any) -> Any:
+        use_harness(ToolPolicies({"send": {"requires_approval": True}}))
+        try:
+            async with Checkpointer.open(database_url()) as checkpointer:
+                session = HarnessSession("s", checkpointer)
+                if given != "Go.":
+                    given = await RunState.from_string(outer, given)
+                return await Runner.run(outer, given, session=session, run_config=QUIET)
+        finally:
+            set_default_agent_runner(None)
+
+    stored = asyncio.run(run("Go.")).to_state().to_string()
+    _approve(cp, cp.pending_tool_calls("s")[0])
+    assert asyncio.run(run(stored)).final_output == "Done."
+    assert effects.read_text().split() == ["hello"]
+    (call,) = ToolCall.objects.all()
+    assert (call.status, call.answered_version is None) == (CallStatus.COMPLETED, False)
 
 
 class _NamedModels(ModelProvider):
