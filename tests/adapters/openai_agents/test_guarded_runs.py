@@ -23,7 +23,7 @@ from agents import (
 )
 from agents.mcp import MCPServer
 from agents.run import set_default_agent_runner
-from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from mcp.types import CallToolResult, TextContent
 from mcp.types import Tool as MCPTool
 
@@ -161,6 +161,24 @@ def test_one_of_two_parallel_calls_waits(cp: SyncCheckpointer, effects: Path, co
     outputs = {item["call_id"]: item["output"] for item in latest["transcript"] if "output" in item}
     assert outputs == {"call_0": "noted", "call_1": "sent hello"}
     assert len(latest["transcript"]) == 6
+
+
+def test_model_of_a_continued_run_sees_what_the_run_did_beyond_the_limit_of_the_session(
+    cp: SyncCheckpointer, effects: Path
+) -> None:
+    seen: list[str] = []
+
+    def end(call: Any) -> list[Any]:
+        seen.extend(item.get("type", item.get("role")) for item in call.input)
+        return [assistant_message("Done.")]
+
+    _run(_build_sender(effects, [[assistant_message("Hello.")]]), "Hello.", limit=1)
+    for step in (_send("call_1", "one"), _send("call_2", "two")):
+        _run(_build_sender(effects, [step]), limit=1)
+        _approve(cp, cp.pending_tool_calls("s")[0])
+    _run(_build_sender(effects, [ModelStep.respond(end)]), limit=1)
+    turn = ["function_call", "function_call_output"]
+    assert seen == ["user", *turn, *turn]
 
 
 def test_same_call_after_its_answer_is_a_new_operation(cp: SyncCheckpointer, effects: Path) -> None:
