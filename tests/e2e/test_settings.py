@@ -51,7 +51,9 @@ def test_api_token_is_shown_once(open_page: OpenPage) -> None:
     expect(page.locator(".once code")).to_have_text(re.compile(r"^harness_[\w-]{43}$"))
     page.goto("/settings/tokens/")
     expect(page.locator(".once")).to_have_count(0)
-    page.get_by_role("button", name="Revoke nightly export").click()
+    page.locator("summary", has_text="Revoke nightly export").click()
+    expect(page.get_by_text("Revoked", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Revoke token nightly export").click()
     expect(page.get_by_text("Revoked", exact=True)).to_be_visible()
 
 
