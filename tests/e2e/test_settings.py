@@ -87,9 +87,11 @@ def test_pages_do_not_overflow_horizontally(open_page: OpenPage, page_monitors: 
     for page, paths in ((admin, ADMIN_PAGES), (visitor, PUBLIC_PAGES)):
         for name, path in paths.items():
             page.goto(path)
+            overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
             for menu in page.locator("details.menu > summary").all():
                 menu.click()
-            overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
+                overflows += [f"{name}, a menu: {overflow}" for overflow in overflowing_elements(page)]
+                menu.press("Escape")
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 800})
                 overflows += [f"{name}, {width}: the tab"] if page.evaluate(RIGHT_EDGE_OF_TAB) > width + 0.5 else []
