@@ -11,7 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import agent_and_machine_call_transitions
+from checkpoints import call_transition_table
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import (
     call_dicts,
@@ -46,14 +46,12 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import row_lookups, session_head_optimistic_lock
-from checkpoints.store.call_intent_and_outcome import CallIntent, IssuedCall
+from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 
 #: Statuses of approvals that the next dispatch uses up.
-_CONSUMABLE_STATUSES = frozenset(
-    {agent_and_machine_call_transitions.BEGIN.before, agent_and_machine_call_transitions.RERUN.before}
-)
+_CONSUMABLE_STATUSES = frozenset({call_transition_table.BEGIN.before, call_transition_table.RERUN.before})
 
 
 def issue_call(
@@ -190,7 +188,7 @@ def _build_call_values(run_id: UUID, intent: CallIntent, attempt: int, supersede
         "verifiable": intent.verifiable,
         "approvals": intent.approvals,
         "decide_within": intent.decide_within,
-        "status": agent_and_machine_call_transitions.ISSUE.after,
+        "status": call_transition_table.ISSUE.after,
         "reason": "",
         "result_digest": "",
         "error_type": "",
@@ -233,7 +231,7 @@ def _issue_call_under_session_lock(
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
             log_completeness.require_complete_log(store.using, session)
-        if live_call is not None and live_call.status == agent_and_machine_call_transitions.BEGIN.before:
+        if live_call is not None and live_call.status == call_transition_table.BEGIN.before:
             return _start_approved_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
             return _log_call_awaiting_approval(store, owned_session, session, intent, step, attempt)
@@ -349,7 +347,7 @@ def insert_call_awaiting_approval(
     Raises Django's `IntegrityError` if another call has its key or its place.
     """
     values = _build_call_values(run.pk, intent, attempt) | {
-        "status": agent_and_machine_call_transitions.ASK.after,
+        "status": call_transition_table.ASK.after,
         "step": step,
     }
     values["sentence_template"] = intent.sentence_template
@@ -379,10 +377,8 @@ def _start_approved_call(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(
-        pk=approved.pk, status=agent_and_machine_call_transitions.BEGIN.before
-    ).update(
-        status=agent_and_machine_call_transitions.BEGIN.after,
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transition_table.BEGIN.before).update(
+        status=call_transition_table.BEGIN.after,
         run=owned_session.run_id,
         revision=F("revision") + 1,
         issued_at=Now(),
@@ -414,9 +410,9 @@ def _consume_rerun_approval(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(
-        pk=approved.pk, status=agent_and_machine_call_transitions.RERUN.before
-    ).update(status=agent_and_machine_call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now())
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transition_table.RERUN.before).update(
+        status=call_transition_table.RERUN.after, revision=F("revision") + 1, settled_at=Now()
+    )
     return replace(
         intent,
         args=approved.args,

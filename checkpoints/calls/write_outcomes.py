@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import agent_and_machine_call_transitions
+from checkpoints import call_transition_table
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
@@ -33,7 +33,7 @@ from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.store import row_lookups, session_head_optimistic_lock
-from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall
+from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 
@@ -219,7 +219,7 @@ def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) ->
     """Interrupt a call of this run whose outcome nobody will report."""
     reason = InterruptReason.ABANDONED if call.mutates else ""
     values = {
-        "status": agent_and_machine_call_transitions.get_transition_for_lost_run(mutates=call.mutates).after,
+        "status": call_transition_table.get_transition_for_lost_run(mutates=call.mutates).after,
         "reason": reason,
     }
     with database_operation(store.using) as connection:

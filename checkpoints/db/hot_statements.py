@@ -19,7 +19,7 @@ from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from checkpoints import agent_and_machine_call_transitions
+from checkpoints import call_transition_table
 from checkpoints.db import write_guard
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
@@ -734,7 +734,7 @@ def update_call_outcome(
     else:
         lock_params += [*head.written.values(), session_pk, fence, head.replaced_seal]
     params = convert_values(connection, ToolCall, values)
-    source_status = agent_and_machine_call_transitions.get_transition_to_outcome(values["status"]).before
+    source_status = call_transition_table.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
     vendor, fields, guard = connection.vendor, tuple(values), write_guard.find_guard(connection)
     if vendor == "postgresql" and not is_interrupted:

@@ -28,7 +28,7 @@ from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals.sealed_model import seal_new_rows
-from checkpoints.store.call_intent_and_outcome import validate_tool_name
+from checkpoints.store.call_intent_and_outcome_types import validate_tool_name
 from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
 
