@@ -13,7 +13,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from checkpoints import agent_and_machine_call_transitions
+from checkpoints import call_transition_table
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import AnsweredCall
 from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES, CallStatus, KeyScope
@@ -24,7 +24,7 @@ from checkpoints.store.client_state import ChangingCallColumns, OwnedSession, Se
 
 #: Values of the columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {"sentence_template": "", "allowed_decisions": ""}
-_ISSUED = ChangingCallColumns(agent_and_machine_call_transitions.ISSUE.after)
+_ISSUED = ChangingCallColumns(call_transition_table.ISSUE.after)
 _select_changing_columns = itemgetter(*ChangingCallColumns._fields)
 #: Largest number of calls that a run remembers.
 _MAX_REMEMBERED_CALLS = 512
