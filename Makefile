@@ -89,9 +89,10 @@ contract: setup ## Who may import whom
 	$(VENV)/bin/lint-imports --no-logo
 
 .PHONY: check
-check: setup ## Django's own checks, and no migration is missing
+check: setup ## Django's own checks, no migration is missing, and the cases of test-exhaustive can be collected
 	$(ON_SQLITE) $(RUN) manage.py check --fail-level WARNING
 	$(ON_SQLITE) $(RUN) manage.py makemigrations --check --dry-run
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_SQLITE) $(RUN) -m pytest --collect-only -qq $(EXHAUSTIVE_MATTERS)
 
 .PHONY: typescript
 typescript: ## Set up the tools of the TypeScript client, whose tests run with the others

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
+from benchmarks.agent_groups.agent_group import AgentGroup
 from benchmarks.benchmark_databases import Databases, Kind
-from benchmarks.crowds.crowd import Crowd
 from benchmarks.django_setup import create_library_tables, create_plain_tables
 from benchmarks.full_and_quick_run_sizes import Plan
 
@@ -33,20 +33,20 @@ class Rates:
         return statistics.median(own_rate / other_rate for own_rate, other_rate in pairs)
 
 
-def measure_agents(crowds: Sequence[Crowd], plan: Plan) -> Rates:
+def measure_agents(groups: Sequence[AgentGroup], plan: Plan) -> Rates:
     rates = Rates()
     for agents in plan.agents:
         turns = plan.saves_of_agents // agents
-        for crowd in crowds:  # warms up connections and caches
-            crowd.replace_sessions(agents)
-            crowd.save_turns(2)
+        for group in groups:  # warms up connections and caches
+            group.replace_sessions(agents)
+            group.save_turns(2)
         for _ in range(plan.rounds):
-            for crowd in crowds:
-                crowd.replace_sessions(agents)
+            for group in groups:
+                group.replace_sessions(agents)
                 start = time.perf_counter()
-                crowd.save_turns(turns)
+                group.save_turns(turns)
                 rate = agents * turns / (time.perf_counter() - start)
-                rates.found.setdefault((crowd.key, agents), []).append(rate)
+                rates.found.setdefault((group.key, agents), []).append(rate)
     return rates
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from benchmarks.agent_groups.agent_group import AgentGroup
+from benchmarks.agent_groups.langgraph_agents import LangGraph
+from benchmarks.agent_groups.library_agents import Library
+from benchmarks.agent_groups.statement_agents import Statements
 from benchmarks.benchmark_databases import Databases, Kind
 from benchmarks.call_costs import CallLogger
 from benchmarks.contenders import langgraph_django
@@ -12,10 +16,6 @@ from benchmarks.contenders.langgraph_savers import DefaultChannel, DeltaChannel
 from benchmarks.contenders.plain_orm import PlainOrm
 from benchmarks.contenders.raw_sql import Driver, Statement
 from benchmarks.contenders.this_library import Append, AsyncAppend, CallDispatch, CallLog, Save
-from benchmarks.crowds.crowd import Crowd
-from benchmarks.crowds.langgraph_saver import LangGraph
-from benchmarks.crowds.library_crowd import Library
-from benchmarks.crowds.statement_crowd import Statements
 from benchmarks.generated_conversation import Conversation
 
 CONTENDERS: tuple[type[Contender], ...] = (
@@ -30,7 +30,7 @@ CONTENDERS: tuple[type[Contender], ...] = (
     DjangoSaver,
     FullCopy,
 )
-CROWDS: tuple[type[Crowd], ...] = (Library, Statements, LangGraph)
+AGENT_GROUPS: tuple[type[AgentGroup], ...] = (Library, Statements, LangGraph)
 CALLERS = {
     "log": "**record_tool_call_issued + record_tool_call_result**",
     "dispatch": "**registry.dispatch**",
@@ -53,9 +53,10 @@ def create_contenders(databases: Databases, kind: Kind, conversation: Conversati
     ]
 
 
-def create_crowds(databases: Databases, kind: Kind, conversation: Conversation) -> list[Crowd]:
+def create_agent_groups(databases: Databases, kind: Kind, conversation: Conversation) -> list[AgentGroup]:
     return [
-        crowd_class(databases.create_database(kind, f"crowd_{crowd_class.key}"), conversation) for crowd_class in CROWDS
+        group_class(databases.create_database(kind, f"agents_{group_class.key}"), conversation)
+        for group_class in AGENT_GROUPS
     ]
 
 

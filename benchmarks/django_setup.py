@@ -24,8 +24,8 @@ NAMES = (
     "statement",
     "driver",
     "orm",
-    "crowd_library",
-    "crowd_statement",
+    "agents_library",
+    "agents_statement",
     "processes_library",
     "processes_statement",
     "fresh",
@@ -38,7 +38,7 @@ def configure_django(urls: Mapping[str, str]) -> None:
     """Configure Django with a connection for each alias of `urls`."""
     settings.configure(
         DATABASES={"default": {}} | {alias: _build_database_settings(alias, url) for alias, url in urls.items()},
-        INSTALLED_APPS=["checkpoints", "benchmarks.plain"],
+        INSTALLED_APPS=["checkpoints", "benchmarks.plain_tables"],
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         USE_TZ=True,
         TIME_ZONE="UTC",
@@ -60,7 +60,7 @@ def create_library_tables(alias: str) -> None:
 
 
 def create_plain_tables(alias: str) -> None:
-    from benchmarks.plain.models import Call, Entry, Thread, Version
+    from benchmarks.plain_tables.models import Call, Entry, Thread, Version
 
     with connections[alias].schema_editor() as editor:
         for model in (Thread, Entry, Version, Call):

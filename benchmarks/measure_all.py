@@ -31,7 +31,7 @@ def measure_all(databases: Databases, plan: Plan, say: Callable[[str], None]) ->
         day=datetime.now(UTC).date(),
         said=conversation.get_json_size(plan.together),
         contenders={entry.key: entry.title for entry in contender_list.CONTENDERS},
-        crowds={entry.key: entry.title for entry in contender_list.CROWDS},
+        agent_groups={entry.key: entry.title for entry in contender_list.AGENT_GROUPS},
         callers=contender_list.CALLERS,
         missing=contender_list.list_missing_contenders(),
         measured={kind: _measure_database(databases, kind, conversation, plan, say) for kind in KINDS},
@@ -53,7 +53,7 @@ def _measure_database(
         say(f"{title}: tool calls")
         call_samples = call_costs.measure_calls(contender_list.create_callers(contenders), plan)
     say(f"{title}: many agents")
-    agent_rates = _measure_crowds(databases, kind, conversation, plan)
+    agent_rates = _measure_agent_groups(databases, kind, conversation, plan)
     say(f"{title}: many processes")
     process_rates = concurrent_saves.measure_processes(databases, kind, plan)
     say(f"{title}: fresh processes")
@@ -67,12 +67,12 @@ def _measure_database(
     )
 
 
-def _measure_crowds(databases: Databases, kind: Kind, conversation: Conversation, plan: Plan) -> Rates:
+def _measure_agent_groups(databases: Databases, kind: Kind, conversation: Conversation, plan: Plan) -> Rates:
     with ExitStack() as stack:
-        crowds = contender_list.create_crowds(databases, kind, conversation)
-        for crowd in crowds:
-            stack.callback(crowd.close)
-        return concurrent_saves.measure_agents(crowds, plan)
+        groups = contender_list.create_agent_groups(databases, kind, conversation)
+        for group in groups:
+            stack.callback(group.close)
+        return concurrent_saves.measure_agents(groups, plan)
 
 
 def describe_machine(databases: Databases) -> str:

@@ -151,7 +151,7 @@ def _format_concurrent_agents_section(results: Results, measured: Measured) -> I
     yield "### Many agents in one process"
     yield ""
     rows = []
-    for key, title in results.crowds.items():
+    for key, title in results.agent_groups.items():
         row = [title]
         for agents in results.plan.agents:
             share = measured.agents.get_median_ratio(key, "statement", agents)

@@ -34,7 +34,7 @@ class Results:
     said: int
     #: Titles by key, in the order of display.
     contenders: dict[str, str]
-    crowds: dict[str, str]
+    agent_groups: dict[str, str]
     callers: dict[str, str]
     #: Reason why a contender was not measured, by title.
     missing: dict[str, str]

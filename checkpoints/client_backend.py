@@ -26,7 +26,7 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.call_intent_and_outcome import CallIntent
+from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import ClientState, OwnedSession
 from checkpoints.store.owning_run import OwningRun
 from checkpoints.store.version_state_columns import Unchanged, VersionChange

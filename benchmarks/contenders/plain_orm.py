@@ -13,7 +13,7 @@ from benchmarks.benchmark_databases import Database
 from benchmarks.contenders.contender import Contender
 from benchmarks.django_setup import create_plain_tables
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message, to_compact_json
-from benchmarks.plain.models import Entry, Thread, Version
+from benchmarks.plain_tables.models import Entry, Thread, Version
 
 
 class PlainOrm(Contender):

@@ -18,30 +18,32 @@ from benchmarks.generated_conversation import MESSAGES_PER_TURN, PLAN, SPENT_USD
 #: PostgreSQL: everything in one statement. Parameters: the thread, three times role and body, plan, budget.
 SAVE = """
     WITH head AS (
-        UPDATE plain_thread SET version = version + 1, length = length + 3, updated_at = statement_timestamp()
+        UPDATE plain_tables_thread SET version = version + 1, length = length + 3, updated_at = statement_timestamp()
         WHERE id = %s RETURNING id, version, length
     ), said AS (
-        INSERT INTO plain_entry (thread_id, position, role, body)
+        INSERT INTO plain_tables_entry (thread_id, position, role, body)
         SELECT head.id, head.length - 3 + new.place, new.role, new.body
         FROM head, (VALUES (0, %s, %s), (1, %s, %s), (2, %s, %s)) AS new (place, role, body)
     )
-    INSERT INTO plain_version (thread_id, number, length, plan, budget_spent_usd)
+    INSERT INTO plain_tables_version (thread_id, number, length, plan, budget_spent_usd)
     SELECT id, version, length, %s, %s FROM head RETURNING number
 """
 #: SQLite: the same in three statements of one transaction.
 MOVE = """
-    UPDATE plain_thread SET version = version + 1, length = length + 3, updated_at = CURRENT_TIMESTAMP
+    UPDATE plain_tables_thread SET version = version + 1, length = length + 3, updated_at = CURRENT_TIMESTAMP
     WHERE id = %s RETURNING version, length
 """
-ADD = "INSERT INTO plain_entry (thread_id, position, role, body) VALUES (%s, %s, %s, %s)"
-MARK = "INSERT INTO plain_version (thread_id, number, length, plan, budget_spent_usd) VALUES (%s, %s, %s, %s, %s)"
+ADD = "INSERT INTO plain_tables_entry (thread_id, position, role, body) VALUES (%s, %s, %s, %s)"
+MARK = (
+    "INSERT INTO plain_tables_version (thread_id, number, length, plan, budget_spent_usd) VALUES (%s, %s, %s, %s, %s)"
+)
 
-OPEN = "INSERT INTO plain_thread (version, length) VALUES (0, 0) RETURNING id"
-READ = "SELECT body FROM plain_entry WHERE thread_id = %s ORDER BY position"
-TAIL = "SELECT body FROM plain_entry WHERE thread_id = %s ORDER BY position DESC LIMIT %s"
+OPEN = "INSERT INTO plain_tables_thread (version, length) VALUES (0, 0) RETURNING id"
+READ = "SELECT body FROM plain_tables_entry WHERE thread_id = %s ORDER BY position"
+TAIL = "SELECT body FROM plain_tables_entry WHERE thread_id = %s ORDER BY position DESC LIMIT %s"
 
-ISSUE = "INSERT INTO plain_call (thread_id, call_id, tool, args, key, status, result) VALUES (%s, %s, %s, %s, %s, 'issued', '') RETURNING id"  # noqa: E501
-SETTLE = "UPDATE plain_call SET status = 'completed', result = %s WHERE id = %s"
+ISSUE = "INSERT INTO plain_tables_call (thread_id, call_id, tool, args, key, status, result) VALUES (%s, %s, %s, %s, %s, 'issued', '') RETURNING id"  # noqa: E501
+SETTLE = "UPDATE plain_tables_call SET status = 'completed', result = %s WHERE id = %s"
 
 
 def flatten_entries(new: Sequence[Message]) -> list[str]:

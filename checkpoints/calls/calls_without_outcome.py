@@ -21,7 +21,7 @@ from checkpoints.exceptions import SessionNotFound
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.seals import row_seals
-from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.database_store import Store
 
 
@@ -37,7 +37,7 @@ def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
             return []
         unsettled = list_calls_with_status(store, row, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
         calls = [call for call in unsettled if not call.is_imported]
-        alive = {run.pk: run_liveness.is_run_alive(run) for run in {call.run for call in calls}}
+        alive = {run.pk: run_liveness_check.is_run_alive(run) for run in {call.run for call in calls}}
         reasons = call_dicts.load_verify_hook_reasons(store, calls)
         return [
             call_dicts.call_to_dict(
@@ -59,7 +59,7 @@ def select_abandoned_calls(store: Store) -> QuerySet[ToolCall]:
     issued_calls = issued_calls.filter(reduce(or_, effects))
     now = database_now(store.using)
     runs = Run.objects.using(store.using).filter(pk__in=issued_calls.values("run"))
-    return issued_calls.filter(run__in=[run.pk for run in runs if not run_liveness.is_run_alive(run, now)])
+    return issued_calls.filter(run__in=[run.pk for run in runs if not run_liveness_check.is_run_alive(run, now)])
 
 
 def list_undecided_calls(store: Store, row: Session) -> list[ToolCall]:

@@ -11,7 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import agent_and_machine_call_transitions
+from checkpoints import call_transition_table
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import (
     call_dicts,
@@ -45,16 +45,13 @@ from checkpoints.exceptions import (
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import row_lookups, session_head_optimistic_lock
-from checkpoints.store.call_intent_and_outcome import CallIntent, IssuedCall
+from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 
 #: Statuses of approvals that the next dispatch uses up.
-_CONSUMABLE_STATUSES = frozenset(
-    {agent_and_machine_call_transitions.BEGIN.before, agent_and_machine_call_transitions.RERUN.before}
-)
+_CONSUMABLE_STATUSES = frozenset({call_transition_table.BEGIN.before, call_transition_table.RERUN.before})
 
 
 def issue_call(
@@ -106,29 +103,25 @@ def _insert_sealed_call(
     under_review: bool = False,
 ) -> tuple[int, int] | None:
     """Run the statement that logs a call, with its seal if sealing is on."""
-    keys, call, after, head_write = get_seal_keys(), None, None, None
+    keys, call, after = get_seal_keys(), None, None
     if keys is not None:
         step = owned_session.head.version if step is None else step
-        values = {**values, "issued_at": clock.now()}
+        values["issued_at"] = clock.now()
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.seal_new_call(keys, place, values)
         values["row_seal"] = call.seal
-        rows = RowChanges(added=[(ToolCall, values["row_seal"])])
-        after, head_write = session_head_optimistic_lock.compute_head_after_write(
-            session_head_optimistic_lock.get_head(store.using, owned_session),
-            rows,
-            {"status": hot_statements.get_session_status_while_issuing(under_review=under_review)},
-        )
-        if head_write is None:  # the session was deleted
+        head = owned_session.sealed_head or session_head_optimistic_lock.get_head(store.using, owned_session)
+        if head is None:  # the session was deleted
             return None
+        status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
+        changes = {} if head.columns["status"] == status else {"status": status}
+        after = session_head_optimistic_lock.compute_head_after_write(head, call.term, changes)
     row = hot_statements.insert_call(
-        connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
+        connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
-    owned_session.sealed_head = session_head_optimistic_lock.record_written_head(
-        store.using, None if row is None else after
-    )
+    session_head_optimistic_lock.record_written_head(connection, None if row is None else after, owned_session)
     if row is not None and call is not None:
-        call_seals.cache_sealed_call(owned_session, row[0], call)
+        call_seals.remember_sealed_call(owned_session, row[0], call)
     return row
 
 
@@ -195,7 +188,7 @@ def _build_call_values(run_id: UUID, intent: CallIntent, attempt: int, supersede
         "verifiable": intent.verifiable,
         "approvals": intent.approvals,
         "decide_within": intent.decide_within,
-        "status": agent_and_machine_call_transitions.ISSUE.after,
+        "status": call_transition_table.ISSUE.after,
         "reason": "",
         "result_digest": "",
         "error_type": "",
@@ -216,6 +209,9 @@ def _issue_call_under_session_lock(
         )
         if session is None or session.status in FINISHED_SESSION_STATUSES:
             raise row_lookups.build_fence_lost_error(store, owned_session)
+        session_head_optimistic_lock.require_not_put_back(
+            owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)
+        )
         step = session.latest_version if intent.step is None else intent.step
         last = _find_last_attempt(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)
@@ -235,7 +231,7 @@ def _issue_call_under_session_lock(
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
             log_completeness.require_complete_log(store.using, session)
-        if live_call is not None and live_call.status == agent_and_machine_call_transitions.BEGIN.before:
+        if live_call is not None and live_call.status == call_transition_table.BEGIN.before:
             return _start_approved_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
             return _log_call_awaiting_approval(store, owned_session, session, intent, step, attempt)
@@ -351,7 +347,7 @@ def insert_call_awaiting_approval(
     Raises Django's `IntegrityError` if another call has its key or its place.
     """
     values = _build_call_values(run.pk, intent, attempt) | {
-        "status": agent_and_machine_call_transitions.ASK.after,
+        "status": call_transition_table.ASK.after,
         "step": step,
     }
     values["sentence_template"] = intent.sentence_template
@@ -381,10 +377,8 @@ def _start_approved_call(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(
-        pk=approved.pk, status=agent_and_machine_call_transitions.BEGIN.before
-    ).update(
-        status=agent_and_machine_call_transitions.BEGIN.after,
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transition_table.BEGIN.before).update(
+        status=call_transition_table.BEGIN.after,
         run=owned_session.run_id,
         revision=F("revision") + 1,
         issued_at=Now(),
@@ -416,9 +410,9 @@ def _consume_rerun_approval(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(
-        pk=approved.pk, status=agent_and_machine_call_transitions.RERUN.before
-    ).update(status=agent_and_machine_call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now())
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transition_table.RERUN.before).update(
+        status=call_transition_table.RERUN.after, revision=F("revision") + 1, settled_at=Now()
+    )
     return replace(
         intent,
         args=approved.args,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from django.db.models import F, Max, QuerySet
 from django.db.models.functions import Now
 
-from checkpoints import agent_and_machine_call_transitions
+from checkpoints import call_transition_table
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import calls_without_outcome, intent_log, verify_call_seal_signatures_and_digests
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, SessionStatus
@@ -19,7 +19,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
-from checkpoints.store.call_intent_and_outcome import CallIntent
+from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_store import Store
 
 
@@ -49,7 +49,7 @@ def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent
 
 
 def _update_allowed_decisions(calls: QuerySet[ToolCall], call: ToolCall, allowed: str) -> None:
-    if call.status == agent_and_machine_call_transitions.WITHDRAW.before and call.allowed_decisions != allowed:
+    if call.status == call_transition_table.WITHDRAW.before and call.allowed_decisions != allowed:
         calls.filter(pk=call.pk).update(allowed_decisions=allowed, revision=F("revision") + 1)
 
 
@@ -57,7 +57,7 @@ def find_run_awaiting_decision(store: Store, row: Session) -> Run | None:
     """Find the newest run of a locked session, if a call of an interrupt awaits a decision in it."""
     call = (
         _select_interrupt_calls(store, row)
-        .filter(status=agent_and_machine_call_transitions.WITHDRAW.before, run__fence=row.fence)
+        .filter(status=call_transition_table.WITHDRAW.before, run__fence=row.fence)
         .last()
     )
     return None if call is None else call.run
@@ -87,7 +87,7 @@ def discard_undecided_calls(
     Returns:
         The number of discarded calls.
     """
-    awaiting = _select_interrupt_calls(store, row).filter(status=agent_and_machine_call_transitions.WITHDRAW.before)
+    awaiting = _select_interrupt_calls(store, row).filter(status=call_transition_table.WITHDRAW.before)
     calls = [
         call
         for call in awaiting
@@ -96,7 +96,7 @@ def discard_undecided_calls(
     ]
     for call in calls:
         awaiting.filter(pk=call.pk).update(
-            status=agent_and_machine_call_transitions.WITHDRAW.after, settled_at=Now(), revision=F("revision") + 1
+            status=call_transition_table.WITHDRAW.after, settled_at=Now(), revision=F("revision") + 1
         )
         insert_unchained_events.record_event(
             store,
@@ -127,13 +127,13 @@ def store_results_of_approved_calls(store: Store, call_pks: Iterable[int], resul
     """
     approved = ToolCall.objects.using(store.using).filter(
         pk__in=call_pks,
-        status=agent_and_machine_call_transitions.REPORT.before,
+        status=call_transition_table.REPORT.before,
         idempotency_key__startswith=INTERRUPT_KEY_PREFIX,
     )
     for call in approved:
         result = to_canonical_json(results.get(call.call_id, ""), "result")
         approved.filter(pk=call.pk).update(
-            status=agent_and_machine_call_transitions.REPORT.after,
+            status=call_transition_table.REPORT.after,
             result=result,
             result_digest=digests.digest_text(result),
             settled_at=Now(),

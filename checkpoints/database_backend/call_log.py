@@ -11,7 +11,7 @@ from checkpoints.calls import (
     call_dicts,
     call_queries,
     intent_log,
-    running_tools,
+    registry_of_running_tools,
     verify_call_seal_signatures_and_digests,
     write_outcomes,
 )
@@ -30,8 +30,8 @@ from checkpoints.exceptions import (
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Sleep, Transact
-from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.call_intent_and_outcome import CallIntent, CallOutcome, IssuedCall
+from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.tools.dispatch import (
@@ -261,7 +261,7 @@ def _wait_for_other_call_flow(
         return  # it ended between the two checks
     if not wait_options.for_others:
         raise CallInProgress(session_id, other_call.call_id, other_call.tool)
-    running_tools.require_outside_call(session_id, other_call.tool, other_call.call_id)
+    registry_of_running_tools.require_outside_call(session_id, other_call.tool, other_call.call_id)
     yield Sleep(POLL_SECONDS)
 
 
@@ -270,7 +270,7 @@ def _is_call_still_executed(store: Store, owned_session: OwnedSession, call: Too
     interrupted."""
     if call.run_id != owned_session.run_id:
         with database_operation(store.using, writes=False):
-            return run_liveness.is_run_alive(call.run)
+            return run_liveness_check.is_run_alive(call.run)
     if not store.has_abandoned_call(call.pk):
         return True
     write_outcomes.interrupt_call(store, owned_session, call)

@@ -56,7 +56,7 @@ from checkpoints.sessions import (
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.call_intent_and_outcome import CallIntent
+from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import Unchanged, VersionChange

@@ -15,7 +15,7 @@ from checkpoints.formats.canonical import parse_json
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store import row_lookups
-from checkpoints.store.call_intent_and_outcome import CallIntent, IssuedCall
+from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.tools import dispatch

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.calls import running_tools
+from checkpoints.calls import registry_of_running_tools
 from checkpoints.calls.outcome_types import Answer, NotLanded, Unknown, interpret_verify_hook_answer
-from checkpoints.calls.running_tools import CallPlace
+from checkpoints.calls.registry_of_running_tools import CallPlace
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json
@@ -36,7 +36,7 @@ class VerifyProbe:
     def is_tool_running(self) -> bool:
         """Whether the tool of the call still runs in this process, waited for or not."""
         target = self.target
-        return running_tools.is_tool_running(
+        return registry_of_running_tools.is_tool_running(
             CallPlace(self.run_id, target.session_id, self.tool, target.call_id, target.step, target.attempt)
         )
 

@@ -1,4 +1,4 @@
-"""Errors about invalid input, and about a request to remove what is still needed."""
+"""Errors about arguments and values that a caller hands in."""
 
 from __future__ import annotations
 
@@ -72,25 +72,3 @@ class InvalidDatabaseUrl(InvalidInput):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The database cannot be opened: {why}.")
-
-
-class SessionExists(InvalidInput):
-    """A session with this identifier exists already."""
-
-    code = "session_exists"
-    hint = "Choose an id that is not taken. Nothing was written."
-
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-        super().__init__(f"There already is a session {session_id!r}.")
-
-
-class StillNeeded(CheckpointsError):
-    """A row that should be removed is needed to continue."""
-
-    code = "still_needed"
-    hint = "Nothing was removed."
-
-    def __init__(self, session_id: str, why: str) -> None:
-        self.session_id = session_id
-        super().__init__(f"Session {session_id!r}: {why}.")

@@ -1,4 +1,4 @@
-"""Errors about the ownership of sessions and the order of their versions."""
+"""Errors about the ownership of sessions, and about a client that is closed."""
 
 from __future__ import annotations
 
@@ -93,28 +93,6 @@ class OwnershipLost(OwnershipError):
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         super().__init__(f"Another run has taken session {session_id!r} from this one.")
-
-
-class SessionFinished(OwnershipError):
-    """The session has ended."""
-
-    code = "session_finished"
-    hint = "resume returns its result; fork_session opens a new session from any of its versions."
-
-    def __init__(self, session_id: str, status: str) -> None:
-        self.session_id, self.status = session_id, status
-        super().__init__(f"Session {session_id!r} is {status}. Nothing was written.")
-
-
-class VersionConflict(CheckpointsError):
-    """The session has a newer version than `expected`. `latest` is the version that was saved instead."""
-
-    code = "version_conflict"
-    hint = "Load the latest version and apply the change to it. Nothing was written."
-
-    def __init__(self, session_id: str, expected: int, latest: int) -> None:
-        self.session_id, self.expected, self.latest = session_id, expected, latest
-        super().__init__(f"Session {session_id!r} is at version {latest}, not at {expected}.")
 
 
 class CheckpointerClosed(CheckpointsError):

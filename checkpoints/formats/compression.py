@@ -71,8 +71,8 @@ def decompress(packed: bytes) -> bytes:
     return content
 
 
-def pack_short(content: bytes) -> bytes:
-    """Pack bytes that say much the same in each row: without what `_COMMON_PARTS` has, if that is shorter."""
+def compress_with_preset_dictionary(content: bytes) -> bytes:
+    """Compress short bytes with the dictionary `_COMMON_PARTS`, if that makes them shorter."""
     if len(content) <= MAX_VALUE_BYTES:
         packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_PARTS)
         packed = packer.compress(content) + packer.flush()
@@ -81,8 +81,8 @@ def pack_short(content: bytes) -> bytes:
     return _PLAIN + content
 
 
-def unpack_short(packed: bytes) -> bytes:
-    """Return the bytes that `pack_short` got. Raises `ValueError`."""
+def decompress_with_preset_dictionary(packed: bytes) -> bytes:
+    """Return the bytes that `compress_with_preset_dictionary` got. Raises `ValueError`."""
     if packed[:1] == _PLAIN:
         return packed[1:]
     unpacker = zlib.decompressobj(wbits=_RAW_DEFLATE, zdict=_COMMON_PARTS)

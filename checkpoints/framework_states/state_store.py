@@ -39,7 +39,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import append_without_lease, create_finish_release, ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.call_intent_and_outcome import CallIntent
+from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.versions import opaque_contents, save_version, state_channels
@@ -239,30 +239,12 @@ def save_state(
         chain = _try_save_state_of_known_session(store, known, new, writer, digests, build_content)
         if chain is not None:
             return chain
-    written: WrittenVersion | None = None
-    is_shown = build_content is not None
-    with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=not is_shown) as (
-        row,
-        owned_session,
-    ):
-        channels = _write_state_row(store, row, new, digests)
-        content = None if build_content is None else build_content(row)
-        if content is not None:
-            with write_transcript_version.restore_head_on_error(owned_session):
-                newest = save_version.find_newest_version(store.using, row.pk)
-                written = write_transcript_version.write_version_of_content_if_changed(
-                    store, row, owned_session, content, newest
-                )
-        writer.insert_blobs(store.using, row, () if written is None else written.messages)
-        if is_shown and written is None:
-            row_lookups.increment_session_revision(store, row.pk)
-        last_written_sessions.remember_session(
-            store, session_id, owned_session, {(new.namespace, new.state_id): channels}
-        )
-    if written is None:
-        return bytes(row.head_chain)
-    store.notify_save_listeners(session_id)
-    return written.chain
+    chain, is_version_written = _save_state_of_locked_session(
+        store, session_id, new, writer, digests, build_content, description, must_own=must_own
+    )
+    if is_version_written:
+        store.notify_save_listeners(session_id)
+    return chain
 
 
 def _try_save_state_of_known_session(
@@ -304,6 +286,44 @@ def _try_save_state_of_known_session(
     if content is not None:
         store.notify_save_listeners(session_id)
     return bytes(after.row.head_chain)
+
+
+def _save_state_of_locked_session(
+    store: Store,
+    session_id: str,
+    new: NewState,
+    writer: BlobWriter,
+    digests: Mapping[str, str],
+    build_content: Callable[[Session], VersionContent | None] | None,
+    description: SessionDescription | None,
+    *,
+    must_own: bool,
+) -> tuple[bytes, bool]:
+    """Store a state, and its version, in one transaction under the lock of the session.
+
+    Returns the digest of the newest transcript, and whether a version was written.
+    """
+    written: WrittenVersion | None = None
+    is_shown = build_content is not None
+    with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=not is_shown) as (
+        row,
+        owned_session,
+    ):
+        channels = _write_state_row(store, row, new, digests)
+        content = None if build_content is None else build_content(row)
+        if content is not None:
+            with write_transcript_version.restore_head_on_error(owned_session):
+                newest = save_version.find_newest_version(store.using, row.pk)
+                written = write_transcript_version.write_version_of_content_if_changed(
+                    store, row, owned_session, content, newest
+                )
+        writer.insert_blobs(store.using, row, () if written is None else written.messages)
+        if is_shown and written is None:
+            row_lookups.increment_session_revision(store, row.pk)
+        last_written_sessions.remember_session(
+            store, session_id, owned_session, {(new.namespace, new.state_id): channels}
+        )
+    return (bytes(row.head_chain), False) if written is None else (written.chain, True)
 
 
 def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:

@@ -58,7 +58,7 @@ def find_missing_sessions(using: str) -> list[MissingSession]:
     for name in _iterate_names_without_row(using, kept.list_session_names()):
         known = kept.find_session(name)
         if known is not None and known.number >= 0:
-            pk = _parse_session_key(name)
+            pk = _parse_session_pk(name)
             missing.append(MissingSession(name, pk, known.number, _find_workspace_of_missing_session(using, pk)))
     return missing
 
@@ -96,12 +96,12 @@ def accept_missing_session(using: str, missing: MissingSession, *, actor: str, r
 def _iterate_names_without_row(using: str, names: list[str]) -> Iterator[str]:
     for start in range(0, len(names), _BATCH_SIZE):
         batch = names[start : start + _BATCH_SIZE]
-        rows = Session.objects.using(using).filter(pk__in=[_parse_session_key(name) for name in batch])
+        rows = Session.objects.using(using).filter(pk__in=[_parse_session_pk(name) for name in batch])
         stored = {build_session_name(key_space, pk) for pk, key_space in rows.values_list("pk", "key_space")}
         yield from (name for name in batch if name not in stored)
 
 
-def _parse_session_key(name: str) -> int:
+def _parse_session_pk(name: str) -> int:
     return int(name.rpartition(":")[2])
 
 

@@ -29,7 +29,7 @@ class PackedBinaryField(_BinaryField):
     """Binary column with packed bytes."""
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        return None if value is None else compression.pack_short(bytes(value))
+        return None if value is None else compression.compress_with_preset_dictionary(bytes(value))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         return _unpack(bytes(value)) if isinstance(value, _BYTES) else value
@@ -42,7 +42,9 @@ class PackedTextField(_TextField):
         return "BinaryField"
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        return None if value is None else compression.pack_short(value.encode("utf-8", "surrogatepass"))
+        if value is None:
+            return None
+        return compression.compress_with_preset_dictionary(value.encode("utf-8", "surrogatepass"))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         return _unpack(bytes(value)).decode("utf-8", "surrogateescape") if isinstance(value, _BYTES) else value
@@ -71,5 +73,5 @@ PACKED_FIELDS = (PackedBinaryField, PackedTextField, PackedDigestField)
 
 def _unpack(stored: bytes) -> bytes:
     with suppress(ValueError):
-        return compression.unpack_short(stored)
+        return compression.decompress_with_preset_dictionary(stored)
     return stored

@@ -16,7 +16,7 @@ from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import Told
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import ownership, paused_task_guards
-from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.database_store import Store
 
 
@@ -47,7 +47,7 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
         ):
             raise NotPaused(session_id)
         owner = row.owner
-        if owner is not None and run_liveness.is_run_alive(owner):
+        if owner is not None and run_liveness_check.is_run_alive(owner):
             owner_name = f"run {owner.number} on {owner.host} (pid {owner.pid})"
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.is_owning:

@@ -11,7 +11,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import FINISHED_SESSION_STATUSES, PAUSED_TASK_STATUSES, JoinStatus
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.seals import row_seals
-from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.database_store import Store
 
 
@@ -58,7 +58,7 @@ def _build_join_without_saved_results_condition(version: F) -> Q:
 
 def _paused_task_to_dict(store: Store, row: Session) -> dict[str, Any]:
     joins = list(Join.objects.using(store.using).filter(session=row).order_by("pk"))
-    has_live_owner = row.owner is not None and run_liveness.is_run_alive(row.owner)
+    has_live_owner = row.owner is not None and run_liveness_check.is_run_alive(row.owner)
     complete = [
         join
         for join in joins

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from checkpoints.calls import running_tools
+from checkpoints.calls import registry_of_running_tools
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import (
@@ -24,7 +24,7 @@ from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
-from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall
+from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.tools.dispatch import APPROVAL_POLL_SECONDS, POLL_SECONDS, DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function, get_policy_name
@@ -80,7 +80,7 @@ class RemoteCallLog:
                 break
             if not wait_options.for_others:
                 raise CallInProgress(self.session_id, answer["call_id"], answer["tool"])
-            running_tools.require_outside_call(self.session_id, answer["tool"], answer["call_id"])
+            registry_of_running_tools.require_outside_call(self.session_id, answer["tool"], answer["call_id"])
             yield Sleep(POLL_SECONDS)
         if answer["state"] == "answered":
             return ToolResult(

@@ -23,7 +23,7 @@ from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.store.call_intent_and_outcome import CallIntent, CallOutcome, IssuedCall
+from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 
 
 class SingleRequests:

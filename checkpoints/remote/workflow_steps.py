@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from checkpoints.calls import running_tools
+from checkpoints.calls import registry_of_running_tools
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical import parse_json
@@ -16,7 +16,7 @@ from checkpoints.remote.call_log import RemoteExecution, encode_tool
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
-from checkpoints.store.call_intent_and_outcome import IssuedCall
+from checkpoints.store.call_intent_and_outcome_types import IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.tools.dispatch import POLL_SECONDS, Execution, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function
@@ -47,7 +47,7 @@ class RemoteStepLog:
                 break
             if not wait_options.for_others:
                 raise CallInProgress(self._session_id, answer["call_id"], answer["tool"])
-            running_tools.require_outside_call(self._session_id, answer["tool"], answer["call_id"])
+            registry_of_running_tools.require_outside_call(self._session_id, answer["tool"], answer["call_id"])
             yield Sleep(POLL_SECONDS)
         if answer["state"] == "answered":
             return StepValue(answer["value"])

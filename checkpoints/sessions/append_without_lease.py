@@ -36,7 +36,7 @@ from checkpoints.ids import validate_id, validate_number
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import ownership, paused_task_guards
-from checkpoints.store import row_lookups, run_liveness, session_head_optimistic_lock
+from checkpoints.store import row_lookups, run_liveness_check, session_head_optimistic_lock
 from checkpoints.store.database_store import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
@@ -215,7 +215,7 @@ def find_live_owner_error(store: Store, row: Session) -> SessionBusy | None:
     owner = row.owner
     if owner is None or not owner.is_owning:
         return None
-    if run_liveness.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
+    if run_liveness_check.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
         return ownership.build_session_busy_error(row, owner)
     ownership.end_lost_owner_run(store, row, owner)
     return None

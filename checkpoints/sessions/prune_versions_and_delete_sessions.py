@@ -43,7 +43,7 @@ from checkpoints.models import (
 from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.database_store import Store
 from checkpoints.versions import loop_state_at_version, opaque_contents
 
@@ -144,7 +144,7 @@ def _require_session_deletable(store: Store, row: Session) -> None:
     if (
         row.owner is not None
         and (owned_session is None or owned_session.run_id != row.owner_id)
-        and run_liveness.is_run_alive(row.owner)
+        and run_liveness_check.is_run_alive(row.owner)
     ):
         raise StillNeeded(row.session_id, f"run {row.owner.number} drives it")
 
@@ -219,7 +219,7 @@ def delete_session(
                 if condition is not None:
                     condition(row)
                 _require_session_deletable(store, row)
-                if row.owner is not None and run_liveness.is_run_alive(row.owner):
+                if row.owner is not None and run_liveness_check.is_run_alive(row.owner):
                     raise StillNeeded(session_id, f"run {row.owner.number} drives it; finish it first")
                 counts = _delete_session_rows(store, row)
                 if dry_run:

@@ -18,7 +18,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership
-from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.client_state import list_live_client_states
 from checkpoints.store.database_store import Store
 
@@ -94,7 +94,7 @@ def _end_lost_run_of_session(store: Store, session_pk: int) -> list[str]:
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True, of=("self",))
         row = rows.filter(pk=session_pk).select_related("owner").first()
-        if row is None or row.owner is None or not row.owner.is_owning or run_liveness.is_run_alive(row.owner):
+        if row is None or row.owner is None or not row.owner.is_owning or run_liveness_check.is_run_alive(row.owner):
             return []
         row_seals.verify_row(row)
         ownership.end_lost_owner_run(store, row, row.owner)

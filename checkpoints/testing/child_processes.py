@@ -38,7 +38,7 @@ class Life:
         return self.error == ReviewRequired.code
 
     @property
-    def disconnected(self) -> bool:
+    def has_lost_database(self) -> bool:
         return self.error == StorageUnavailable.code
 
     @property

@@ -52,7 +52,7 @@ class Trial:
 def get_next_function(script: Script, function: Callable[..., object], life: Life) -> Callable[..., object] | None:
     """Return the function to run after a life of `function`; None when the agent is done. Raises `Diverged` for an
     error."""
-    if life.killed or life.disconnected:
+    if life.killed or life.has_lost_database:
         return function
     if life.returned:
         return None if function is script.agent else script.agent

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from checkpoints.calls import sentence_templates
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.calls.running_tools import CallPlace, ToolRun
+from checkpoints.calls.registry_of_running_tools import CallPlace, ToolRun
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.enums import CallStatus, InterruptReason, KeyPolicy
 from checkpoints.exceptions import (
@@ -27,7 +27,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.argument_order import encode_argument_order
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
-from checkpoints.store.call_intent_and_outcome import CallIntent, CallOutcome, IssuedCall
+from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.replayed_call_matching import CallFingerprint
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.tool import Tool

@@ -15,7 +15,7 @@ from checkpoints.exceptions import InvalidArguments, InvalidInput, NotRepresenta
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.sansio import Flow
-from checkpoints.store.call_intent_and_outcome import require_args_dict
+from checkpoints.store.call_intent_and_outcome_types import require_args_dict
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy

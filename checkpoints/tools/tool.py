@@ -15,7 +15,7 @@ from checkpoints.calls.outcome_types import Answer, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import validate_number
-from checkpoints.store.call_intent_and_outcome import validate_side_effects, validate_tool_name
+from checkpoints.store.call_intent_and_outcome_types import validate_side_effects, validate_tool_name
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
 
 VerifyHook = Callable[[dict[str, Any]], Answer | Awaitable[Answer]]

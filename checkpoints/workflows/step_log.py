@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from checkpoints.sansio import Flow
-from checkpoints.store.call_intent_and_outcome import IssuedCall
+from checkpoints.store.call_intent_and_outcome_types import IssuedCall
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.workflows.step_request import StepRequest
 

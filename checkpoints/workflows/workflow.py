@@ -16,7 +16,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.sansio import Flow, copy_docstring_from
-from checkpoints.store.call_intent_and_outcome import CallOutcome
+from checkpoints.store.call_intent_and_outcome_types import CallOutcome
 from checkpoints.store.client_state import ClientState
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions

@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import FINISHED_SESSION_STATUSES
 from checkpoints.models import Session
-from checkpoints.store.run_liveness import is_run_alive
+from checkpoints.store.run_liveness_check import is_run_alive
 
 FIRST_NUMBER = 17
 AGENT = "refund-desk"

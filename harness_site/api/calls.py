@@ -22,8 +22,13 @@ from checkpoints.formats.canonical import parse_or_text, to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
-from checkpoints.store import call_intent_and_outcome, row_lookups
-from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall, require_args_dict, validate_tool_name
+from checkpoints.store import call_intent_and_outcome_types, row_lookups
+from checkpoints.store.call_intent_and_outcome_types import (
+    CallOutcome,
+    IssuedCall,
+    require_args_dict,
+    validate_tool_name,
+)
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import get_call_fingerprint
@@ -198,7 +203,7 @@ def _issue_call_with_agent_key(
     store: Store, session_id: str, owned_session: OwnedSession, body: request_schemas.IssueCall
 ) -> HttpResponse:
     """Issue a call whose key the agent made itself. Raises what `record_tool_call_issued` raises."""
-    intent = call_intent_and_outcome.build_call_intent(
+    intent = call_intent_and_outcome_types.build_call_intent(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)

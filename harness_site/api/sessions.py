@@ -31,7 +31,7 @@ from checkpoints.resume import reattach_run, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.store.owning_run import OwningRun
@@ -120,7 +120,7 @@ def _require_no_run_of_unnamed_client(request: HttpRequest, store: Store, sessio
     if request.headers.get("Harness-Client") or store.find_owned_session(session_id) is not None:
         return
     session = _find_session_of_client(store, session_id)
-    if session is not None and session.owner is not None and run_liveness.is_run_alive(session.owner):
+    if session is not None and session.owner is not None and run_liveness_check.is_run_alive(session.owner):
         raise ownership.build_session_busy_error(session, session.owner)
 
 

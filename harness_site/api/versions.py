@@ -20,7 +20,11 @@ from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import UNCHANGED, VersionChange
 from checkpoints.versions import phase_versions
-from checkpoints.versions import save_version as saving
+from checkpoints.versions.save_version import (
+    find_repeated_version,
+    save_next_version_of_new_messages,
+    save_next_version_of_transcript,
+)
 from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
@@ -179,7 +183,7 @@ def _find_version_of_unanswered_attempt(
         return None
     if expected is None:
         expected = row_lookups.get_session(store, owned_session.session_id).latest_version - 1
-    return saving.find_repeated_version(
+    return find_repeated_version(
         store,
         owned_session,
         body.messages,
@@ -201,10 +205,8 @@ def _save_version_of_run(
     if body.mode == "append":
         if expected is None:
             raise InvalidInput("mode 'append' takes an expected_version, or If-Match.")
-        return saving.save_next_version_of_new_messages(
-            store, session_id, body.messages, change, expected_version=expected
-        )
-    return saving.save_next_version_of_transcript(
+        return save_next_version_of_new_messages(store, session_id, body.messages, change, expected_version=expected)
+    return save_next_version_of_transcript(
         store, session_id, body.messages, change.to_state_if_complete(), expected_version=expected
     )
 

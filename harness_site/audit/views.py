@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from checkpoints import audit as checkpoints_audit
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
-from harness_site.accounts import audit_events as recording
+from harness_site.accounts import audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.audit import audit_trail_csv_export, audit_trail_query, folded_entries
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
@@ -53,7 +53,7 @@ def verify_audit_log(request: MemberRequest) -> HttpResponse:
     """Verify every entry and record the verification; the page shows the result."""
     verdict = checkpoints_audit.verify_chain(request.membership.workspace_id)
     details: dict[str, Any] = {"checked": verdict.checked, "flaws": len(verdict.flaws)}
-    recording.record_member_event(request.membership, AuditKind.AUDIT_VERIFIED, request=request, **details)
+    audit_events.record_member_event(request.membership, AuditKind.AUDIT_VERIFIED, request=request, **details)
     return redirect("harness_audit:audit")
 
 
@@ -62,7 +62,7 @@ def verify_audit_log(request: MemberRequest) -> HttpResponse:
 def export_audit_log(request: MemberRequest) -> HttpResponseBase:
     """Export all matching entries as CSV, streamed while they are read."""
     audit_filter = _parse_audit_filter(request.GET)
-    recording.record_member_event(
+    audit_events.record_member_event(
         request.membership,
         AuditKind.EXPORTED,
         request=request,

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import lru_cache
+from math import ceil
 from typing import Any, Final
 
 from django.utils import timezone
@@ -57,6 +58,12 @@ def format_duration(seconds: float) -> str:
     if seconds < 10:
         return _format_duration_in_language(round(seconds, 1), "s", 1, get_language())
     return _format_duration_in_language(*_convert_to_largest_unit(seconds), 0, get_language())
+
+
+def format_duration_limit(seconds: float) -> str:
+    """Format the end of a duration in one unit, rounded up, so that "within" is true: 1.4 hours are 2 h."""
+    size, unit = next((step for step in _UNITS if seconds >= step[0]), _UNITS[-1])
+    return _format_duration_in_language(ceil(seconds / size), unit, 0, get_language())
 
 
 def format_time_ago(moment: datetime, now: datetime) -> str:

@@ -26,8 +26,13 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from harness_site.accounts.models import Membership
 from harness_site.mail_transport import NoMailServer
-from harness_site.notifications import delivery_error_text, emails, safe_http, webhook_requests, webhook_services
-from harness_site.notifications.accepted_mail import record_acceptance_by_mail_server
+from harness_site.notifications import (
+    create_pause_and_delete_webhooks,
+    delivery_error_text,
+    emails,
+    safe_http,
+    webhook_requests,
+)
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
 from harness_site.notifications.notice_text import NoticeMessage, build_notice_message
 from harness_site.notifications.recipients import has_role_for_event
@@ -96,7 +101,7 @@ def send_test_message(webhook: Webhook, *, by: Membership, request: HttpRequest)
         delivery = Delivery.objects.create(
             notice=notice, webhook=webhook, recipient=webhook.host, attempts=1, due_at=now + CLAIM
         )
-        webhook_services.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
+        create_pause_and_delete_webhooks.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
     attempt_delivery_and_record_outcome(delivery, most=1)
 
 
@@ -117,8 +122,6 @@ def attempt_delivery_and_record_outcome(delivery: Delivery, *, most: int = MOST_
     Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, status=DeliveryStatus.WAITING).update(
         attempted_at=Now(), **changes
     )
-    if status == DeliveryStatus.SENT and delivery.webhook is None:
-        record_acceptance_by_mail_server()
     return DeliveryRound(
         sent=int(status == DeliveryStatus.SENT),
         failed=int(status == DeliveryStatus.WAITING),

@@ -18,6 +18,7 @@ from harness_site.core.formatting import (
     format_day,
     format_day_with_weekday,
     format_duration,
+    format_duration_limit,
     format_number,
 )
 from harness_site.overview.totals import SessionTotals, WaitingTimes
@@ -188,14 +189,17 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
 def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
     if not waits.decisions:
         return _("%(time)s: no decision") % {"time": time}
+    if waits.decisions == 1:
+        return _("%(time)s: 1 decision, after %(median)s") % {
+            "time": time,
+            "median": format_duration(waits.median or 0),
+        }
     values = {
         "time": time,
         "number": format_count(waits.decisions),
-        "median": format_duration(waits.median or 0),
-        "p95": format_duration(waits.p95 or 0),
+        "median": format_duration_limit(waits.median or 0),
+        "p95": format_duration_limit(waits.p95 or 0),
     }
-    if waits.decisions == 1:
-        return _("%(time)s: 1 decision, after %(median)s") % values
     return _("%(time)s: %(number)s decisions, half of them within %(median)s, 95 %% within %(p95)s") % values
 
 

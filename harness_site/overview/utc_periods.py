@@ -72,13 +72,23 @@ class Period:
         return self.start + (moment - self.start) // self.step * self.step
 
 
-def parse_period(query: QueryDict, now: datetime) -> tuple[Period, str]:
-    """Parse the period of a request.
+def choose_period_key(oldest: datetime | None, now: datetime) -> str:
+    """Return the shortest period that contains everything since `oldest`, at most the default one.
+
+    So the charts of an installation's first days are not nearly empty. None stands for no session at all.
+    """
+    if oldest is None:
+        return DEFAULT
+    return next(key for key in CHOICES if key == DEFAULT or _build_period(key, now).start <= oldest)
+
+
+def parse_period(query: QueryDict, now: datetime, usual: str = DEFAULT) -> tuple[Period, str]:
+    """Parse the period of a request, which is `usual` if the request names none.
 
     Returns it with an empty text, or the default period with a sentence that says what is wrong.
     """
     if "first" not in query and "last" not in query:
-        key = query.get("period", DEFAULT)
+        key = query.get("period", usual)
         if key in CHOICES:
             return _build_period(key, now), ""
         return _build_period(DEFAULT, now), _("There is no such period. The last 14 days are shown instead.")

@@ -12,7 +12,7 @@ from checkpoints.enums import Role
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core.formatting import format_date_with_year, format_day_with_weekday, format_duration
+from harness_site.core.formatting import format_date_with_year, format_day_with_weekday, format_duration_limit
 from harness_site.overview import charts, current_counts, totals, utc_periods
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
@@ -31,9 +31,12 @@ _MAX_AGENTS: Final = 200
 @require_member(Role.AUDITOR)
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    period, problem = utc_periods.parse_period(request.GET, clock.now())
+    now, oldest_start = clock.now(), totals.find_oldest_start(workspace.pk)
+    usual = utc_periods.choose_period_key(oldest_start, now)
+    period, problem = utc_periods.parse_period(request.GET, now, usual)
     agent = get_text_parameter(request.GET, "agent")
     sums = totals.load_period_totals(workspace.pk, period, agent)
+    sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
     oldest = pending_calls.find_longest_waiting_call(workspace.pk, agent)
     if oldest is not None:
         mark_excerpts_shown_in_response(request, "overview", {oldest.session_id})
@@ -117,8 +120,8 @@ def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str
     if waits.p95 is None:
         return _("no decision")
     if preceding.p95 is None:
-        return _("median; 95 %% within %(duration)s") % {"duration": format_duration(waits.p95)}
+        return _("median; 95 %% within %(duration)s") % {"duration": format_duration_limit(waits.p95)}
     return _("median; 95 %% within %(duration)s, before: %(preceding)s") % {
-        "duration": format_duration(waits.p95),
-        "preceding": format_duration(preceding.p95),
+        "duration": format_duration_limit(waits.p95),
+        "preceding": format_duration_limit(preceding.p95),
     }

@@ -16,7 +16,7 @@ from checkpoints.store.database_store import Store
 from harness_site.accounts.models import Membership
 from harness_site.core import formatting
 from harness_site.review import claim_services
-from harness_site.review.decision_errors import (
+from harness_site.review.decision_error_texts import (
     NOTHING,
     DecisionProblem,
     describe_decision_error,

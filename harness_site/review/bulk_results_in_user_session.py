@@ -10,7 +10,7 @@ from checkpoints.enums import DecisionKind
 from checkpoints.models import ToolCall
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.review.bulk_decisions import BulkDecisionResult
-from harness_site.review.decision_errors import DecisionProblem
+from harness_site.review.decision_error_texts import DecisionProblem
 
 #: Key of the results in the user session.
 _KEY: Final = "settled"

@@ -10,7 +10,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall, Workspace
 from checkpoints.sessions import sweep_lost_runs
-from checkpoints.store import run_liveness
+from checkpoints.store import run_liveness_check
 from checkpoints.store.database_store import Store
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def interrupt_calls_of_lost_runs(workspace: Workspace) -> None:
 
 def interrupt_call_if_run_lost(call: ToolCall) -> bool:
     """Interrupt this call if its run is lost; return True if the call may have changed."""
-    if call.status != CallStatus.ISSUED or run_liveness.is_run_alive(call.run):
+    if call.status != CallStatus.ISSUED or run_liveness_check.is_run_alive(call.run):
         return False
     store = Store(workspace=call.session.workspace.slug, workspace_id=call.workspace_id)
     try:

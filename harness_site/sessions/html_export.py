@@ -14,8 +14,8 @@ from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.db import clock
 from checkpoints.integrity import verification
-from harness_site.sessions.selectors import conversation_window, session_history, version_list
-from harness_site.sessions.selectors.session_history import HistoryPage
+from harness_site.sessions.selectors import conversation_window, events_and_decisions, version_list
+from harness_site.sessions.selectors.events_and_decisions import HistoryPage
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.timeline.selectors import run_events_from_audit_trail
 
@@ -69,7 +69,7 @@ def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
         yield render_to_string("sessions/offline/items.html", {**shared, "conversation": window})
     yield render_to_string("sessions/offline/plan.html", {"version": version_list.load_newest_version(session.pk)})
     for page in _iterate_history_pages(session.pk):
-        shared |= {"takers": session_history.load_takeover_runs(session.pk, page)}
+        shared |= {"takers": events_and_decisions.load_takeover_runs(session.pk, page)}
         for row in page.rows:
             yield render_to_string("sessions/parts/history_item.html", {**shared, "row": row})
     yield render_to_string("sessions/offline/end.html")
@@ -83,10 +83,10 @@ def _format_utc_offset(moment: datetime) -> str:
 
 def _iterate_history_pages(session_pk: int) -> Iterator[HistoryPage]:
     """Yield all pages of the history, newest first."""
-    page = session_history.load_history_page(session_pk)
+    page = events_and_decisions.load_history_page(session_pk)
     yield page
     while page.before is not None:
-        page = session_history.load_history_page(session_pk, before=page.before)
+        page = events_and_decisions.load_history_page(session_pk, before=page.before)
         yield page
 
 

@@ -72,7 +72,7 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         tokens=build_html('<span class="tokens">{}</span>', _render_message_tokens(entry.usage))
         if entry.usage and not is_offline
         else "",
-        marks=_render_offline_marks(entry)
+        marks=_render_marks_of_exported_page(entry)
         if is_offline
         else _render_marks(entry, session_url, str(variables["version_text"]), more_url),
         parts=_render_parts(entry, {**variables, "session_url": session_url, "more_url": more_url, "entry": entry}),
@@ -111,7 +111,7 @@ def _render_marks(entry: Entry, session_url: str, shown_version: str, more_url: 
     )
 
 
-def _render_offline_marks(entry: Entry) -> SafeString:
+def _render_marks_of_exported_page(entry: Entry) -> SafeString:
     version = build_html(" v{}", entry.version) if entry.version else ""
     return build_html(_OFFLINE_MARKS, entry.position, entry.position, version)
 

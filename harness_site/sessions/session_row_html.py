@@ -1,13 +1,17 @@
-"""HTML of a row of the session list. A template takes several times as long, and a page has dozens of rows."""
+"""HTML of the rows of the session list. A template takes several times as long, and a page has dozens of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.fast_format_html import build_html, join_html
+from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.sessions.session_row_display import SessionLine
+from harness_site.templatetags.harness_tags import render_unreadable_row
 
 _ROW: Final = """\
 <tr id="session-{pk}"{css_class}>
@@ -24,16 +28,24 @@ _PICK: Final = (
 )
 
 
-def render_session_row(
-    line: SessionLine,
-    version_label: str,
-    messages_label: str,
-    cost_label: str,
-    estimate_label: str,
-    *,
-    selectable: bool,
-) -> SafeString:
-    """Render a line as a row of the table; the labels are the same in all rows. A `selectable` row has a checkbox."""
+def render_session_rows(lines: Iterable[SessionLine | UnreadableRecord], *, selectable: bool) -> SafeString:
+    """Render lines as rows of the table, with checkboxes if they are `selectable`."""
+    labels = {
+        "version_label": _("version"),
+        "messages_label": _("messages"),
+        "cost_label": _("cost"),
+        "estimate_mark": build_html('<abbr title="{}">≈</abbr> ', _("An estimate from the price table")),
+    }
+    rows = (
+        render_unreadable_row(line, "session", "tr")
+        if isinstance(line, UnreadableRecord)
+        else _render_session_row(line, labels, selectable=selectable)
+        for line in lines
+    )
+    return SafeString("\n".join(rows))
+
+
+def _render_session_row(line: SessionLine, labels: Mapping[str, str], *, selectable: bool) -> SafeString:
     return build_html(
         _ROW,
         pk=line.pk,
@@ -49,12 +61,12 @@ def render_session_row(
         status_shape=line.status_shape,
         status=line.status,
         activity=line.activity,
-        version_label=version_label,
+        version_label=labels["version_label"],
         version=line.version,
-        messages_label=messages_label,
+        messages_label=labels["messages_label"],
         messages=line.messages,
-        cost_label=cost_label,
-        estimate=build_html('<abbr title="{}">≈</abbr> ', estimate_label) if line.is_cost_estimated else "",
+        cost_label=labels["cost_label"],
+        estimate=labels["estimate_mark"] if line.is_cost_estimated else "",
         cost=line.cost,
         time=line.time,
     )

@@ -10,7 +10,7 @@ from harness_site.sessions.views import (
     message_media,
     quarantine_release,
     session_call_list_and_call_page,
-    session_history,
+    session_events_and_decisions,
     session_labels,
     session_list,
     session_plan,
@@ -49,5 +49,5 @@ urlpatterns = [
     path("<int:pk>/costs/", show_costs, name="session-costs"),
     path("<int:pk>/subagents/", show_tree, name="session-subagents"),
     path("<int:pk>/plan/", session_plan.show_plan, name="plan"),
-    path("<int:pk>/history/", session_history.show_session_history, name="session-audit"),
+    path("<int:pk>/history/", session_events_and_decisions.show_session_history, name="session-audit"),
 ]

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, Protocol
@@ -44,7 +45,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
 )
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.display.display_preferences import get_reader_theme
@@ -63,6 +64,7 @@ _RECORD_KINDS: Final = {
 }
 #: Separators in names of tools and files; not those of an entity such as `&amp;`, and not the dot of a file's ending.
 _SEPARATORS: Final = re.compile(r"((?:[_:/-]|\.(?![^\W_]{1,4}\Z))+)(?=[\w(\[])")
+_SELECTED: Final = SafeString(" selected")
 register = template.Library()
 register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
 register.filter("duration", formatting.format_duration)
@@ -87,6 +89,29 @@ def render_icon(name: str) -> SafeString:
         '<svg class="icon" width="16" height="16" aria-hidden="true" viewBox="0 0 24 24"><use href="{}#{}"/></svg>',
         get_static_path("icons/sprite.svg"),
         name,
+    )
+
+
+@register.simple_tag
+def render_options(choices: Iterable[tuple[str, object]], selected: object = None) -> SafeString:
+    """Render the options of a selection list: pairs of a value and its label."""
+    return join_html(
+        "",
+        '<option value="{}"{}>{}</option>',
+        ((value, _SELECTED if value == selected else "", label) for value, label in choices),
+    )
+
+
+@register.simple_tag
+def render_name_options(names: Iterable[str], selected: str = "") -> SafeString:
+    """Render the options of a selection list for names that may contain secrets, such as those of agents and tools."""
+    return join_html(
+        "",
+        '<option value="{}"{}>{}</option>',
+        (
+            (build_masked_reference(name), _SELECTED if name == selected else "", mask_and_reveal_hidden(name))
+            for name in names
+        ),
     )
 
 
@@ -269,13 +294,20 @@ def render_one_time_secret(secret: str) -> SafeString:
 
 
 def _build_copy_button(text: str) -> SafeString:
+    title, label = _translate_copy_labels(get_language())
     return build_html(
         '<button type="button" class="copy needs-js" data-copy="{}" title="{}" aria-label="{}">{}</button>',
         text,
-        _("Copy"),
-        _("Copy %(what)s") % {"what": formatting.shorten_to_one_line(text)},
+        title,
+        label % {"what": formatting.shorten_to_one_line(text)},
         render_icon("copy"),
     )
+
+
+@cache
+def _translate_copy_labels(_language: str | None) -> tuple[str, str]:
+    """Translate the title and the label of a copy button to the current language, which is the key of the cache."""
+    return _("Copy"), _("Copy %(what)s")
 
 
 @register.filter("urlencode", is_safe=False)

@@ -142,7 +142,7 @@ MUTATIONS = [
     Mutation(
         "a call is decided about only when its run is gone",
         "checkpoints/sessions/ownership.py",
-        " or run_liveness.is_run_alive(call.run):\n        return call\n",
+        " or run_liveness_check.is_run_alive(call.run):\n        return call\n",
         ":\n        return call\n",
         f"{TESTS}/decisions/test_calls_of_dead_runs.py::test_call_of_a_live_run_is_not_decided",
     ),
@@ -170,15 +170,15 @@ MUTATIONS = [
     Mutation(
         "an approval of a re-run is used up",
         "checkpoints/calls/intent_log.py",
-        "status=agent_and_machine_call_transitions.RERUN.after, revision",
-        "status=agent_and_machine_call_transitions.RERUN.before, revision",
+        "status=call_transition_table.RERUN.after, revision",
+        "status=call_transition_table.RERUN.before, revision",
         f"{TESTS}/calls/test_late_results.py::test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next",
     ),
     Mutation(
         "an approval is used up",
         "checkpoints/calls/intent_log.py",
-        "status=agent_and_machine_call_transitions.BEGIN.after,\n",
-        "status=agent_and_machine_call_transitions.BEGIN.before,\n",
+        "status=call_transition_table.BEGIN.after,\n",
+        "status=call_transition_table.BEGIN.before,\n",
         f"{TESTS}/decisions/test_approvals.py::test_approved_call_runs_once",
     ),
     Mutation(
@@ -226,7 +226,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a lease ends by the clock of the database",
-        "checkpoints/store/run_liveness.py",
+        "checkpoints/store/run_liveness_check.py",
         'return run.lease_expires_at > (now or database_now(run._state.db or "default"))',
         'return run.lease_expires_at > __import__("checkpoints.db.clock").clock.now()',
         f"{TESTS}/sessions/test_database_clock.py",
@@ -248,7 +248,7 @@ MUTATIONS = [
     Mutation(
         "an append without a run leaves a living run alone",
         "checkpoints/sessions/append_without_lease.py",
-        "    if run_liveness.is_run_alive(owner) and not",
+        "    if run_liveness_check.is_run_alive(owner) and not",
         "    if False and not",
         f"{TESTS}/sessions/test_append_without_lease.py::test_append_during_a_live_run_is_refused",
     ),

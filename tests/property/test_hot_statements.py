@@ -19,7 +19,7 @@ from checkpoints.db import hot_statements
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, Workspace
-from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall, build_call_intent
+from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall, build_call_intent
 from checkpoints.versions import segment_queries
 from tests.support import orm_reference_implementation
 from tests.support.exhaustive_mode import examples

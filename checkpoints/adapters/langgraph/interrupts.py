@@ -20,7 +20,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
-from checkpoints.store.call_intent_and_outcome import CallIntent
+from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.tools.dispatch import build_tool_intent
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
@@ -71,7 +71,7 @@ def is_batched_request(interrupt: Interrupt) -> bool:
     return isinstance(value, dict) and isinstance(value.get("action_requests"), list)
 
 
-def names_no_call_ids(interrupt: Interrupt) -> bool:
+def identifies_calls_by_name_and_arguments(interrupt: Interrupt) -> bool:
     """Return whether this is a request whose calls are found by name and arguments in the messages of the agent."""
     return is_batched_request(interrupt) or _list_human_interrupts(interrupt) is not None
 

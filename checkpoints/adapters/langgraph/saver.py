@@ -51,7 +51,7 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions import ownership
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.call_intent_and_outcome import CallIntent
+from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_store import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.blobs import (
@@ -433,7 +433,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = interrupts.list_interrupts(value) if self.review_interrupts else []
         asked = (
-            self._wait_for_messages_of_stored_state(config) if any(map(interrupts.names_no_call_ids, found)) else None
+            self._wait_for_messages_of_stored_state(config)
+            if any(map(interrupts.identifies_calls_by_name_and_arguments, found))
+            else None
         )
         return [
             interrupts.build_intent(request, self.policies)

@@ -15,7 +15,7 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
 from checkpoints.adapters.session_claims import SessionClaims
-from checkpoints.adapters.strands import message_codec
+from checkpoints.adapters.strands import message_conversion
 from checkpoints.adapters.sync_or_async_client import AdapterClient, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
@@ -259,7 +259,7 @@ class HarnessSessionRepository(SessionRepository):
             SessionFinished: The session has ended.
             NotRepresentable: The message has no exact JSON form.
         """
-        message = message_codec.encode_message(session_message)
+        message = message_conversion.encode_message(session_message)
         title, facts = content_blocks.find_first_user_text([message]), {_FRAMEWORK: f"{session_id}/{agent_id}"}
         known_place = self._places.get((session_id, agent_id))
         if known_place is not None and self._try_append_to_known_agent(
@@ -305,7 +305,7 @@ class HarnessSessionRepository(SessionRepository):
         place = self.find_session_id(session_id, agent_id)
         messages = self._run_blocking(partial(durable_message_list.list_newest_messages, self.client.store, place))
         known = 0 <= message_id < len(messages)
-        return message_codec.decode_message(messages[message_id], message_id) if known else None
+        return message_conversion.decode_message(messages[message_id], message_id) if known else None
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Replace a message by a version that has it changed. Earlier versions keep what it was.
@@ -328,8 +328,8 @@ class HarnessSessionRepository(SessionRepository):
             tail = durable_message_list.list_newest_messages(
                 self.client.store, row.session_id, row.message_count - number
             )
-            session_message.created_at = message_codec.decode_message(tail[0], number).created_at
-            changed = message_codec.encode_message(session_message)
+            session_message.created_at = message_conversion.decode_message(tail[0], number).created_at
+            changed = message_conversion.encode_message(session_message)
             return VersionContent(None, keep=number, added=[changed, *tail[1:]])
 
         self._write_session_change_under_lock(
@@ -362,7 +362,7 @@ class HarnessSessionRepository(SessionRepository):
             return durable_message_list.list_newest_messages(self.client.store, place)
 
         decoded = [
-            message_codec.decode_message(message, number)
+            message_conversion.decode_message(message, number)
             for number, message in enumerate(self._run_blocking(load_messages_of_agent))
         ]
         return decoded[offset:] if limit is None else decoded[offset : offset + limit]

@@ -15,9 +15,8 @@ from checkpoints.enums import Role
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
-from harness_site.notifications import safe_http
-from harness_site.notifications import webhook_services as hooks
-from harness_site.notifications.delivery_log import load_recent_deliveries
+from harness_site.notifications import create_pause_and_delete_webhooks, safe_http
+from harness_site.notifications.delivery_log import load_recent_deliveries, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_test_message
 
@@ -65,7 +64,7 @@ def create_webhook(request: MemberRequest) -> HttpResponse:
     if not form.is_valid():
         return _render_webhooks_page(request, form=form, status=422)
     data = form.cleaned_data
-    webhook, secret = hooks.create_webhook(
+    webhook, secret = create_pause_and_delete_webhooks.create_webhook(
         request.membership,
         name=data["name"],
         address=data["address"],
@@ -88,7 +87,9 @@ def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
 @require_POST
 @require_member(Role.ADMIN)
 def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
-    hooks.pause_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    create_pause_and_delete_webhooks.pause_webhook(
+        request.membership, _get_webhook_or_404(request, pk), request=request
+    )
     messages.success(request, gettext("The webhook is paused. Its messages wait."))
     return redirect("harness_notifications:webhooks")
 
@@ -96,7 +97,9 @@ def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 @require_POST
 @require_member(Role.ADMIN)
 def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
-    hooks.resume_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    create_pause_and_delete_webhooks.resume_webhook(
+        request.membership, _get_webhook_or_404(request, pk), request=request
+    )
     messages.success(request, gettext("The webhook is on again. Waiting messages are sent."))
     return redirect("harness_notifications:webhooks")
 
@@ -105,7 +108,9 @@ def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.ADMIN)
 @require_recent_login
 def delete_webhook(request: MemberRequest, pk: int) -> HttpResponse:
-    hooks.delete_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    create_pause_and_delete_webhooks.delete_webhook(
+        request.membership, _get_webhook_or_404(request, pk), request=request
+    )
     messages.success(request, gettext("The webhook and its log were deleted."))
     return redirect("harness_notifications:webhooks")
 
@@ -120,7 +125,7 @@ def _render_webhooks_page(
 ) -> HttpResponse:
     workspace = request.membership.workspace
     context = {
-        "webhooks": Webhook.objects.filter(workspace=workspace).order_by("name", "pk"),
+        "webhooks": query_webhooks_with_last_attempt(workspace.pk),
         "log": load_recent_deliveries(workspace.pk),
         "form": form or WebhookForm(),
         "tab": "webhooks",

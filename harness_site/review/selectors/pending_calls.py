@@ -124,14 +124,25 @@ def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit:
     return list(_query_undecided_calls(workspace).filter(condition).order_by("pk")[:limit])
 
 
+def find_next_call(workspace_id: int) -> ToolCall | None:
+    """Return the call to decide next: the longest waiting one with an unknown outcome, else one that needs approval."""
+    calls = ToolCall.objects.filter(workspace=workspace_id)
+    return _query_longest_unknown_outcome(calls).first() or _query_longest_awaiting_approval(calls).first()
+
+
 def find_longest_waiting_call(workspace_id: int, agent: str = "") -> ToolCall | None:
-    """Return the call that has waited longest; calls with an unknown outcome come first.
+    """Return the call that has waited longest for a decision.
 
     With `agent`, only the calls of this agent count.
     """
     calls = ToolCall.objects.filter(workspace=workspace_id)
     calls = calls.filter(session__agent=agent) if agent else calls
-    return _query_longest_unknown_outcome(calls).first() or _query_longest_awaiting_approval(calls).first()
+    longest = [_query_longest_unknown_outcome(calls).first(), _query_longest_awaiting_approval(calls).first()]
+    return min((call for call in longest if call is not None), key=_get_waiting_since, default=None)
+
+
+def _get_waiting_since(call: ToolCall) -> datetime:
+    return call.interrupted_at or call.issued_at
 
 
 def _query_longest_unknown_outcome(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:

@@ -29,7 +29,7 @@ from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.review import claim_services, claims_and_presence, decision_card_context, evidence_files
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
-from harness_site.review.decision_errors import (
+from harness_site.review.decision_error_texts import (
     NOTHING,
     DecisionProblem,
     describe_decision_error,

@@ -94,6 +94,10 @@ class ToolRatesReport:
     counted: int
     since: datetime | None
 
+    @property
+    def tool_names(self) -> list[str]:
+        return [rates.tool for rates in self.tools]
+
 
 def load_call_log_page(
     workspace_pk: int, wanted: CallLogFilter, *, after: Cursor | None = None, size: int = PAGE

@@ -28,13 +28,13 @@ from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Handover
+from harness_site.sessions.selectors.events_and_decisions import HistoryItem
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
-from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 from harness_site.sessions.selectors.workflow_steps import StepRow
 from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS
-from harness_site.sessions.session_row_html import render_session_row
+from harness_site.sessions.session_row_html import render_session_rows
 from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import Takeover
 
 register = template.Library()
@@ -58,7 +58,7 @@ register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_resu
     folded_text_html.build_tool_result_context
 )
 register.simple_tag(render_prompt_links)
-register.simple_tag(render_session_row)
+register.simple_tag(render_session_rows)
 for _render_cell in (
     call_row_html.render_call_heading_cell,
     call_row_html.render_session_cell,
@@ -216,7 +216,7 @@ def render_json_text(value: Any) -> SafeString:
 
 
 @register.filter
-def has_lost_run(handover: Handover) -> bool:
+def is_handover_of_lost_run(handover: Handover) -> bool:
     """Return whether any of the runs that ended here was lost."""
     return any(run.status == RunStatus.LOST for run in handover.ended)
 

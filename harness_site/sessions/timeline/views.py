@@ -13,8 +13,7 @@ from django.views.decorators.http import require_GET
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.datetime_parameters import parse_aware_datetime
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
-from harness_site.sessions.timeline import timeframe_layout as drawing
-from harness_site.sessions.timeline import timeline_items, version_charts
+from harness_site.sessions.timeline import timeframe_layout, timeline_items, version_charts
 from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.timeframe_layout import LEFT, RIGHT, Drawing
@@ -74,7 +73,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
         runs = timeline_items.list_run_items(frame)
-        layout = drawing.compute_timeframe_layout(frame, runs)
+        layout = timeframe_layout.compute_timeframe_layout(frame, runs)
         growth = version_growth.load_version_growth(pk, since=since, until=until)
         context |= {
             "drawing": layout,

@@ -1,5 +1,7 @@
 """Session list, and redirect from a session id to the page of the session."""
 
+from collections import defaultdict
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -49,7 +51,8 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     common = {
         "wanted": filters,
         "times": times,
-        "asked": request.GET,
+        # An absent parameter is an empty text: for a name that is missing, a template fails several times.
+        "asked": defaultdict(str, request.GET.dict()),
         "exported": _build_list_url(
             request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
         ),

@@ -10,7 +10,7 @@ from harness_site.sessions.session_lookup import (
     get_session_head_or_404,
     serve_session_page,
 )
-from harness_site.sessions.tool_views import newest_todo_list
+from harness_site.sessions.tool_views import load_newest_todo_list
 
 
 @require_GET
@@ -18,5 +18,5 @@ from harness_site.sessions.tool_views import newest_todo_list
 def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
     version = version_list.load_newest_version(pk)
-    kept = newest_todo_list.load_newest_todo_list(pk) if version is None or version.plan is None else None
+    kept = load_newest_todo_list.load_newest_todo_list(pk) if version is None or version.plan is None else None
     return render(request, "sessions/plan.html", {"head": head, "tab": "plan", "version": version, "kept": kept})

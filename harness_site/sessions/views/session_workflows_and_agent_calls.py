@@ -6,8 +6,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.sessions.selectors import waits_for_other_agents as asking
-from harness_site.sessions.selectors import workflow_steps as journals
+from harness_site.sessions.selectors import waits_for_other_agents, workflow_steps
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_lookup import (
     PageNotFound,
@@ -22,7 +21,7 @@ from harness_site.sessions.session_lookup import (
 def list_workflows(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
     after = WorkflowCursor.parse(request.GET.get("after", ""))
-    page = journals.load_workflow_page(pk, after=after)
+    page = workflow_steps.load_workflow_page(pk, after=after)
     return render(request, "sessions/workflows.html", {"head": head, "tab": "workflows", "page": page, "after": after})
 
 
@@ -37,8 +36,12 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
     join_pk, before = parse_number_parameter(request, "join"), parse_number_parameter(request, "before")
     context = {"head": head, "tab": "peers", "before": before}
     if join_pk is None:
-        return render(request, "sessions/peers.html", context | {"page": asking.load_pause_page(pk, before=before)})
-    join = asking.load_join_page(pk, join_pk, after=parse_number_parameter(request, "after") or 0)
+        return render(
+            request,
+            "sessions/peers.html",
+            context | {"page": waits_for_other_agents.load_pause_page(pk, before=before)},
+        )
+    join = waits_for_other_agents.load_join_page(pk, join_pk, after=parse_number_parameter(request, "after") or 0)
     if join is None:
         raise PageNotFound(
             _("This session has no such group of calls to other agents."),

@@ -8,9 +8,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.sessions.compare import compare_versions as comparing
-from harness_site.sessions.selectors import session_rows
-from harness_site.sessions.selectors import version_list as reading
+from harness_site.sessions.compare import compare_versions
+from harness_site.sessions.selectors import session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import (
     PageNotFound,
@@ -28,7 +27,7 @@ _OPEN = 20
 @serve_session_page
 def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
-    page = reading.load_version_page(pk, before=parse_number_parameter(request, "before"))
+    page = version_list.load_version_page(pk, before=parse_number_parameter(request, "before"))
     context = {
         "head": head,
         "tab": "versions",
@@ -51,9 +50,9 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     if session_id := request.GET.get("other", "").strip():
         return redirect(_build_other_session_url(request, head, session_id))
     other = _get_other_session(request, head)
-    numbers_a = numbers_b = reading.list_version_numbers(pk, around=head.row.version)
+    numbers_a = numbers_b = version_list.list_version_numbers(pk, around=head.row.version)
     if other is not head:
-        numbers_b = reading.list_version_numbers(other.row.pk, around=other.row.version)
+        numbers_b = version_list.list_version_numbers(other.row.pk, around=other.row.version)
     a, b = _get_version_parameter(request, "a", head), _get_version_parameter(request, "b", other)
     if b is None:
         b = next((found for found in numbers_b if found != a or other is not head), None)
@@ -61,7 +60,7 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         a = next((found for found in numbers_a if other is not head or (b is not None and found < b)), b)
     open_positions = _parse_open_folds(request)
     found = (
-        comparing.compare_two_versions(pk, a, b, other=other.row.pk, opened=open_positions)
+        compare_versions.compare_two_versions(pk, a, b, other=other.row.pk, opened=open_positions)
         if a is not None and b is not None
         else None
     )
@@ -111,6 +110,6 @@ def _build_other_session_url(request: MemberRequest, head: SessionHead, session_
 def _get_version_parameter(request: MemberRequest, name: str, head: SessionHead) -> int | None:
     """Return the version that a parameter names; None if it is absent. Raises `PageNotFound`."""
     text, version = request.GET.get(name, ""), parse_number_parameter(request, name)
-    if text and (version is None or reading.load_version(head.row.pk, version) is None):
+    if text and (version is None or version_list.load_version(head.row.pk, version) is None):
         raise build_missing_version_error(head, text[:20])
     return version

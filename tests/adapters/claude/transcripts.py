@@ -52,12 +52,13 @@ def write_conversation(path: Path) -> TranscriptWriter:
     answer = transcript_writer.says("It is **off**. Grüße 🪔", message="msg_2", usage=USAGE)
     transcript_writer.user("Then what?")
     transcript_writer.says("I do not know.", message="msg_3", usage=USAGE)
-    transcript_writer.note("progress", data="100 %")  # part of the answer before it
     transcript_writer.user("And now?", parentUuid=answer["uuid"])
     transcript_writer.says("Now it is on.", message="msg_4", usage=USAGE)
-    transcript_writer.user("Where?", cwd="/srv/attic")  # so is the folder
     transcript_writer.compaction("The lamp is on.")
     transcript_writer.user("Thanks")
+    transcript_writer.says("Gladly.", message="msg_7", usage=USAGE)
+    transcript_writer.note("progress", data="100 %")  # stored with the answer before it, and so is the next folder
+    transcript_writer.user("And upstairs?", cwd="/srv/attic")
     transcript_writer.note("custom-title", customTitle="The lamp")
     transcript_writer.calls("call_3", "Bash", {"command": "make light"}, message="msg_5", usage=USAGE)
     return transcript_writer

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from checkpoints import Checkpointer, SyncCheckpointer, check_pending_tool_calls, exceptions
-from checkpoints.calls import running_tools
+from checkpoints.calls import registry_of_running_tools
 from checkpoints.sessions.session_description import SessionDescription
 from tests.support.processes import heed, say
 
@@ -125,11 +125,11 @@ def append_to_known_session_after_fork(place: str) -> str:
 
 def look_for_tool_of_parent_after_fork() -> int:
     """Return 1 if a forked child believes that the tool runs in it which runs in its parent."""
-    place = running_tools.CallPlace("run", "s", "pay", "call_1", None, None)
-    running_tools.ToolRun(place, print).begin()
+    place = registry_of_running_tools.CallPlace("run", "s", "pay", "call_1", None, None)
+    registry_of_running_tools.ToolRun(place, print).begin()
     child = os.fork()
     if child == 0:
-        os._exit(running_tools.is_tool_running(place))
+        os._exit(registry_of_running_tools.is_tool_running(place))
     _, status = os.waitpid(child, 0)
-    assert running_tools.is_tool_running(place)
+    assert registry_of_running_tools.is_tool_running(place)
     return os.waitstatus_to_exitcode(status)

@@ -20,11 +20,13 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from harness_site.overview import current_counts, totals, utc_periods
 from harness_site.overview.totals import SessionTotals
+from harness_site.review.selectors import pending_calls
 from harness_site.search import daily_call_statistics_rollup, hourly_call_statistics, hourly_session_totals, indexer
 from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
 from harness_site.sessions.session_formatting import render_rounded_money
 from tests.integration.search.conftest import complete
 from tests.support.factories import (
+    THEN,
     make_call,
     make_checkpoint,
     make_decision,
@@ -80,7 +82,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         settled(f"other-{number}")
     complete()
     hourly_session_totals.update_hourly_session_sums(None)
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(19):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -97,6 +99,9 @@ def test_current_counts_are_up_to_date() -> None:
     make_run(session=make_session(), lease=timedelta(hours=-1))
     make_run(session=make_session(), owner=False, status=RunStatus.LOST)
     make_run(session=make_session(), owner=False, status=RunStatus.RELEASED)
+    resumed = make_session()
+    make_run(session=resumed, owner=False, status=RunStatus.LOST)
+    make_run(session=resumed, owner=False, status=RunStatus.RELEASED, number=2)
     make_session()
     for status in (SessionStatus.NEEDS_REVIEW, SessionStatus.PAUSED, SessionStatus.FAILED, SessionStatus.COMPLETED):
         make_session(status=status)
@@ -114,11 +119,52 @@ def test_counts_stop_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (str(found.stalled), str(found.paused)) == ("2+", "2+")
 
 
+def test_running_sessions_are_counted_beside_many_idle_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current_counts, "LIMIT", 2)
+    for lease in (timedelta(hours=1), timedelta(hours=-1)):
+        make_run(session=make_session(), lease=lease)
+    for _ in range(3):
+        make_session()
+    found = current_counts.load_current_counts(make_workspace().pk)
+    assert (str(found.running), str(found.stalled)) == ("1", "1+")
+
+
 def test_longest_waiting_call_links_to_its_card(reader: Client) -> None:
     call = make_call(session=make_session(status=SessionStatus.NEEDS_REVIEW))
     page = reader.get("/overview/").content.decode()
     assert f'href="/review/calls/{call.pk}/"' in page
     assert ">Refund card: " in page
+
+
+def test_longest_waiting_call_may_be_one_that_awaits_approval(reader: Client) -> None:
+    make_call(session=make_session(), tool="refund", interrupted_at=THEN)
+    asked = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, issued_at=THEN - timedelta(hours=1))
+    assert pending_calls.find_longest_waiting_call(make_workspace().pk) == asked
+    assert f'href="/review/calls/{asked.pk}/"' in reader.get("/overview/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("age", "key"),
+    [
+        (None, "14d"),
+        (timedelta(0), "24h"),
+        (timedelta(hours=30), "7d"),
+        (timedelta(days=9), "14d"),
+        (timedelta(days=30), "14d"),
+    ],
+)
+def test_first_days_are_shown_in_a_short_period(age: timedelta | None, key: str) -> None:
+    now = datetime.now(UTC)
+    assert utc_periods.choose_period_key(None if age is None else now - age, now) == key
+
+
+def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
+    begun(0)
+    hourly_session_totals.update_hourly_session_sums(None)
+    assert "The last 24 hours" in visible_text(reader.get("/overview/"))
+    begun(20)
+    hourly_session_totals.update_hourly_session_sums(None)
+    assert "days in UTC" in visible_text(reader.get("/overview/"))
 
 
 def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
@@ -537,7 +583,14 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     begun(0, "1", agent="desk")
     begun(15, "1", agent="desk")
     hourly_session_totals.update_hourly_session_sums(None)
-    assert "50 % of 2, before: 0 %" in visible_text(reader.get("/overview/"))
+    page = visible_text(reader.get("/overview/"))
+    assert "50 % of 2 started" in page
+    assert "on the period before" not in page
+    begun(40, "1", agent="desk")
+    hourly_session_totals.update_hourly_session_sums(None)
+    page = visible_text(reader.get("/overview/"))
+    assert "50 % of 2, before: 0 %" in page
+    assert "+100 % on the period before" in page
 
 
 def test_an_installation_without_sessions_leads_to_the_first_agent(client: Client) -> None:

@@ -11,7 +11,7 @@ from django.test import Client
 from checkpoints import audit
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
 from checkpoints.models import AuditEvent, Session
-from harness_site.sessions.selectors import call_details, session_history
+from harness_site.sessions.selectors import call_details, events_and_decisions
 from tests.support.factories import (
     THEN,
     make_call,
@@ -147,7 +147,7 @@ def test_history_lists_events_and_decisions_in_order(session: Session, reader: C
     make_decision(call=call, created_at=THEN + timedelta(seconds=1), result="refund re_1")
     event(session, AuditKind.DECIDED, created_at=THEN + timedelta(seconds=1))
     event(session, AuditKind.SESSION_FINISHED, created_at=THEN + timedelta(seconds=2))
-    assert [row.label for row in session_history.load_history_page(session.pk).rows] == [
+    assert [row.label for row in events_and_decisions.load_history_page(session.pk).rows] == [
         "Session finished",
         "It happened",
         "Run started",
@@ -193,12 +193,12 @@ def test_pages_of_history_are_consecutive(session: Session) -> None:
     for second in range(5):
         event(session, AuditKind.RUN_STARTED, created_at=THEN + timedelta(seconds=2 * second))
         make_decision(call=call, revision=second, created_at=THEN + timedelta(seconds=2 * second + 1))
-    whole = session_history.load_history_page(session.pk)
+    whole = events_and_decisions.load_history_page(session.pk)
     assert len(whole.rows) == 10
-    seen: list[session_history.HistoryItem] = []
+    seen: list[events_and_decisions.HistoryItem] = []
     before = None
     while True:
-        page = session_history.load_history_page(session.pk, before=before, size=3)
+        page = events_and_decisions.load_history_page(session.pk, before=before, size=3)
         seen += page.rows
         before = page.before
         if before is None:

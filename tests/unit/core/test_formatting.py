@@ -28,6 +28,13 @@ def test_duration(seconds: float, words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "words"), [(60, "1 min"), (61, "2 min"), (5_300, "2 h"), (3_600, "1 h"), (0.2, "1 s")]
+)
+def test_limit_of_a_duration_is_rounded_up(seconds: float, words: str) -> None:
+    assert formatting.format_duration_limit(seconds) == words
+
+
+@pytest.mark.parametrize(
     ("seconds", "words"), [(-3, "just now"), (4, "just now"), (5, "5 s ago"), (42, "42 s ago"), (2520, "42 min ago")]
 )
 def test_ago(seconds: int, words: str) -> None:

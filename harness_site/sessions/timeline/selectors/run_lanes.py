@@ -150,7 +150,7 @@ def load_run_lanes(session_pk: int, remembered: RunEvents | None = None) -> Time
 
 
 def _query_newest_runs(session: int) -> QuerySet[Run]:
-    return select_newest_runs().filter(session=session)[: LANES + 1]
+    return select_lane_runs_newest_first().filter(session=session)[: LANES + 1]
 
 
 def _query_run_calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
@@ -190,7 +190,7 @@ def select_newest_calls() -> QuerySet[ToolCall, tuple[Any, ...]]:
 
 
 @cache
-def select_newest_runs() -> QuerySet[Run]:
+def select_lane_runs_newest_first() -> QuerySet[Run]:
     """Select what a lane shows of all runs, and the column that `get_run_key` reads, newest first."""
     runs = Run.objects.annotate(key=cast_field_to_text("pk")).order_by("-number")
     return runs.only("number", "status", "host", "pid", "started_at", "heartbeat_at", "ended_at")

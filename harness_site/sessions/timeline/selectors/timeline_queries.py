@@ -117,7 +117,7 @@ def _select_newest_decisions() -> QuerySet[Decision, tuple[Any, ...]]:
 
 
 def prepare_all_runs_query(session: int, *, most: int) -> QuerySet[Run]:
-    return run_lanes.select_newest_runs().filter(session=session)[:most]
+    return run_lanes.select_lane_runs_newest_first().filter(session=session)[:most]
 
 
 def prepare_runs_in_time_query(
@@ -125,7 +125,8 @@ def prepare_runs_in_time_query(
 ) -> QuerySet[Run]:
     is_alive = Q(ended_at__isnull=False) | Q(heartbeat_at__gte=since) | Q(status=RunStatus.RUNNING)
     overlap = _build_overlap_condition(since, until, "started_at", "ended_at")
-    return run_lanes.select_newest_runs().filter((overlap & is_alive) | Q(pk__in=involved), session=session)[:most]
+    runs = run_lanes.select_lane_runs_newest_first().filter((overlap & is_alive) | Q(pk__in=involved), session=session)
+    return runs[:most]
 
 
 def prepare_versions_query(

@@ -174,7 +174,9 @@ STATEMENTS = (2, 12, 30)
 
 @pytest.mark.parametrize(
     ("fault", "statement"),
-    product(FAULTS, STATEMENTS) if EXHAUSTIVE else [*zip(FAULTS, STATEMENTS, strict=True), (FAULTS[1], STATEMENTS[0])],
+    [*product(FAULTS, STATEMENTS)]
+    if EXHAUSTIVE
+    else [*zip(FAULTS, STATEMENTS, strict=True), (FAULTS[1], STATEMENTS[0])],
 )
 def test_next_import_completes_what_a_fault_has_ended(
     cp: SyncCheckpointer, folder: Path, start_child: StartChild, tmp_path: Path, fault: str, statement: int

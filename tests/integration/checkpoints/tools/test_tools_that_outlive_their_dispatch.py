@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 
 from checkpoints import Checkpointer, Landed, NotLanded, SyncCheckpointer, ToolRegistry
-from checkpoints.calls import running_tools
+from checkpoints.calls import registry_of_running_tools
 from checkpoints.exceptions import LateResultRefused, ReviewRequired
 from checkpoints.models import Workspace
 from tests.conftest import Open, StartChild
@@ -50,7 +50,7 @@ class SlowPayment:
         for thread in threading.enumerate():
             if thread.name == "harness-invoke":
                 thread.join(60)
-        assert not any(place.tool == "pay" for place in running_tools._running)
+        assert not any(place.tool == "pay" for place in registry_of_running_tools._running)
 
 
 def test_hook_that_finds_nothing_does_not_settle_a_timed_out_call_that_still_runs(cp: SyncCheckpointer) -> None:

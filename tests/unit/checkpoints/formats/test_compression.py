@@ -17,21 +17,21 @@ _STATE = (
 
 @given(st.one_of(st.binary(max_size=100), st.binary(max_size=40).map(lambda content: _STATE + content)))
 def test_packed_bytes_come_back_equal(content: bytes) -> None:
-    packed = compression.pack_short(content)
-    assert compression.unpack_short(packed) == content
+    packed = compression.compress_with_preset_dictionary(content)
+    assert compression.decompress_with_preset_dictionary(packed) == content
     assert len(packed) <= len(content) + 1
 
 
 def test_state_of_a_framework_is_less_than_half_as_long() -> None:
-    assert len(compression.pack_short(_STATE)) < len(_STATE) // 2
+    assert len(compression.compress_with_preset_dictionary(_STATE)) < len(_STATE) // 2
 
 
 @pytest.mark.parametrize("kind", ["cut", "extended", "unknown"])
 def test_bytes_that_are_not_whole_are_refused(kind: str) -> None:
-    packed = compression.pack_short(_STATE)
+    packed = compression.compress_with_preset_dictionary(_STATE)
     altered = {"cut": packed[:-1], "extended": packed + b"x", "unknown": b"\x02" + packed[1:]}[kind]
     with pytest.raises(ValueError, match="not whole"):
-        compression.unpack_short(altered)
+        compression.decompress_with_preset_dictionary(altered)
 
 
 @pytest.mark.parametrize("size", [0, 300, 70_000])

@@ -1,4 +1,4 @@
-"""Crowd for the raw rate: threads that run the plain SQL statements, each on its own connection."""
+"""Agents for the raw rate: threads that run the plain SQL statements, each on its own connection."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from django.db import connections
 
+from benchmarks.agent_groups.agent_group import AgentGroup
 from benchmarks.benchmark_databases import Database
 from benchmarks.contenders import raw_sql
-from benchmarks.crowds.crowd import Crowd
 from benchmarks.django_setup import create_plain_tables
 from benchmarks.generated_conversation import Conversation
 from checkpoints.constants import POOL_SIZE
 
 
-class Statements(Crowd):
+class Statements(AgentGroup):
     key: ClassVar[str] = "statement"
     title: ClassVar[str] = "hand-written SQL over Django's connections, in threads"
 

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.audit import audit_trail_query
-from harness_site.sessions.selectors import session_history
+from harness_site.sessions.selectors import events_and_decisions
 from harness_site.sessions.session_lookup import (
     get_session_head_or_404,
     parse_number_parameter,
@@ -20,14 +20,14 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
     events, decisions = parse_number_parameter(request, "event"), parse_number_parameter(request, "decision")
     before = (events, decisions) if events is not None and decisions is not None else None
-    page = session_history.load_history_page(pk, before=before)
+    page = events_and_decisions.load_history_page(pk, before=before)
     context = {
         "head": head,
         "tab": "history",
         "page": page,
-        "rows": list(session_history.group_reading_events(page.rows)),
+        "rows": list(events_and_decisions.group_reading_events(page.rows)),
         "before": before,
-        "takers": session_history.load_takeover_runs(pk, page),
+        "takers": events_and_decisions.load_takeover_runs(pk, page),
         "integrity": audit_trail_query.load_chain_integrity(request.membership.workspace_id),
     }
     return render(request, "sessions/history.html", context)

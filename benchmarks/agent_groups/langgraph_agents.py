@@ -1,4 +1,4 @@
-"""Crowd of LangGraph: asyncio tasks that share one asynchronous saver with the delta channel."""
+"""Agents of LangGraph: asyncio tasks that share one asynchronous saver with the delta channel."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from uuid import uuid4
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
+from benchmarks.agent_groups.agent_group import AgentGroup
 from benchmarks.benchmark_databases import Database
-from benchmarks.crowds.crowd import Crowd
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation
 from checkpoints.constants import POOL_SIZE
 
 
-class LangGraph(Crowd):
+class LangGraph(AgentGroup):
     key: ClassVar[str] = "delta"
     title: ClassVar[str] = "LangGraph async saver, delta channel, one task per agent"
 

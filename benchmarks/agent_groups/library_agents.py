@@ -1,4 +1,4 @@
-"""Crowd of this library: asyncio tasks that share one checkpointer."""
+"""Agents of this library: asyncio tasks that share one checkpointer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from typing import ClassVar
 from uuid import uuid4
 
+from benchmarks.agent_groups.agent_group import AgentGroup
 from benchmarks.benchmark_databases import Database
-from benchmarks.crowds.crowd import Crowd
 from benchmarks.django_setup import create_library_tables
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation
 from checkpoints import Checkpointer
 
 
-class Library(Crowd):
+class Library(AgentGroup):
     key: ClassVar[str] = "library"
     title: ClassVar[str] = "**append_checkpoint**, async, one task per agent"
 

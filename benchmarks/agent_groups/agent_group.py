@@ -1,4 +1,4 @@
-"""Interface of the crowds."""
+"""Interface of a group of agents that save at the same time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.benchmark_databases import Database
 from benchmarks.generated_conversation import Conversation
 
 
-class Crowd(ABC):
+class AgentGroup(ABC):
     key: ClassVar[str]
     title: ClassVar[str]
 

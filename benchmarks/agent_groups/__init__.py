@@ -1,0 +1,1 @@
+"""Groups of agents that save at the same time in one process."""

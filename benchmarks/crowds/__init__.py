@@ -1,1 +1,0 @@
-"""Crowds: agents that save at the same time in one process."""
