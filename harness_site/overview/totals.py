@@ -203,6 +203,13 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
     )
 
 
+def drop_incomplete_comparison(sums: PeriodTotals, period: Period, oldest: datetime | None) -> PeriodTotals:
+    """Remove the totals of the preceding period if sessions have been stored for a part of it only."""
+    if oldest is not None and oldest <= period.preceding_period.start:
+        return sums
+    return replace(sums, preceding=SessionTotals(), preceding_waits=compute_waiting_times({}))
+
+
 def find_oldest_start(workspace: int) -> datetime | None:
     """Return the start of the oldest hour or day in which a session was started; None without any."""
     starts = SessionSums.objects.filter(workspace=workspace).order_by("start").values_list("start", flat=True)
