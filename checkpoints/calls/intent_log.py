@@ -206,13 +206,8 @@ def _issue_call_under_session_lock(
 ) -> IssuedCall | ToolCall:
     """Issue under the session's lock: the slow path, which finds out what prevented the fast one."""
     with transaction.atomic(using=store.using):
-        session = (
-            Session.objects.using(store.using)
-            .select_for_update()
-            .filter(pk=owned_session.pk, fence=owned_session.fence)
-            .first()
-        )
-        if session is None or session.status in FINISHED_SESSION_STATUSES:
+        session = row_lookups.lock_owned_session(store, owned_session)
+        if session.status in FINISHED_SESSION_STATUSES:
             raise row_lookups.build_fence_lost_error(store, owned_session)
         step = session.latest_version if intent.step is None else intent.step
         last = _find_last_attempt(store, owned_session, intent, step)
