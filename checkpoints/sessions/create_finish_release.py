@@ -10,7 +10,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, calls_without_outcome, write_outcomes
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
-from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, StorageUnavailable
+from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, SealError, StorageUnavailable
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
@@ -99,13 +99,19 @@ def release_all_sessions(store: Store) -> None:
     """Release every session this checkpointer owns, so that another process can continue at once.
 
     Issued calls without an outcome become interrupted, because nobody will report their outcome. Raises `NotDurable` if
-    an earlier version could not be written.
+    an earlier version could not be written, and `SealError` after the others if a session cannot be verified.
     """
     try:
         store.flush_pending_writes()
     finally:
+        unverified = None
         for owned_session in store.list_owned_sessions():
-            _release_owned_session(store, owned_session)
+            try:
+                _release_owned_session(store, owned_session)
+            except SealError as error:
+                unverified = error
+        if unverified is not None:
+            raise unverified
 
 
 def release_session(store: Store, session_id: str) -> bool:

@@ -98,15 +98,19 @@ def _select_arguments_with_secret_names(
 def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
     """Query the calls of sessions; of sessions with very many calls only those of the newest steps, which an index
     finds without reading the others."""
-    newest_steps = ToolCall.objects.filter(session=OuterRef("pk")).order_by("-step").values("step")
-    oldest_read = Session.objects.filter(pk__in=sessions).annotate(
-        step=Subquery(newest_steps[_MAX_CALLS : _MAX_CALLS + 1])
-    )
-    long_sessions = {session: step for session, step in oldest_read.values_list("pk", "step") if step is not None}
+    oldest_read = _select_oldest_steps_read().filter(pk__in=sessions)
+    long_sessions = {session: step for session, step in oldest_read if step is not None}
     is_read = Q(session__in=[session for session in sessions if session not in long_sessions])
     for session, step in long_sessions.items():
         is_read |= Q(session=session, step__gte=step)
     return _select_calls_with_small_arguments().filter(is_read).order_by("-pk")
+
+
+@cache
+def _select_oldest_steps_read() -> QuerySet[Session, tuple[int, int | None]]:
+    newest_steps = ToolCall.objects.filter(session=OuterRef("pk")).order_by("-step").values("step")
+    oldest_step = Subquery(newest_steps[_MAX_CALLS : _MAX_CALLS + 1])
+    return Session.objects.annotate(oldest_step=oldest_step).values_list("pk", "oldest_step")
 
 
 @cache

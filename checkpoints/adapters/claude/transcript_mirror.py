@@ -33,7 +33,6 @@ from checkpoints.importers.imported_session_builder import ImportContext, Transc
 from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
-from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_store import Store
@@ -388,7 +387,7 @@ class MirrorWriter(ImportWriter):
         )
 
     def _write_versions(
-        self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], changes: RowChanges
+        self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], difference: int
     ) -> TranscriptHead:
         """Write one version after the other: which calls one of them answers depends on those before it."""
         owned_session = self._owned_session
@@ -397,8 +396,8 @@ class MirrorWriter(ImportWriter):
             results = turn.results
             rows = self._list_answered_rows(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
-            answered.changes.added.extend(changes.added)
-            changes = RowChanges()
+            answered.difference += difference
+            difference = 0
             self._written.extend(
                 StoredMessage(head.segment_id, message.position, message.body) for message in turn.messages
             )
