@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
@@ -28,18 +29,21 @@ class CurrentCounts:
 
 def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
     """Load the counts with two queries; with `agent`, those of this agent."""
-    sessions = Session.objects.filter(workspace=workspace)
-    sessions = sessions.filter(agent=agent) if agent else sessions
-    active = _query_active_sessions(sessions).aggregate(
-        number=Count("pk"),
-        running=Count("pk", filter=Q(held=True)),
-        running_or_stalled=Count("pk", filter=Q(held_or_lost=True)),
+    wanted: dict[str, Any] = {"workspace": workspace} | ({"agent": agent} if agent else {})
+    active = (
+        _select_active_sessions()
+        .filter(**wanted)[: LIMIT + 1]
+        .aggregate(
+            number=Count("pk"),
+            running=Count("pk", filter=Q(held=True)),
+            running_or_stalled=Count("pk", filter=Q(held_or_lost=True)),
+        )
     )
     is_truncated = active["number"] > LIMIT
     return CurrentCounts(
         running=BoundedCount(min(active["running"], LIMIT), is_truncated),
         stalled=BoundedCount(min(active["running_or_stalled"] - active["running"], LIMIT), is_truncated),
-        paused=_build_bounded_count(_query_paused_sessions(sessions).count()),
+        paused=_build_bounded_count(_select_paused_sessions().filter(**wanted)[: LIMIT + 1].count()),
     )
 
 
@@ -47,17 +51,18 @@ def _build_bounded_count(number: int) -> BoundedCount:
     return BoundedCount(min(number, LIMIT), number > LIMIT)
 
 
-def _query_active_sessions(sessions: QuerySet[Session]) -> QuerySet[Session]:
-    """Query whether a live run owns each active session, and whether any run does or its last run was lost."""
-    active = sessions.filter(status=SessionStatus.ACTIVE)
+@cache
+def _select_active_sessions() -> QuerySet[Session]:
+    """Select whether a live run owns each active session, and whether any run does or its last run was lost."""
+    active = Session.objects.filter(status=SessionStatus.ACTIVE)
     has_live_owner = ExpressionWrapper(Q(owner__lease_expires_at__gt=Now()), output_field=BooleanField())
     has_owner_or_lost_run = Q(owner__isnull=False) | LAST_RUN_WAS_LOST
     newest_sessions = active.order_by("-updated_at", "-pk").annotate(
         held=has_live_owner, held_or_lost=ExpressionWrapper(has_owner_or_lost_run, output_field=BooleanField())
     )
-    return newest_sessions.only("pk")[: LIMIT + 1]
+    return newest_sessions.only("pk")
 
 
-def _query_paused_sessions(sessions: QuerySet[Session]) -> QuerySet[Session]:
-    statuses = [SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED]
-    return sessions.filter(status__in=statuses)[: LIMIT + 1]
+@cache
+def _select_paused_sessions() -> QuerySet[Session]:
+    return Session.objects.filter(status__in=[SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED])
