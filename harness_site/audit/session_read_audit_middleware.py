@@ -118,7 +118,7 @@ def _select_views() -> QuerySet[AuditEvent, int]:
 
 def _query_recently_shown_sessions(sessions: list[int], reader: str, since: datetime) -> QuerySet[AuditEvent, Any]:
     """Select those of the sessions that are being read, or of which excerpts were recorded."""
-    return _select_sessions_of_readings().filter(session__in=sessions, actor=reader, created_at__gt=since)
+    return _select_sessions_of_readings().filter(session__pk__in=sessions, actor=reader, created_at__gt=since)
 
 
 @cache

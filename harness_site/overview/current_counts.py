@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.enums import SessionStatus
@@ -30,19 +30,14 @@ class CurrentCounts:
 def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
     """Load the counts with two queries; with `agent`, those of this agent."""
     wanted: dict[str, Any] = {"workspace": workspace} | ({"agent": agent} if agent else {})
-    active = (
-        _select_active_sessions()
-        .filter(**wanted)[: LIMIT + 1]
-        .aggregate(
-            number=Count("pk"),
-            running=Count("pk", filter=Q(held=True)),
-            running_or_stalled=Count("pk", filter=Q(held_or_lost=True)),
-        )
-    )
-    is_truncated = active["number"] > LIMIT
+    # Reading a thousand rows takes less time than building a query that counts those of a subquery by two conditions.
+    active = list(_select_active_sessions().filter(**wanted)[: LIMIT + 1])
+    is_truncated = len(active) > LIMIT
+    running = sum(bool(is_held) for is_held, _ in active)
+    running_or_stalled = sum(bool(is_held_or_lost) for _, is_held_or_lost in active)
     return CurrentCounts(
-        running=BoundedCount(min(active["running"], LIMIT), is_truncated),
-        stalled=BoundedCount(min(active["running_or_stalled"] - active["running"], LIMIT), is_truncated),
+        running=BoundedCount(min(running, LIMIT), is_truncated),
+        stalled=BoundedCount(min(running_or_stalled - running, LIMIT), is_truncated),
         paused=_build_bounded_count(_select_paused_sessions().filter(**wanted)[: LIMIT + 1].count()),
     )
 
@@ -52,15 +47,14 @@ def _build_bounded_count(number: int) -> BoundedCount:
 
 
 @cache
-def _select_active_sessions() -> QuerySet[Session]:
+def _select_active_sessions() -> QuerySet[Session, tuple[bool | None, bool | None]]:
     """Select whether a live run owns each active session, and whether any run does or its last run was lost."""
     active = Session.objects.filter(status=SessionStatus.ACTIVE)
     has_live_owner = ExpressionWrapper(Q(owner__lease_expires_at__gt=Now()), output_field=BooleanField())
     has_owner_or_lost_run = Q(owner__isnull=False) | LAST_RUN_WAS_LOST
-    newest_sessions = active.order_by("-updated_at", "-pk").annotate(
-        held=has_live_owner, held_or_lost=ExpressionWrapper(has_owner_or_lost_run, output_field=BooleanField())
+    return active.order_by("-updated_at", "-pk").values_list(
+        has_live_owner, ExpressionWrapper(has_owner_or_lost_run, output_field=BooleanField())
     )
-    return newest_sessions.only("pk")
 
 
 @cache
