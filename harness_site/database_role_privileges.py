@@ -13,6 +13,7 @@ position in the chain to audit entries.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +28,8 @@ from checkpoints.constants import PREPARE_THRESHOLD
 from checkpoints.models import AuditChain, AuditEvent, Decision, EarlyResponse, LateResult, Workspace
 
 _LIBRARY: Final = "checkpoints"
+#: Hosts of a server on this machine, whose administrator signs in as the user postgres without a password.
+_LOCAL_SERVERS: Final = frozenset({"", "localhost", "127.0.0.1", "::1"})
 #: Append-only tables.
 _RECORDS: Final[tuple[type[Model], ...]] = (AuditEvent, Decision, LateResult)
 #: Tables that agents only read.
@@ -104,6 +107,24 @@ def build_database_url(user: str, password: str) -> str:
     query = f"?{urlencode(options)}" if options else ""
     name = quote(str(database["NAME"]))
     return f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}@{host}{port}/{name}{query}"
+
+
+def may_create_roles() -> bool:
+    """Return whether the login of this site may create roles on its PostgreSQL server."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user")
+        return bool(cursor.fetchone()[0])
+
+
+def format_psql_of_administrator() -> str:
+    """Format the command that opens this site's database as an administrator of the PostgreSQL server."""
+    database = connection.settings_dict
+    host, port = str(database["HOST"]), str(database["PORT"])
+    options = f" -p {port}" if port not in ("", "5432") else ""
+    name = shlex.quote(str(database["NAME"]))
+    if host in _LOCAL_SERVERS or host.startswith("/"):
+        return f"sudo -u postgres psql{options} {name}"
+    return f"psql -h {shlex.quote(host)}{options} -U postgres {name}"
 
 
 def check_role_name(name: str) -> None:

@@ -15,6 +15,7 @@ from email.utils import formatdate
 from typing import Final
 
 from django.conf import settings
+from django.dispatch import Signal
 from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -24,6 +25,9 @@ from harness_site.core import formatting
 from harness_site.mail_settings import MailServer, Security
 
 logger = logging.getLogger(__name__)
+
+#: Sent after the mail server has accepted a message.
+mail_accepted: Final = Signal()
 
 #: Timeout of each SMTP step in seconds.
 _STEP: Final = 10.0
@@ -167,6 +171,7 @@ def send_email_through_server(composed: Message, leads_to: str, recipients: Sequ
         if server.user:
             connection.login(server.user, server.password)
         connection.send_message(composed, to_addrs=recipients)
+    mail_accepted.send_robust(sender=None)
 
 
 def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:

@@ -407,6 +407,11 @@ class Migration(migrations.Migration):
                         condition=models.Q(("status", "active")), fields=["workspace", "agent"], name="session_active"
                     ),
                     models.Index(
+                        condition=models.Q(("status", "active"), ("owner", None)),
+                        fields=["workspace", "-updated_at", "-id"],
+                        name="session_unowned",
+                    ),
+                    models.Index(
                         condition=models.Q(("status", "active"), _negated=True),
                         fields=["workspace", "status", "-updated_at", "-id"],
                         name="session_of_status",
@@ -1292,6 +1297,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="run",
             constraint=models.UniqueConstraint(fields=("session", "number"), name="run_number_per_session"),
+        ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(condition=models.Q(("status", "lost")), fields=["session"], name="run_lost"),
         ),
         migrations.AddField(
             model_name="pausedtask",

@@ -37,7 +37,10 @@ class Run(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["session", "number"], name="run_number_per_session"),)
-        indexes = (models.Index(fields=["host_identity"], condition=Q(status__in=_OWNING_STATUSES), name="run_owning"),)
+        indexes = (
+            models.Index(fields=["host_identity"], condition=Q(status__in=_OWNING_STATUSES), name="run_owning"),
+            models.Index(fields=["session"], condition=Q(status=RunStatus.LOST), name="run_lost"),
+        )
 
     def __str__(self) -> str:
         return f"run {self.number}"

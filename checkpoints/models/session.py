@@ -128,6 +128,12 @@ class Session(SealedModel):
                 fields=["workspace", "-budget_spent_usd", "-id"], condition=_IS_ACTIVE, name="session_active_costliest"
             ),
             models.Index(fields=["workspace", "agent"], condition=_IS_ACTIVE, name="session_active"),
+            # A run that saves owns its session, so its saves do not change this index.
+            models.Index(
+                fields=["workspace", "-updated_at", "-id"],
+                condition=_IS_ACTIVE & models.Q(owner=None),
+                name="session_unowned",
+            ),
             models.Index(
                 fields=["workspace", "status", "-updated_at", "-id"], condition=~_IS_ACTIVE, name="session_of_status"
             ),

@@ -28,7 +28,8 @@ class SessionFilter:
     """Filter of a session list.
 
     Sessions were created from `since` up to, but not including, `until`. `least` and `most` are US dollars.
-    `among` are further conditions on a session's primary key.
+    `among` are further conditions on a session's primary key. `keys` queries the keys of the sessions that `among`
+    selects, if one table has them.
     """
 
     standing: Standing | None = None
@@ -38,12 +39,15 @@ class SessionFilter:
     least: Decimal | None = None
     most: Decimal | None = None
     among: tuple[Q, ...] = ()
+    keys: QuerySet[Any, Any] | None = None
     sort: Sort = Sort.UPDATED
 
     def __bool__(self) -> bool:
-        bounds = (self.since, self.until, self.least, self.most)
-        has_bounds = any(value is not None for value in bounds)
-        return bool(self.standing or self.agent or self.among or has_bounds)
+        return bool(self.among) or self.has_column_conditions
+
+    @property
+    def has_column_conditions(self) -> bool:
+        return bool(self.standing or self.field_lookups)
 
     @property
     def time_field(self) -> str:

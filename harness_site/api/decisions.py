@@ -28,17 +28,6 @@ from harness_site.core.masking.masker import mask_json_value, restore_masked_val
 
 router = Router(tags=["decisions"])
 
-_KINDS = {
-    "confirm_landed": DecisionKind.CONFIRM_LANDED,
-    "mark_failed": DecisionKind.MARK_FAILED,
-    "approve_rerun": DecisionKind.APPROVE_RERUN,
-    "approve": DecisionKind.APPROVE,
-    "reject": DecisionKind.REJECT,
-    "edit": DecisionKind.EDIT,
-    "respond": DecisionKind.RESPOND,
-    "withdraw": DecisionKind.WITHDRAW,
-}
-
 
 @router.get(
     "/pending",
@@ -137,7 +126,7 @@ def _was_decided_by_unanswered_attempt(
     decisions = Decision.objects.filter(
         tool_call=call,
         actor=actor.name,
-        kind=_KINDS[body.kind],
+        kind=DecisionKind(body.kind),
         revision=revision,
         created_at__gt=clock.now() - KEPT_FOR,
     )

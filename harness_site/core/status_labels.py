@@ -184,9 +184,9 @@ def get_decision_sentence_template(decision: str) -> str:
 
 
 def format_unknown_outcome_reason(reason: str, *, verifiable: bool) -> str:
-    """Explain why the outcome of a call is unknown, and whether its tool can tell."""
+    """Explain why the outcome of a call is unknown, and whether a verify hook of its tool may tell."""
     why = str(_WHY.get(reason, gettext("The reason is unknown")))
-    how = gettext("can be verified") if verifiable else gettext("cannot be verified")
+    how = gettext("has a verify hook") if verifiable else gettext("no verify hook")
     return f"{why} · {how}"
 
 

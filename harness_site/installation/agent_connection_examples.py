@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from harness_site.core.management_command_hints import format_management_command
+from harness_site.database_role_privileges import format_psql_of_administrator, may_create_roles
 from harness_site.env import BASE_DIR, IS_CHECKOUT
 from harness_site.installation import example_agent_sources
 from harness_site.site_address import build_absolute_url
@@ -140,15 +141,7 @@ def _build_database_blocks(extra: str) -> list[Block]:
         return [Block("shell", sentence, shell, "bash")]
     package = _get_pip_requirement(",".join(filter(None, [extra, "postgres"])))
     return [
-        Block(
-            "login",
-            _(
-                "Where the site runs, with its settings, create a login that may do only what agents need. The command "
-                "prints a line that begins with export:"
-            ),
-            format_management_command(f"create_agent_login {_LOGIN}"),
-            "bash",
-        ),
+        _build_login_block(),
         Block(
             "shell",
             _("Where the agent runs, install the library. Then run the line there that the first command has printed:"),
@@ -156,6 +149,23 @@ def _build_database_blocks(extra: str) -> list[Block]:
             "bash",
         ),
     ]
+
+
+def _build_login_block() -> Block:
+    """Build the command that creates a login of agents, through an administrator if the site's login may not do it."""
+    command = format_management_command(f"create_agent_login {_LOGIN}")
+    if may_create_roles():
+        sentence = _(
+            "Where the site runs, with its settings, create a login that may do only what agents need. The command "
+            "prints a line that begins with export:"
+        )
+        return Block("login", sentence, command, "bash")
+    sentence = _(
+        "Where the site runs, with its settings, create a login that may do only what agents need. The site itself may "
+        "not create logins, so psql does it as an administrator of the database. A line that begins with export is "
+        "printed:"
+    )
+    return Block("login", sentence, f"{command} --print-sql | {format_psql_of_administrator()}", "bash")
 
 
 def _get_pip_requirement(extra: str) -> str:

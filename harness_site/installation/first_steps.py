@@ -100,7 +100,7 @@ def _build_mail_step() -> Step:
     if not step.done or has_mail_server_accepted_message():
         return step
     summary = _("%(settings)s The mail server has not accepted a message yet. Send a test message.")
-    return replace(step, done=False, summary=summary % {"settings": status.summary}, action=_("Send test message"))
+    return replace(step, done=False, summary=summary % {"settings": status.summary}, action=_("Test mail"))
 
 
 def _build_database_step() -> Step:

@@ -28,7 +28,6 @@ from harness_site.mail_transport import (
     send_email_through_server,
     set_email_headers,
 )
-from harness_site.notifications.accepted_mail import record_acceptance_by_mail_server
 from harness_site.notifications.recipients import get_notification_address
 from harness_site.site_address import build_absolute_url
 
@@ -89,7 +88,6 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
     except MAIL_ERRORS as error:
         log_mail_error("The test message", error)
         return _render_system_page(request, form=form, mail_problem=describe_connection_error(error), status=409)
-    record_acceptance_by_mail_server()
     audit_events.record_member_event(request.membership, AuditKind.MAIL_TESTED, request=request)
     messages.success(request, _("The mail server accepted the test message for %(address)s.") % {"address": address})
     return redirect(f"{reverse('harness_installation:system')}#mail")
@@ -97,12 +95,10 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
 
 def _build_connect_context(request: MemberRequest) -> dict[str, object]:
     way = get_connection_or_first(request.GET.get("how", ""))
-    blocks = way.build_blocks()
     return {
         "connections": CONNECTIONS,
         "way": way,
-        "blocks": blocks,
-        "needs_login": any(block.key == "login" for block in blocks),
+        "blocks": way.build_blocks(),
         "first_session": find_oldest_session(request.membership.workspace),
     }
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from harness_site.mail_settings import MailServer, Security
+from harness_site.mail_settings import MailServer
 from harness_site.notifications.models import AcceptingMailServer
 
 
-def record_acceptance_by_mail_server() -> None:
-    """Record that the configured server has accepted a message. The console of development accepts none."""
+def record_acceptance_by_mail_server(**_signal: object) -> None:
+    """Record that the configured server has accepted a message; receiver of `mail_accepted`."""
     server: MailServer | None = settings.MAIL_SERVER
-    if server is not None and server.security is not Security.CONSOLE:
+    if server is not None:
         AcceptingMailServer.objects.get_or_create(address=_build_address(server))
 
 

@@ -1,8 +1,15 @@
 from django.apps import AppConfig
 
+from harness_site.mail_transport import mail_accepted
+
 
 class NotificationsConfig(AppConfig):
     name = "harness_site.notifications"
     label = "harness_notifications"
     verbose_name = "Harness: notifications"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from harness_site.notifications.accepted_mail import record_acceptance_by_mail_server
+
+        mail_accepted.connect(record_acceptance_by_mail_server)

@@ -7,14 +7,14 @@ from typing import Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count
+from django.db.models import BooleanField, Case, Count, OuterRef, QuerySet, Subquery, When
 from django.db.models.functions import Now
 from django.http import HttpRequest
 
 from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
-from harness_site.notifications.models import Delivery, DeliveryStatus
+from harness_site.notifications.models import Delivery, DeliveryStatus, Webhook
 
 PAGE: Final = 50
 RECENT: Final = 10
@@ -40,6 +40,26 @@ def load_delivery_log_page(
     page_rows = list(rows.annotate(calls=Count("notice__noticed")))
     page = tuple(page_rows[:size])
     return DeliveryLogPage(page, page[-1].pk if len(page_rows) > size else None)
+
+
+def query_webhooks_with_last_attempt(workspace: int) -> QuerySet[Webhook]:
+    """Select the webhooks by name.
+
+    Each has the attributes `attempted_at`, `is_failing` and `attempt_problem` of its last attempt to deliver a message;
+    the first is None before there is one.
+    """
+    attempts = Delivery.objects.filter(webhook=OuterRef("pk"), attempted_at__isnull=False)
+    last = attempts.exclude(status=DeliveryStatus.NOT_NEEDED).order_by("-attempted_at")
+    fails = Case(When(status=DeliveryStatus.SENT, then=False), default=True, output_field=BooleanField())
+    return (
+        Webhook.objects.filter(workspace=workspace)
+        .annotate(
+            attempted_at=Subquery(last.values("attempted_at")[:1]),
+            is_failing=Subquery(last.values(fails=fails)[:1]),
+            attempt_problem=Subquery(last.values("problem")[:1]),
+        )
+        .order_by("name", "pk")
+    )
 
 
 def load_recent_deliveries(workspace: int) -> DeliveryLogPage:

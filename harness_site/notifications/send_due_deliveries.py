@@ -33,7 +33,6 @@ from harness_site.notifications import (
     safe_http,
     webhook_requests,
 )
-from harness_site.notifications.accepted_mail import record_acceptance_by_mail_server
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
 from harness_site.notifications.notice_text import NoticeMessage, build_notice_message
 from harness_site.notifications.recipients import has_role_for_event
@@ -123,8 +122,6 @@ def attempt_delivery_and_record_outcome(delivery: Delivery, *, most: int = MOST_
     Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, status=DeliveryStatus.WAITING).update(
         attempted_at=Now(), **changes
     )
-    if status == DeliveryStatus.SENT and delivery.webhook is None:
-        record_acceptance_by_mail_server()
     return DeliveryRound(
         sent=int(status == DeliveryStatus.SENT),
         failed=int(status == DeliveryStatus.WAITING),

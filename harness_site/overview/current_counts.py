@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
-from checkpoints.enums import SessionStatus
-from checkpoints.models import Session
+from checkpoints.enums import OWNING_RUN_STATUSES, SessionStatus
+from checkpoints.models import Run, Session
 from checkpoints.sessions.display_status import LAST_RUN_WAS_LOST
 from harness_site.review.selectors.pending_calls import BoundedCount
 
@@ -20,7 +20,8 @@ LIMIT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class CurrentCounts:
-    """`running` and `stalled` are of the active sessions with the newest activity."""
+    """`stalled` are the sessions whose last run was lost or whose owner has no lease; of the active sessions that no
+    run owns, only those with the newest activity are counted."""
 
     running: BoundedCount
     stalled: BoundedCount
@@ -28,17 +29,22 @@ class CurrentCounts:
 
 
 def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
-    """Load the counts with two queries; with `agent`, those of this agent."""
-    wanted: dict[str, Any] = {"workspace": workspace} | ({"agent": agent} if agent else {})
-    # Reading a thousand rows takes less time than building a query that counts those of a subquery by two conditions.
-    active = list(_select_active_sessions().filter(**wanted)[: LIMIT + 1])
-    is_truncated = len(active) > LIMIT
-    running = sum(bool(is_held) for is_held, _ in active)
-    running_or_stalled = sum(bool(is_held_or_lost) for _, is_held_or_lost in active)
+    """Load the counts with three queries; with `agent`, those of this agent.
+
+    Reading a thousand flags takes less time than building a query that counts those of a subquery.
+    """
+    of_agent = {"agent": agent} if agent else {}
+    runs_of_agent = {"session__agent": agent} if agent else {}
+    leases = list(_select_leases_of_owning_runs().filter(session__workspace=workspace, **runs_of_agent)[: LIMIT + 1])
+    losses = list(_select_losses_of_unowned_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
+    paused = _select_paused_sessions().filter(workspace=workspace, **of_agent)
+    has_more_owned, has_more_unowned = len(leases) > LIMIT, len(losses) > LIMIT
+    running = sum(leases)
+    stalled = len(leases) - running + sum(losses)
     return CurrentCounts(
-        running=BoundedCount(min(running, LIMIT), is_truncated),
-        stalled=BoundedCount(min(running_or_stalled - running, LIMIT), is_truncated),
-        paused=_build_bounded_count(_select_paused_sessions().filter(**wanted)[: LIMIT + 1].count()),
+        running=BoundedCount(min(running, LIMIT), has_more_owned),
+        stalled=BoundedCount(min(stalled, LIMIT), has_more_owned or has_more_unowned or stalled > LIMIT),
+        paused=_build_bounded_count(paused[: LIMIT + 1].count()),
     )
 
 
@@ -47,14 +53,21 @@ def _build_bounded_count(number: int) -> BoundedCount:
 
 
 @cache
-def _select_active_sessions() -> QuerySet[Session, tuple[bool | None, bool | None]]:
-    """Select whether a live run owns each active session, and whether any run does or its last run was lost."""
-    active = Session.objects.filter(status=SessionStatus.ACTIVE)
-    has_live_owner = ExpressionWrapper(Q(owner__lease_expires_at__gt=Now()), output_field=BooleanField())
-    has_owner_or_lost_run = Q(owner__isnull=False) | LAST_RUN_WAS_LOST
-    return active.order_by("-updated_at", "-pk").values_list(
-        has_live_owner, ExpressionWrapper(has_owner_or_lost_run, output_field=BooleanField())
+def _select_leases_of_owning_runs() -> QuerySet[Run, bool]:
+    """Select whether the lease of each run that owns an active session holds."""
+    runs = Run.objects.filter(
+        status__in=sorted(OWNING_RUN_STATUSES), session__status=SessionStatus.ACTIVE, session__owner=F("pk")
     )
+    has_lease = ExpressionWrapper(Q(lease_expires_at__gt=Now()), output_field=BooleanField())
+    return runs.values_list(has_lease, flat=True)
+
+
+@cache
+def _select_losses_of_unowned_sessions() -> QuerySet[Session, bool]:
+    """Select whether the last run of each active session without an owner was lost, newest activity first."""
+    unowned = Session.objects.filter(status=SessionStatus.ACTIVE, owner=None).order_by("-updated_at", "-pk")
+    was_lost = ExpressionWrapper(LAST_RUN_WAS_LOST, output_field=BooleanField())
+    return unowned.values_list(was_lost, flat=True)
 
 
 @cache

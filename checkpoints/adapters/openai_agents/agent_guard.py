@@ -66,6 +66,7 @@ class AgentGuard:
         run: RunContext | None = None,
         inner: bool = False,
         guards_inner_agents: bool = False,
+        approvals: set[str] | None = None,
     ) -> None:
         """Create a guard.
 
@@ -75,6 +76,7 @@ class AgentGuard:
             run: Run whose answers of the model are kept, and that releases the session. None: each call releases it.
             inner: Whether the agents are those of a tool, whose turns are not in the session.
             guards_inner_agents: Whether the tools of agents that are tools are guarded when they run.
+            approvals: Calls that the framework wants to be approved, shared with another guard. None: those of its own.
         """
         self._session, self._policies, self._run = session, policies, run
         self._inner, self._guards_inner_agents = inner, guards_inner_agents
@@ -83,8 +85,9 @@ class AgentGuard:
         self._claims = SessionClaims.get_for_client(self._client.sync)
         self._codec = ValueCodec(_encode_tool_value, _decode_tool_value, _format_tool_result_as_text)
         self._clones: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
+        self._inner_guard: AgentGuard | None = self if inner else None
         #: Calls that the framework wants to be approved, and calls that were asked for.
-        self._approvals: set[str] = set()
+        self._approvals: set[str] = set() if approvals is None else approvals
         self._seen: set[str] = set()
         policies.register_verify_hooks(self._client.sync)
 
@@ -95,15 +98,14 @@ class AgentGuard:
         known = self._clones.get(id(agent))
         if known is not None:
             return known[1]
+        tools: list[Any] = []
         handoffs: list[Any] = []
-        changes: dict[str, Any] = {
-            "tools": [self._guard_tool_if_logged(tool) for tool in agent.tools],
-            "handoffs": handoffs,
-        }
+        changes: dict[str, Any] = {"tools": tools, "handoffs": handoffs}
         if self._run is not None and not self._inner and isinstance(agent.model, Model):
             changes |= {"model": DurableModel(agent.model, self._run), "model_settings": agent.model_settings}
         clone = agent.clone(**changes)
         self._clones[id(agent)] = self._clones[id(clone)] = agent, clone
+        tools.extend(self._guard_tool_if_logged(tool) for tool in agent.tools)
         handoffs.extend(self._guard_handoff(target) for target in agent.handoffs)
         if agent.mcp_servers:
             clone.get_mcp_tools = partial(self._list_guarded_mcp_tools, clone)  # type: ignore[method-assign]
@@ -161,10 +163,27 @@ class AgentGuard:
         if isinstance(tool.on_invoke_tool, _GuardedInvoker):  # a second guard would wait for the call of the first
             return tool
         if tool._is_agent_tool and self._guards_inner_agents:
-            return tool
+            return self._copy_agent_tool_with_guarded_agent(tool)
         if self._policies.logs_calls(tool.qualified_name):
             return self._guard_tool(tool)
         return _copy_tool_with_config_of_program(tool) if tool._is_agent_tool else tool
+
+    def _copy_agent_tool_with_guarded_agent(self, tool: FunctionTool) -> FunctionTool:
+        """Return an agent that is a tool, whose own run is continued from a state with guarded tools."""
+        if self._run is None or not isinstance(tool._agent_instance, Agent):
+            return tool
+        if self._inner_guard is None:
+            self._inner_guard = AgentGuard(
+                self._session,
+                self._policies,
+                run=self._run,
+                inner=True,
+                guards_inner_agents=True,
+                approvals=self._approvals,
+            )
+        copied = copy.copy(tool)
+        copied._agent_instance = self._inner_guard.guard(tool._agent_instance)
+        return copied
 
     def _guard_tool(self, tool: FunctionTool) -> FunctionTool:
         handles_errors = hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")

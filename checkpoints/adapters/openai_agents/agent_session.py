@@ -73,6 +73,7 @@ class HarnessSession:
 
         Args:
             limit: Number of items, the newest ones; a negative number stands for all. None: as the settings say.
+                A run that continues gets all of its own items.
 
         Returns:
             The items, equal to those that were added.
@@ -83,16 +84,17 @@ class HarnessSession:
         count = resolve_session_limit(limit, self.session_settings)
         count = None if count is None or count < 0 else count
         run = find_run_context(self)
-        if run is None or run.answer is None:
+        if run is None or run.continued_from is None:
             return await self.client.run_database_work(
                 partial(durable_message_list.list_newest_messages, self.client.store, self.session_id, count)
             )
-        # The model's answer is not history for a run that gets it as an answer.
-        items = await self.client.run_database_work(
+        history = await self.client.run_database_work(
             partial(durable_message_list.list_newest_messages, self.client.store, self.session_id)
         )
-        history = items[: run.answer_first] + items[run.answer_first + len(run.answer) :]
-        return history if count is None else history[max(len(history) - count, 0) :]
+        if run.answer is not None:  # it is not history for a run that gets it as an answer
+            del history[run.answer_first : run.answer_first + len(run.answer)]
+        # A model that does not see what it has done already would ask for it again.
+        return history if count is None else history[max(min(len(history) - count, run.continued_from), 0) :]
 
     async def add_items(self, items: list[Any]) -> None:
         """Append items as one version.
@@ -179,6 +181,7 @@ class RunContext:
         agent: Name of the agent whose turn it is.
         is_begun: Whether its input is stored.
         is_open: Whether the session says that a run is open.
+        continued_from: Position of its first item, if it continues a run of an earlier start. None: it does not.
         answer: Stored answer of the model that the run still has to get. None: the model is asked.
         answer_first: Position of that answer in the transcript.
         response: Identifier and usage of that answer.
@@ -190,6 +193,7 @@ class RunContext:
     agent: str = ""
     is_begun: bool = False
     is_open: bool = False
+    continued_from: int | None = None
     answer: list[Item] | None = None
     answer_first: int = 0
     response: dict[str, Any] = field(default_factory=dict)

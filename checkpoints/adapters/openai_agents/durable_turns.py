@@ -37,6 +37,7 @@ class OpenRun:
         count: Number of the answer's items. 0: the turn is saved, and no answer is there yet.
         response: Identifier and usage of the answer.
         held: Items of the turn that the SDK has saved before all of its calls had results.
+        start: Position of the run's input in the transcript.
     """
 
     input_digest: str = ""
@@ -45,6 +46,7 @@ class OpenRun:
     count: int = 0
     response: dict[str, Any] = field(default_factory=dict)
     held: list[Item] = field(default_factory=list)
+    start: int = 0
 
     def to_payload(self) -> dict[str, Any]:
         """Return the payload of a version that says this."""
@@ -52,7 +54,7 @@ class OpenRun:
 
     def copy_without_answer(self) -> OpenRun:
         """Return the run after its turn was saved."""
-        return OpenRun(self.input_digest, self.agent)
+        return OpenRun(self.input_digest, self.agent, start=self.start)
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,8 @@ def _build_content_with_input(
     run = _get_open_run(row, newest)
     if run is not None and run.count:
         new = replace(run, input_digest=new.input_digest)
+    else:
+        new = replace(new, start=row.message_count)
     return VersionContent(None, added=items, payload=new.to_payload(), always=True)
 
 
@@ -140,7 +144,7 @@ def store_model_answer(
 
     def build_version_with_answer(row: Session, newest: Checkpoint | None) -> VersionContent:
         before = _get_open_run(row, newest) or OpenRun()
-        run = OpenRun(before.input_digest, agent, row.message_count, len(items), response)
+        run = OpenRun(before.input_digest, agent, row.message_count, len(items), response, start=before.start)
         return VersionContent(None, added=items, payload=run.to_payload())
 
     durable_message_list.write_next_version_under_lock(
@@ -259,8 +263,8 @@ def _parse_open_run(session_id: str, payload: Any) -> OpenRun | None:
         run = OpenRun(**value)
     except TypeError as error:
         raise CheckpointCorrupted(session_id, f"the payload {_KEY!r}", str(error)) from error
-    stored = (run.input_digest, run.agent, run.first, run.count, run.response, run.held)
-    if tuple(map(type, stored)) != (str, str, int, int, dict, list):
+    stored = (run.input_digest, run.agent, run.first, run.count, run.response, run.held, run.start)
+    if tuple(map(type, stored)) != (str, str, int, int, dict, list, int):
         raise CheckpointCorrupted(session_id, f"the payload {_KEY!r}", "its fields have other types")
     return run
 

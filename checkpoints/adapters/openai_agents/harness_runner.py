@@ -165,6 +165,7 @@ class HarnessRunner(AgentRunner):
             if is_same or open_run.answer:
                 clone = guard.find_agent(clone, open_run.run.agent)
                 run.agent = clone.name
+                run.continued_from = open_run.run.start
         return self._wrap_models_of_run(_PreparedRun(clone, input, options, run, guard))
 
     def _wrap_models_of_run(self, prepared: _PreparedRun) -> _PreparedRun:

@@ -84,8 +84,9 @@ def _build_token_issuer(request: MemberRequest) -> api_tokens.TokenIssuer:
 def _render_tokens_page(
     request: MemberRequest, *, form: TokenForm | None = None, status: int = 200, **extra_context: Any
 ) -> HttpResponse:
+    tokens = ApiToken.objects.filter(workspace=request.membership.workspace).order_by("-pk")
     context = {
-        "tokens": ApiToken.objects.filter(workspace=request.membership.workspace).order_by("-pk"),
+        "tokens": sorted(tokens, key=lambda token: token.status != "active"),
         "form": form or TokenForm(),
         "tab": "tokens",
         **extra_context,

@@ -14,6 +14,7 @@ from harness_site.database_role_privileges import (
     RoleNames,
     build_database_url,
     check_role_name,
+    format_psql_of_administrator,
     generate_agent_login_statements,
     generate_agent_role_statements,
 )
@@ -92,9 +93,8 @@ def _run_statements(statements: Iterable[str], arguments: str) -> None:
                 cursor.execute(statement)
     except DatabaseError as error:
         reason = str(error).strip().splitlines()[0]
-        name = connection.settings_dict["NAME"]
         command = format_management_command(f"create_agent_login {arguments} --print-sql")
         raise CommandError(
             f"The database refused it: {reason}. Let an administrator of the database run the SQL: "
-            f"{command} | sudo -u postgres psql {name}"
+            f"{command} | {format_psql_of_administrator()}"
         ) from error

@@ -1,7 +1,5 @@
 """Table of the deliveries of notices by e-mail and webhook."""
 
-from datetime import timedelta
-
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -56,7 +54,3 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.notice} to {self.recipient}"
-
-    @property
-    def duration_milliseconds(self) -> int | None:
-        return None if self.took is None else self.took // timedelta(milliseconds=1)

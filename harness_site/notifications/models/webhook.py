@@ -5,6 +5,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.models import Workspace
+from harness_site.notifications.models.notice import Event
 
 
 class WebhookFormat(models.TextChoices):
@@ -34,6 +35,10 @@ class Webhook(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def event_labels(self) -> list[str]:
+        return [str(Event(name).label) for name in self.events.split(",") if name in Event.values]
 
     def wants_event(self, event: str) -> bool:
         return event in self.events.split(",")

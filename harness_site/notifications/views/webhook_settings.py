@@ -16,7 +16,7 @@ from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.notifications import create_pause_and_delete_webhooks, safe_http
-from harness_site.notifications.delivery_log import load_recent_deliveries
+from harness_site.notifications.delivery_log import load_recent_deliveries, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_test_message
 
@@ -125,7 +125,7 @@ def _render_webhooks_page(
 ) -> HttpResponse:
     workspace = request.membership.workspace
     context = {
-        "webhooks": Webhook.objects.filter(workspace=workspace).order_by("name", "pk"),
+        "webhooks": query_webhooks_with_last_attempt(workspace.pk),
         "log": load_recent_deliveries(workspace.pk),
         "form": form or WebhookForm(),
         "tab": "webhooks",

@@ -117,7 +117,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 "indexes": [models.Index(fields=["workspace", "trait", "value", "-session"], name="fact_of_workspace")],
-                "constraints": [models.UniqueConstraint(fields=("session", "trait", "value"), name="fact_once")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("session", "trait", "value", "workspace"), name="fact_once")
+                ],
             },
         ),
         migrations.CreateModel(

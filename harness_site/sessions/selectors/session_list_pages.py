@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from django.db.models import QuerySet
 
@@ -102,10 +102,12 @@ def _merge_first_sessions_of_querysets(
 
 def count_sessions(workspace_id: int, wanted: SessionFilter) -> int:
     """Count the matching sessions; the count stops soon after `LIMIT`."""
-    return sum(
-        part.order_by()[: LIMIT + 1].count()
-        for part in split_into_indexed_querysets(workspace_id, wanted or SessionFilter())
-    )
+    parts: list[QuerySet[Any, Any]]
+    if wanted.keys is not None and not wanted.has_column_conditions:
+        parts = [wanted.keys]  # reads an index instead of a thousand sessions
+    else:
+        parts = [*split_into_indexed_querysets(workspace_id, wanted)]
+    return sum(part.order_by()[: LIMIT + 1].count() for part in parts)
 
 
 def _query_sessions_after(

@@ -29,12 +29,18 @@ def run_blocking(*args: Any, run: Callable[..., Any] = Runner.run_sync, **option
 
 
 async def run_agent(
-    url: str, agent: Agent[Any], given: Any = QUESTION, *, method: str = "run", policies: ToolPolicies = POLICIES
+    url: str,
+    agent: Agent[Any],
+    given: Any = QUESTION,
+    *,
+    method: str = "run",
+    policies: ToolPolicies = POLICIES,
+    limit: int | None = None,
 ) -> Any:
     """Run an agent with a runner and a client of its own, as one start of a program does."""
     runner = HarnessRunner(policies)
     async with Checkpointer.open(url) as checkpointer:
-        session = HarnessSession("s", checkpointer)
+        session = HarnessSession("s", checkpointer, session_settings={"limit": limit})
         if method == "run_sync":
             return await asyncio.to_thread(
                 run_blocking, agent, given, run=runner.run_sync, session=session, run_config=QUIET

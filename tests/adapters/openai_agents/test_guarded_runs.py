@@ -23,12 +23,13 @@ from agents import (
 )
 from agents.mcp import MCPServer
 from agents.run import set_default_agent_runner
-from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from mcp.types import CallToolResult, TextContent
 from mcp.types import Tool as MCPTool
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.openai_agents import HarnessRunner, HarnessSession, guard_agent, use_harness
+from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.models import Run, ToolCall
 from tests.adapters.openai_agents.runs import QUIET, run_agent
@@ -162,6 +163,24 @@ def test_one_of_two_parallel_calls_waits(cp: SyncCheckpointer, effects: Path, co
     assert len(latest["transcript"]) == 6
 
 
+def test_model_of_a_continued_run_sees_what_the_run_did_beyond_the_limit_of_the_session(
+    cp: SyncCheckpointer, effects: Path
+) -> None:
+    seen: list[str] = []
+
+    def end(call: Any) -> list[Any]:
+        seen.extend(item.get("type", item.get("role")) for item in call.input)
+        return [assistant_message("Done.")]
+
+    _run(_build_sender(effects, [[assistant_message("Hello.")]]), "Hello.", limit=1)
+    for step in (_send("call_1", "one"), _send("call_2", "two")):
+        _run(_build_sender(effects, [step]), limit=1)
+        _approve(cp, cp.pending_tool_calls("s")[0])
+    _run(_build_sender(effects, [ModelStep.respond(end)]), limit=1)
+    turn = ["function_call", "function_call_output"]
+    assert seen == ["user", *turn, *turn]
+
+
 def test_same_call_after_its_answer_is_a_new_operation(cp: SyncCheckpointer, effects: Path) -> None:
     steps = [_send("call_1"), _send("call_2"), [assistant_message("Sent twice.")]]
     assert _run(_build_sender(effects, steps), policies=ToolPolicies()).final_output == "Sent twice."
@@ -264,6 +283,36 @@ def test_calls_of_an_agent_that_is_a_tool_are_logged_and_closed(cp: SyncCheckpoi
     assert effects.read_text().split() == ["hello"]
     (call,) = ToolCall.objects.all()
     assert (call.tool, call.answered_version is None) == ("send", False)
+
+
+def test_call_of_an_agent_that_is_a_tool_is_logged_when_a_state_continues_it(
+    cp: SyncCheckpointer, effects: Path
+) -> None:
+    inner = _build_sender(effects, [_send("inner_1"), [assistant_message("Inner is done.")]])
+    ask = [function_call("delegate", {"input": "Send."}, call_id="call_1")]
+    outer = Agent(
+        name="outer",
+        model=ScriptedModel([ask, [assistant_message("Done.")]]),
+        tools=[inner.as_tool("delegate", "Delegate.")],
+    )
+
+    async def run(given: Any) -> Any:
+        use_harness(ToolPolicies({"send": {"requires_approval": True}}))
+        try:
+            async with Checkpointer.open(database_url()) as checkpointer:
+                session = HarnessSession("s", checkpointer)
+                if given != "Go.":
+                    given = await RunState.from_string(outer, given)
+                return await Runner.run(outer, given, session=session, run_config=QUIET)
+        finally:
+            set_default_agent_runner(None)
+
+    stored = asyncio.run(run("Go.")).to_state().to_string()
+    _approve(cp, cp.pending_tool_calls("s")[0])
+    assert asyncio.run(run(stored)).final_output == "Done."
+    assert effects.read_text().split() == ["hello"]
+    (call,) = ToolCall.objects.all()
+    assert (call.status, call.answered_version is None) == (CallStatus.COMPLETED, False)
 
 
 class _NamedModels(ModelProvider):

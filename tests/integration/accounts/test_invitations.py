@@ -143,6 +143,13 @@ def test_invitation_of_another_workspace_cannot_be_revoked(admin: Client) -> Non
     assert theirs.revoked_at is None
 
 
+def test_refused_invitation_keeps_the_chosen_role(admin: Client) -> None:
+    page = admin.post("/settings/invitations/", {"email": "eve@example", "role": "auditor"})
+    assert page.status_code == 422
+    assert '<option value="auditor" selected>' in page.content.decode()
+    assert re.search(r'href="/settings/members/" aria-current="page"><span>', page.content.decode()), "in the main menu"
+
+
 def test_invalid_role_is_refused(admin: Client) -> None:
     assert admin.post("/settings/invitations/", {"role": "owner"}).status_code == 422
     assert not Invitation.objects.exists()

@@ -87,7 +87,12 @@ class TestPage:
         make_token(name="two", lifetime=timedelta(seconds=-1))
         api_tokens.revoke_token(make_token(name="three")[0], by=BY)
         page = visible_text(admin.get("/settings/tokens/"))
-        assert [page.count(word) for word in ("Valid Revoke", "Expired", "Revoked", "never used")] == [1, 1, 1, 3]
+        assert [page.count(word) for word in ("Valid Revoke one Programs", "Expired", "Revoked", "never used")] == [
+            1,
+            1,
+            1,
+            3,
+        ]
 
     def test_name_is_taken_until_its_token_is_revoked(self, admin: Client) -> None:
         form = {"name": "ci", "role": "agent", "days": ""}

@@ -58,14 +58,18 @@ def test_programs_contain_no_database_password() -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("may_create", [True, False])
 def test_project_that_includes_the_site_is_told_its_own_command(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch, may_create: bool
 ) -> None:
     monkeypatch.setattr(agent_connection_examples, "connection", SimpleNamespace(vendor="postgresql"))
+    monkeypatch.setattr(agent_connection_examples, "may_create_roles", lambda: may_create)
     monkeypatch.setattr(management_command_hints, "is_site_of_its_own", lambda: False)
     client.force_login(make_user(role=Role.ADMIN))
     text = visible_text(client.get("/settings/connect/"))
-    assert text.count("python manage.py create_agent_login") == 2
+    assert ("python manage.py create_agent_login my_agent --print-sql | " in text) is not may_create
+    assert "psql does it as an administrator of the database" in text or may_create
+    assert text.count("python manage.py create_agent_login my_agent") == 1
     assert "harness create_agent_login" not in text
 
 

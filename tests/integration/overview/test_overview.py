@@ -99,6 +99,9 @@ def test_current_counts_are_up_to_date() -> None:
     make_run(session=make_session(), lease=timedelta(hours=-1))
     make_run(session=make_session(), owner=False, status=RunStatus.LOST)
     make_run(session=make_session(), owner=False, status=RunStatus.RELEASED)
+    resumed = make_session()
+    make_run(session=resumed, owner=False, status=RunStatus.LOST)
+    make_run(session=resumed, owner=False, status=RunStatus.RELEASED, number=2)
     make_session()
     for status in (SessionStatus.NEEDS_REVIEW, SessionStatus.PAUSED, SessionStatus.FAILED, SessionStatus.COMPLETED):
         make_session(status=status)
@@ -114,6 +117,16 @@ def test_counts_stop_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         make_session(status=SessionStatus.PAUSED)
     found = current_counts.load_current_counts(make_workspace().pk)
     assert (str(found.stalled), str(found.paused)) == ("2+", "2+")
+
+
+def test_running_sessions_are_counted_beside_many_idle_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current_counts, "LIMIT", 2)
+    for lease in (timedelta(hours=1), timedelta(hours=-1)):
+        make_run(session=make_session(), lease=lease)
+    for _ in range(3):
+        make_session()
+    found = current_counts.load_current_counts(make_workspace().pk)
+    assert (str(found.running), str(found.stalled)) == ("1", "1+")
 
 
 def test_longest_waiting_call_links_to_its_card(reader: Client) -> None:

@@ -133,7 +133,7 @@ def test_row_describes_its_call(reader: Client) -> None:
     assert "1 call needs a decision" in page
     assert (
         "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
-        f"session {call.session.session_id} · The run died during this call · can be verified Outcome unknown" in page
+        f"session {call.session.session_id} · The run died during this call · has a verify hook Outcome unknown" in page
     )
 
 
@@ -141,7 +141,7 @@ def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -
     interrupted(0, reason=InterruptReason.AMBIGUOUS_ERROR)
     page = visible_text(reader.get("/review/"))
     assert "Refund card: amount 40.00, currency EUR, order 17" in page
-    assert "The tool failed and may still have done it · cannot be verified" in page
+    assert "The tool failed and may still have done it · no verify hook" in page
 
 
 def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> None:

@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from http.cookiejar import CookieJar
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final, LiteralString, NamedTuple
 from urllib.parse import urlencode
 
@@ -289,12 +290,27 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
             "create_agent_login --rights-only --role no_role_yet",
             "create_agent_login second --print-sql",
         )
-        assert "harness create_agent_login second --print-sql | sudo -u postgres psql harness_office" in may_not.error
-        assert "create_agent_login --rights-only --role no_role_yet --print-sql | sudo" in rights_only.error
+        psql = re.sub(r".*:(\d+)/.*", r"sudo -u postgres psql -p \1 harness_office", url)
+        assert f"harness create_agent_login second --print-sql | {psql}" in may_not.error
+        assert f"create_agent_login --rights-only --role no_role_yet --print-sql | {psql}" in rights_only.error
         with psycopg.connect(re.sub(r"/[^/]*$", f"/{database}", server.url), autocommit=True) as admin:
             admin.execute(printed.output.encode())
         second = printed.error_output.strip().removeprefix("export HARNESS_DATABASE_URL='").removesuffix("'")
         assert value(second, "SELECT count(*) FROM checkpoints_session") == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "command"),
+    [
+        ("", "", "sudo -u postgres psql office"),
+        ("/run/postgresql", "5433", "sudo -u postgres psql -p 5433 office"),
+        ("db.internal", "5432", "psql -h db.internal -U postgres office"),
+    ],
+)
+def test_psql_of_an_administrator(monkeypatch: pytest.MonkeyPatch, host: str, port: str, command: str) -> None:
+    values = {"HOST": host, "PORT": port, "NAME": "office"}
+    monkeypatch.setattr(database_role_privileges, "connection", SimpleNamespace(settings_dict=values))
+    assert database_role_privileges.format_psql_of_administrator() == command
 
 
 def rights(urls: dict[str, str], role: str, tables: set[str]) -> set[tuple[str, str]]:

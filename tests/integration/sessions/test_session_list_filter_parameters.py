@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.db import connection
 from django.db.models import Q
 from django.http import QueryDict
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.enums import ActorKind, CallStatus
 from checkpoints.models import Session
@@ -87,6 +89,20 @@ def test_combined_filters_keep_the_order(sort: str) -> None:
         assert session_list_pages.count_sessions(workspace, filters) == len(anew)
         found.append(len(anew))
     assert found == [1, 1]
+
+
+def test_count_by_one_trait_reads_no_sessions_and_other_conditions_count_too() -> None:
+    for number in range(6):
+        session = make_session(labels='["vip"]', agent=f"desk-{number % 2}", budget_spent_usd=number)
+        make_call(session=session, tool=f"tool-{number % 3}", status=CallStatus.COMPLETED)
+    complete()
+    workspace, numbers = make_workspace().pk, []
+    for asked in ("", "&agent=desk-1", "&status=running", "&status=failed", "&least=4", "&tool=tool-2", "&decided=1"):
+        wanted = parse_session_filter(workspace, QueryDict(f"label=vip{asked}"))
+        with CaptureQueriesContext(connection) as queries:
+            numbers.append(session_list_pages.count_sessions(workspace, wanted))
+        assert any('"checkpoints_session"' in query["sql"] for query in queries) == bool(asked)
+    assert numbers == [6, 3, 6, 0, 2, 2, 0]
 
 
 def test_incomplete_index_finds_the_newest_with_a_note(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
