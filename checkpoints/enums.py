@@ -160,6 +160,8 @@ LIVE_CALL_STATUSES = frozenset(
 UNDECIDED_CALL_STATUSES = frozenset({CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL})
 #: Statuses of calls without an outcome: they wait for a decision, or for their tool.
 OPEN_CALL_STATUSES = UNDECIDED_CALL_STATUSES | {CallStatus.APPROVED, CallStatus.ISSUED, CallStatus.RERUN_APPROVED}
+#: Statuses of interrupted calls whose outcome is not recorded yet.
+UNSETTLED_CALL_STATUSES = frozenset({CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED})
 #: Statuses of calls that need, have or were refused an approval: their tool was not started.
 NOT_RUN_CALL_STATUSES = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, CallStatus.REJECTED})
 

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
+from checkpoints import call_transition_table
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import AnsweredCall
 from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES, CallStatus, KeyScope
 from checkpoints.models import ToolCall
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
-from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store.client_state import ChangingCallColumns, OwnedSession, SealedCall
 
-#: Values of the stable columns that the statement which issues a call does not set.
+#: Values of the columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {"sentence_template": "", "allowed_decisions": ""}
+_ISSUED = ChangingCallColumns(call_transition_table.ISSUE.after)
 _select_changing_columns = itemgetter(*ChangingCallColumns._fields)
 #: Largest number of calls that a run remembers.
 _MAX_REMEMBERED_CALLS = 512
@@ -30,40 +32,49 @@ _MAX_REMEMBERED_CALLS = 512
 
 def seal_new_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
     """Return a call that is issued with `values`, with its seal. `place` is its workspace, session and step."""
-    start = row_seals.start_row_seal(keys, ToolCall, {**_NEW_CALL, **values, **place})
-    columns = ChangingCallColumns(values["status"])
-    seal = row_seals.finish_row_seal(start, columns)
-    return SealedCall(columns, seal, start, values["run"], values["idempotency_key"], _is_answerable(values))
+    sealer = row_seals.get_row_sealer(keys.current, ToolCall)
+    start = sealer.start({**_NEW_CALL, **values, **place})
+    seal = sealer.finish(start, _ISSUED)
+    term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
+    is_answerable = _is_answerable(values["key_policy"], values["key_scope"])
+    return SealedCall(_ISSUED, seal, term, start, values["run"], values["idempotency_key"], is_answerable)
 
 
-def _is_answerable(columns: Mapping[str, Any]) -> bool:
+@cache
+def _is_answerable(key_policy: str, key_scope: str) -> bool:
     """Return whether a version answers a call once it is settled."""
-    return columns["key_policy"] in POLICIES_MATCHING_ARGUMENTS and columns["key_scope"] == KeyScope.SESSION
+    return key_policy in POLICIES_MATCHING_ARGUMENTS and key_scope == KeyScope.SESSION
 
 
-class SealedOutcome(NamedTuple):
-    """Outcome of a call: the columns that it changes, with the seal, and the call before and after it."""
-
-    values: dict[str, Any]
-    before: SealedCall
-    after: SealedCall
-
-
-def seal_outcome(
-    using: str, owned_session: OwnedSession, keys: SealKeys, call_pk: int, values: dict[str, Any]
-) -> SealedOutcome | None:
-    """Return the `values` of an outcome with their seal; None if the call is not issued by this run any more.
+def take_issued_call(using: str, owned_session: OwnedSession, keys: SealKeys, call_pk: int) -> SealedCall | None:
+    """Return a call before its outcome, which is not remembered any more; None if it is not issued by this run.
 
     Raises `IntegrityError` for a call that does not match its seal.
     """
-    before = owned_session.sealed_calls.pop(call_pk, None) or _load_and_verify_calls(using, keys, [call_pk]).get(
-        call_pk
-    )
-    if before is None or (before.columns.status, before.run_id) != (CallStatus.ISSUED, owned_session.run_id):
+    call = owned_session.sealed_calls.pop(call_pk, None) or _load_and_verify_calls(using, keys, [call_pk]).get(call_pk)
+    if call is None or (call.columns.status, call.run_id) != (CallStatus.ISSUED, owned_session.run_id):
         return None
+    return call
+
+
+def seal_outcome(
+    keys: SealKeys, call_pk: int, before: SealedCall, values: dict[str, Any]
+) -> tuple[dict[str, Any], int, SealedCall | None]:
+    """Seal the outcome of a call.
+
+    Args:
+        keys: Configured keys.
+        call_pk: Key of the call.
+        before: The call as it was issued.
+        values: Columns that the outcome changes.
+
+    Returns:
+        The columns with their time and seal, what the outcome adds to the sum of rows, and the call after it if a hot
+        statement may still change it; None if people decide about it, or if no version will answer it.
+    """
     known, now = before.columns, clock.now()
     is_interrupted = values["status"] == CallStatus.INTERRUPTED
-    columns = ChangingCallColumns(
+    columns = (
         values["status"],
         values.get("reason", known.reason),
         values.get("result", known.result),
@@ -75,17 +86,20 @@ def seal_outcome(
         known.answered_version,
         call_pk,
     )
-    seal = row_seals.finish_row_seal(before.start, columns)
+    seal = before.start.sealer.finish(before.start, columns)
+    term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     values = {**values, "interrupted_at" if is_interrupted else "settled_at": now, "row_seal": seal}
-    return SealedOutcome(values, before, SealedCall(columns, seal, *before[2:]))
+    is_final = not before.is_answerable or values["status"] not in SETTLED_CALL_STATUSES
+    after = None if is_final else SealedCall(ChangingCallColumns._make(columns), seal, term, *before[3:])
+    return values, term - before.term, after
 
 
 @dataclass
 class AnsweredCalls:
-    """Calls that a version answers, and the rows that this replaces in the session's sum, if sealing is on."""
+    """Calls that a version answers, and what this adds to the session's sum of rows, if sealing is on."""
 
     rows: list[AnsweredCall] = field(default_factory=list)
-    changes: RowChanges = field(default_factory=RowChanges)
+    difference: int = 0
 
 
 def compute_answered_call_seals(
@@ -107,9 +121,9 @@ def compute_answered_call_seals(
         call = known.get(pk)
         if call is None or not _is_settled_and_unanswered(call.columns):
             continue
-        seal = row_seals.finish_row_seal(call.start, call.columns._replace(answered_version=version))
+        seal = call.start.sealer.finish(call.start, call.columns._replace(answered_version=version))
         answered.rows.append(AnsweredCall(pk, call.columns.revision, seal))
-        answered.changes.add(ToolCall, call.seal, seal)
+        answered.difference += session_heads.compute_row_sum_term(keys, ToolCall, seal) - call.term
     return answered
 
 
@@ -117,11 +131,9 @@ def _is_settled_and_unanswered(columns: ChangingCallColumns) -> bool:
     return columns.status in SETTLED_CALL_STATUSES and columns.answered_version is None
 
 
-def cache_sealed_call(owned_session: OwnedSession, call_pk: int, call: SealedCall) -> None:
-    """Remember a call of this run for as long as a hot statement may still change it."""
-    calls, status = owned_session.sealed_calls, call.columns.status
-    if status != CallStatus.ISSUED and not (call.is_answerable and status in SETTLED_CALL_STATUSES):
-        return  # people decide about it, or no version will answer it
+def remember_sealed_call(owned_session: OwnedSession, call_pk: int, call: SealedCall) -> None:
+    """Remember a call of this run that a hot statement may still change."""
+    calls = owned_session.sealed_calls
     calls[call_pk] = call
     if len(calls) > _MAX_REMEMBERED_CALLS:
         calls.popitem(last=False)
@@ -134,16 +146,18 @@ def remove_cached_calls(owned_session: OwnedSession, call_pks: Sequence[int]) ->
 
 def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) -> dict[int, SealedCall]:
     """Read calls, by key, and verify them."""
-    calls = {}
+    calls, sealer = {}, row_seals.get_row_sealer(keys.current, ToolCall)
     for call in ToolCall.objects.using(using).filter(pk__in=call_pks):
         row_seals.verify_row(call)
         columns = row_seals.read_sealed_columns(call)
+        seal = None if call.row_seal is None else bytes(call.row_seal)
         calls[call.pk] = SealedCall(
             ChangingCallColumns._make(_select_changing_columns(columns)),
-            None if call.row_seal is None else bytes(call.row_seal),
-            row_seals.start_row_seal(keys, ToolCall, columns),
+            seal,
+            session_heads.compute_row_sum_term(keys, ToolCall, seal) if seal else 0,
+            sealer.start(columns),
             call.run_id,
             call.idempotency_key,
-            _is_answerable(columns),
+            _is_answerable(call.key_policy, call.key_scope),
         )
     return calls

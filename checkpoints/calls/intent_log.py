@@ -45,7 +45,6 @@ from checkpoints.exceptions import (
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
@@ -104,29 +103,25 @@ def _insert_sealed_call(
     under_review: bool = False,
 ) -> tuple[int, int] | None:
     """Run the statement that logs a call, with its seal if sealing is on."""
-    keys, call, after, head_write = get_seal_keys(), None, None, None
+    keys, call, after = get_seal_keys(), None, None
     if keys is not None:
         step = owned_session.head.version if step is None else step
-        values = {**values, "issued_at": clock.now()}
+        values["issued_at"] = clock.now()
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.seal_new_call(keys, place, values)
         values["row_seal"] = call.seal
-        rows = RowChanges(added=[(ToolCall, values["row_seal"])])
-        after, head_write = session_head_optimistic_lock.compute_head_after_write(
-            session_head_optimistic_lock.get_head(store.using, owned_session),
-            rows,
-            {"status": hot_statements.get_session_status_while_issuing(under_review=under_review)},
-        )
-        if head_write is None:  # the session was deleted
+        head = owned_session.sealed_head or session_head_optimistic_lock.get_head(store.using, owned_session)
+        if head is None:  # the session was deleted
             return None
+        status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
+        changes = {} if head.columns["status"] == status else {"status": status}
+        after = session_head_optimistic_lock.compute_head_after_write(head, call.term, changes)
     row = hot_statements.insert_call(
-        connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
+        connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
-    owned_session.sealed_head = session_head_optimistic_lock.record_written_head(
-        store.using, None if row is None else after
-    )
+    session_head_optimistic_lock.record_written_head(connection, None if row is None else after, owned_session)
     if row is not None and call is not None:
-        call_seals.cache_sealed_call(owned_session, row[0], call)
+        call_seals.remember_sealed_call(owned_session, row[0], call)
     return row
 
 
@@ -206,14 +201,12 @@ def _issue_call_under_session_lock(
 ) -> IssuedCall | ToolCall:
     """Issue under the session's lock: the slow path, which finds out what prevented the fast one."""
     with transaction.atomic(using=store.using):
-        session = (
-            Session.objects.using(store.using)
-            .select_for_update()
-            .filter(pk=owned_session.pk, fence=owned_session.fence)
-            .first()
-        )
-        if session is None or session.status in FINISHED_SESSION_STATUSES:
+        session = row_lookups.lock_owned_session(store, owned_session)
+        if session.status in FINISHED_SESSION_STATUSES:
             raise row_lookups.build_fence_lost_error(store, owned_session)
+        session_head_optimistic_lock.require_not_put_back(
+            owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)
+        )
         step = session.latest_version if intent.step is None else intent.step
         last = _find_last_attempt(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)

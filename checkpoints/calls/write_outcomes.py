@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -12,7 +13,14 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
-from checkpoints.enums import SETTLED_CALL_STATUSES, AuditKind, CallStatus, InterruptReason, SessionStatus
+from checkpoints.enums import (
+    LIVE_CALL_STATUSES,
+    SETTLED_CALL_STATUSES,
+    AuditKind,
+    CallStatus,
+    InterruptReason,
+    SessionStatus,
+)
 from checkpoints.exceptions import (
     InvalidInput,
     LateResultRefused,
@@ -24,7 +32,6 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
-from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
@@ -102,36 +109,32 @@ def _run_outcome_statement(
         return hot_statements.update_call_outcome(
             connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
         )
-    return session_head_optimistic_lock.write_or_retry_with_stored_head(
-        connection.alias,
-        owned_session,
-        lambda: _write_sealed_outcome(connection, owned_session, keys, call_pk, values),
-        failed=False,
-    )
+    if _write_sealed_outcome(connection, owned_session, keys, call_pk, values):
+        return True
+    retry = partial(_write_sealed_outcome, connection, owned_session, keys, call_pk, values)
+    return bool(session_head_optimistic_lock.retry_with_stored_head(connection.alias, owned_session, retry))
 
 
 def _write_sealed_outcome(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call_pk: int, values: dict[str, Any]
 ) -> bool:
-    outcome = call_seals.seal_outcome(connection.alias, owned_session, keys, call_pk, values)
-    head = session_head_optimistic_lock.get_head(connection.alias, owned_session)
-    if outcome is None or head is None:
+    using = connection.alias
+    call = call_seals.take_issued_call(using, owned_session, keys, call_pk)
+    head = owned_session.sealed_head or session_head_optimistic_lock.get_head(using, owned_session)
+    if call is None or head is None:
         return False
-    status = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    rows = RowChanges(
-        [] if outcome.before.seal is None else [(ToolCall, outcome.before.seal)],
-        [(ToolCall, outcome.values["row_seal"])],
-    )
-    after, head_write = session_head_optimistic_lock.compute_head_after_write(head, rows, status)
+    sealed_values, difference, call_after = call_seals.seal_outcome(keys, call_pk, call, values)
+    changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
+    after = session_head_optimistic_lock.compute_head_after_write(head, difference, changes)
     is_settled = hot_statements.update_call_outcome(
-        connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
+        connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )
-    owned_session.sealed_head = session_head_optimistic_lock.record_written_head(
-        connection.alias, after if is_settled else None
-    )
+    session_head_optimistic_lock.record_written_head(connection, after if is_settled else None, owned_session)
     if is_settled:
-        call_seals.cache_sealed_call(owned_session, call_pk, outcome.after)
-        log_completeness.remember_or_forget_live_call_key(owned_session, outcome.after.key, values["status"])
+        if call_after is not None:
+            call_seals.remember_sealed_call(owned_session, call_pk, call_after)
+        if values["status"] not in LIVE_CALL_STATUSES:
+            log_completeness.remember_or_forget_live_call_key(owned_session, call.key, values["status"])
     return is_settled
 
 

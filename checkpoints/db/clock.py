@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
 
 from django.db import connections
 from django.db.models import DateTimeField, ExpressionWrapper, Value
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
-
-def now() -> datetime:
-    """Return this process's time, for display only."""
-    return datetime.now(UTC)
+#: Function that returns this process's time, for display only.
+now: Final = partial(datetime.now, UTC)
 
 
 def database_now(using: str) -> datetime:

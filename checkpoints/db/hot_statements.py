@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -34,6 +34,7 @@ from checkpoints.db.write_guard import GuardSql, WriteGuard
 from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES, SETTLED_CALL_STATUSES, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.models.packed_fields import PACKED_FIELDS
+from checkpoints.seals.session_heads import WRITTEN_FIELDS, SessionHead
 
 NOW_SQL = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
 #: More messages than these are written by a separate statement: a statement takes at most 65,535 parameters.
@@ -49,7 +50,6 @@ class NewMessage(NamedTuple):
     created_at: datetime
     body: str
     chain: bytes
-    row_seal: bytes | None = None
 
 
 class AnsweredCall(NamedTuple):
@@ -61,19 +61,13 @@ class AnsweredCall(NamedTuple):
 
 
 class NewVersion(NamedTuple):
-    """Version with its new messages, its columns, and the calls that it answers."""
+    """Version with its new messages, its columns, the calls that it answers, and the seals of the messages, if sealing
+    is on."""
 
     messages: Sequence[NewMessage]
     checkpoint_values: Mapping[str, Any]
     answered: Sequence[AnsweredCall] = ()
-
-
-class HeadWrite(NamedTuple):
-    """Change of a session's head by a statement: its seal before, which has to be the stored one, and its columns
-    after, numbers and bytes that every driver takes. A session that the transaction has created has no seal before."""
-
-    before: bytes | None
-    columns: Mapping[str, Any]
+    message_seals: Sequence[bytes | None] = ()
 
 
 class NewRows(NamedTuple):
@@ -96,7 +90,7 @@ class ChangedRow(NamedTuple):
     changes: Mapping[str, Any]
 
 
-_MESSAGE_FIELDS = NewMessage._fields
+_MESSAGE_FIELDS = (*NewMessage._fields, "row_seal")
 
 
 @dataclass(frozen=True)
@@ -149,7 +143,7 @@ def save_versions(
     base: SaveBase,
     session_values: Mapping[str, Any],
     versions: Sequence[NewVersion],
-    head: HeadWrite | None = None,
+    head: SessionHead | None = None,
     *,
     revision: int | None = None,
     beside: Sequence[NewRows | ChangedRow] = (),
@@ -173,7 +167,7 @@ def save_versions(
         "latest_version": base.version,
     }
     if head is not None:
-        session_values, expected["row_seal"] = {**session_values, **head.columns}, head.before
+        session_values, expected["row_seal"] = {**session_values, **head.written}, head.replaced_seal
     if revision is not None:
         expected["revision"], expected["row_seal"] = revision, None
     known = {field: value for field, value in expected.items() if value is not None}
@@ -205,13 +199,15 @@ def _save_versions_in_one_statement(
     beside: Sequence[NewRows | ChangedRow],
     guard: WriteGuard | None,
 ) -> int | None:
-    messages, checkpoint_values, answered = version
-    is_sealed = False
+    messages, checkpoint_values, answered, message_seals = version
     if messages:
         params.append(checkpoint_values["segment"])
-        is_sealed = messages[0].row_seal is not None
-        for message in messages:
-            params += message if is_sealed else message[:-1]
+        if message_seals:
+            for message, seal in zip(messages, message_seals, strict=True):
+                params += (*message, seal)
+        else:
+            for message in messages:
+                params += message
     if answered:
         params += [*(list(column) for column in zip(*answered, strict=True)), *_SETTLED_STATUSES]
     params += _list_params_of_rows(connection, beside)
@@ -219,7 +215,7 @@ def _save_versions_in_one_statement(
     sql = _build_save_version_sql(
         head_move,
         len(messages),
-        is_sealed,
+        bool(message_seals),
         tuple(checkpoint_values),
         bool(answered),
         _get_shape_of_rows(beside),
@@ -283,8 +279,10 @@ def insert_versions(
         for number, version in enumerate(versions_of_session, base.version + 1):
             keys = [base.session_pk, version.checkpoint_values["segment"]]
             messages += [
-                [*keys, *convert_values_of_fields(connection, Message, _MESSAGE_FIELDS, row)]
-                for row in version.messages
+                [*keys, *convert_values_of_fields(connection, Message, _MESSAGE_FIELDS, (*message, seal))]
+                for message, seal in zip(
+                    version.messages, version.message_seals or [None] * len(version.messages), strict=True
+                )
             ]
             columns = convert_values(connection, Checkpoint, version.checkpoint_values)
             checkpoints.append([base.session_pk, number, *columns])
@@ -550,7 +548,7 @@ def insert_call(
     values: Mapping[str, Any],
     *,
     under_review: bool = False,
-    head: HeadWrite | None = None,
+    head: SessionHead | None = None,
 ) -> tuple[int, int] | None:
     """Log a call before it runs. `step` None means the session's latest version.
 
@@ -559,7 +557,7 @@ def insert_call(
     made in spite of a review.
     """
     allowed = _UNDER_REVIEW_STATUSES if under_review else _OPEN_STATUSES
-    status = get_session_status_while_issuing(under_review=under_review)
+    status = STATUSES_WHILE_ISSUING[under_review]
     guard = write_guard.find_guard(connection)
     if connection.vendor != "postgresql":
         return _insert_call_in_several_statements(
@@ -569,7 +567,7 @@ def insert_call(
         return _insert_call_and_move_head(connection, session_pk, fence, step, values, allowed, status, head, guard)
     lock_sql = _build_lock_session_sql(connection.vendor, len(allowed), is_guarded=guard is not None)
     sql = _build_insert_call_sql(lock_sql, tuple(values), None if guard is None else guard.sql)
-    keys = [status.value, session_pk, fence, *allowed, step]
+    keys = [status, session_pk, fence, *allowed, step]
     params = [*keys, *convert_values(connection, ToolCall, values)]
     place: tuple[int, int] | None = _execute_and_fetch_row(connection, guard, sql, params, issues_call=True)
     return place
@@ -582,15 +580,15 @@ def _insert_call_and_move_head(
     step: int | None,
     values: Mapping[str, Any],
     allowed: Sequence[str],
-    status: SessionStatus,
-    head: HeadWrite,
+    status: str,
+    head: SessionHead,
     guard: WriteGuard | None,
 ) -> tuple[int, int] | None:
-    keys = [session_pk, fence, *allowed, head.before, step]
+    keys = [session_pk, fence, *allowed, head.replaced_seal, step]
     column_values = convert_values(connection, ToolCall, values)
     guard_sql = None if guard is None else guard.sql
-    sql = _build_insert_call_and_move_head_sql(tuple(values), len(allowed), tuple(head.columns), guard_sql)
-    params = [*keys, *column_values, status.value, *head.columns.values()]
+    sql = _build_insert_call_and_move_head_sql(tuple(values), len(allowed), guard_sql)
+    params = [*keys, *column_values, status, *head.written.values()]
     place: tuple[int, int] | None = _execute_and_fetch_row(connection, guard, sql, params, issues_call=True)
     return place
 
@@ -602,26 +600,23 @@ def _insert_call_in_several_statements(
     step: int | None,
     values: Mapping[str, Any],
     allowed: Sequence[str],
-    status: SessionStatus,
-    head: HeadWrite | None,
+    status: str,
+    head: SessionHead | None,
     guard: WriteGuard | None,
 ) -> tuple[int, int] | None:
-    head_fields = () if head is None else tuple(head.columns)
-    params: list[Any] = [status.value, session_pk, fence, *allowed]
+    params: list[Any] = [status, session_pk, fence, *allowed]
     if head is not None:
-        params = [status.value, *head.columns.values(), *params[1:], head.before]
+        params = [status, *head.written.values(), *params[1:], head.replaced_seal]
     with write_guard.open_write_transaction(connection, guard) as cursor:
-        cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), head_fields), params)
+        cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), is_sealed=head is not None), params)
         session_row = cursor.fetchone()
         if session_row is None:
             write_guard.refuse_if_guarded(guard)
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
-        cursor.execute(
-            f"{build_insert_sql(ToolCall, (*_PLACE_FIELDS, *values))} {_build_on_conflict_do_nothing_sql()}",
-            [*keys, *convert_values(connection, ToolCall, values)],
-        )
+        insert = _build_insert_only_call_sql(tuple(values))
+        cursor.execute(insert, [*keys, *convert_values(connection, ToolCall, values)])
         place: tuple[int, int] | None = cursor.fetchone()
         if place is None:
             write_guard.refuse_if_guarded(guard)
@@ -632,22 +627,19 @@ def _insert_call_in_several_statements(
         return place
 
 
-def get_session_status_while_issuing(*, under_review: bool) -> SessionStatus:
-    """Return the status that a session gets when a call is issued."""
-    return SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
-
-
+#: Status that a session gets when a call is issued, by whether that is in spite of a review.
+STATUSES_WHILE_ISSUING: Final = {False: SessionStatus.ACTIVE.value, True: SessionStatus.NEEDS_REVIEW.value}
 _UNDER_REVIEW_STATUSES = [SessionStatus.NEEDS_REVIEW.value]
 _PLACE_FIELDS = ("session", "workspace", "step")
 _OPEN_STATUSES = sorted(status.value for status in DISPATCHABLE_SESSION_STATUSES)
 
 
-def _build_set_head_columns_sql(head_fields: Sequence[str]) -> str:
-    return "".join(f", {_quote_session_column(name)} = %s" for name in head_fields)
+def _build_set_head_columns_sql(is_sealed: bool) -> str:
+    return "".join(f", {_quote_session_column(name)} = %s" for name in WRITTEN_FIELDS) if is_sealed else ""
 
 
-def _build_head_seal_condition_sql(head_fields: Sequence[str]) -> str:
-    return f"AND {_quote_session_column('row_seal')} = %s " if head_fields else ""
+def _build_head_seal_condition_sql(is_sealed: bool) -> str:
+    return f"AND {_quote_session_column('row_seal')} = %s " if is_sealed else ""
 
 
 def _build_guard_condition_sql(is_guarded: bool) -> str:
@@ -655,17 +647,15 @@ def _build_guard_condition_sql(is_guarded: bool) -> str:
 
 
 @cache
-def _build_lock_session_sql(
-    vendor: str, allowed: int, head_fields: tuple[str, ...] = (), *, is_guarded: bool = False
-) -> str:
+def _build_lock_session_sql(vendor: str, allowed: int, *, is_sealed: bool = False, is_guarded: bool = False) -> str:
     """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
     return (
         f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "
         f"{build_session_change_assignments_sql(vendor)}"
-        f"{_build_set_head_columns_sql(head_fields)} "
+        f"{_build_set_head_columns_sql(is_sealed)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
         f"AND {_quote_session_column('status')} IN ({make_placeholders(allowed)}) "
-        f"{_build_head_seal_condition_sql(head_fields)}{_build_guard_condition_sql(is_guarded)}"
+        f"{_build_head_seal_condition_sql(is_sealed)}{_build_guard_condition_sql(is_guarded)}"
         f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('workspace')} AS workspace_pk, "
         f"{_quote_session_column('latest_version')} AS version"
     )
@@ -687,16 +677,14 @@ _WRITTEN_CALL = "written.id"
 
 
 @cache
-def _build_insert_call_and_move_head_sql(
-    fields: tuple[str, ...], allowed: int, head_fields: tuple[str, ...], guard_sql: GuardSql | None
-) -> str:
+def _build_insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, guard_sql: GuardSql | None) -> str:
     """SQL that inserts a call, and only with it moves the head of its session."""
     place = ", ".join(_quote_session_column(name) for name in ("id", "workspace", "latest_version"))
     ctes = (
         f"locked_session AS (SELECT {place} FROM {quote_table(Session)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s AND "
         f"{_quote_session_column('status')} IN ({make_placeholders(allowed)}) "
-        f"{_build_head_seal_condition_sql(head_fields)}{_build_guard_condition_sql(guard_sql is not None)}"
+        f"{_build_head_seal_condition_sql(is_sealed=True)}{_build_guard_condition_sql(guard_sql is not None)}"
         f"FOR NO KEY UPDATE), inserted AS (INSERT INTO {quote_table(ToolCall)} "
         f"({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
         f"SELECT locked_session.{_quote_session_column('id')}, locked_session.{_quote_session_column('workspace')}, "
@@ -707,11 +695,16 @@ def _build_insert_call_and_move_head_sql(
     move_head = (
         f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "
         f"{build_session_change_assignments_sql('postgresql', quote_table(Session))}"
-        f"{_build_set_head_columns_sql(head_fields)} "
+        f"{_build_set_head_columns_sql(is_sealed=True)} "
         f"FROM inserted WHERE {quote_table(Session)}.{_quote_session_column('id')} = inserted.session_pk "
         f"RETURNING inserted.{_quote_call_column('id')}, inserted.{_quote_call_column('step')}"
     )
     return _build_statement_sql(ctes, move_head, guard_sql, call=_WRITTEN_CALL)
+
+
+@cache
+def _build_insert_only_call_sql(fields: tuple[str, ...]) -> str:
+    return f"{build_insert_sql(ToolCall, (*_PLACE_FIELDS, *fields))} {_build_on_conflict_do_nothing_sql()}"
 
 
 def _build_on_conflict_do_nothing_sql() -> str:
@@ -725,7 +718,7 @@ def update_call_outcome(
     call_pk: int,
     run_id: Any,
     values: Mapping[str, Any],
-    head: HeadWrite | None = None,
+    head: SessionHead | None = None,
 ) -> bool:
     """Write the outcome of a call onto the attempt that its own run issued.
 
@@ -735,21 +728,20 @@ def update_call_outcome(
     """
     is_interrupted = values["status"] == CallStatus.INTERRUPTED
     lock_params: list[Any] = [SessionStatus.NEEDS_REVIEW.value] if is_interrupted else []
-    head_fields: tuple[str, ...] = ()
+    is_sealed = head is not None
     if head is None:
         lock_params += [session_pk, fence]
     else:
-        head_fields = tuple(head.columns)
-        lock_params += [*head.columns.values(), session_pk, fence, head.before]
+        lock_params += [*head.written.values(), session_pk, fence, head.replaced_seal]
     params = convert_values(connection, ToolCall, values)
     source_status = call_transition_table.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
     vendor, fields, guard = connection.vendor, tuple(values), write_guard.find_guard(connection)
     if vendor == "postgresql" and not is_interrupted:
-        sql = _build_lock_and_update_outcome_sql(fields, head_fields, None if guard is None else guard.sql)
+        sql = _build_lock_and_update_outcome_sql(fields, is_sealed, None if guard is None else guard.sql)
         return _execute_and_fetch_row(connection, guard, sql, [*lock_params, *params]) is not None
     with write_guard.open_write_transaction(connection, guard) as cursor:
-        cursor.execute(_build_lock_session_for_outcome_sql(vendor, is_interrupted, head_fields), lock_params)
+        cursor.execute(_build_lock_session_for_outcome_sql(vendor, is_interrupted, is_sealed), lock_params)
         if cursor.fetchone() is None:
             write_guard.refuse_if_guarded(guard)
             return False
@@ -763,14 +755,14 @@ def update_call_outcome(
 
 @cache
 def _build_lock_session_for_outcome_sql(
-    vendor: str, is_interrupted: bool, head_fields: tuple[str, ...], *, is_guarded: bool = False
+    vendor: str, is_interrupted: bool, is_sealed: bool, *, is_guarded: bool = False
 ) -> str:
     status = f"{_quote_session_column('status')} = %s, " if is_interrupted else ""
     return (
         f"UPDATE {quote_table(Session)} SET {status}"
-        f"{build_session_change_assignments_sql(vendor)}{_build_set_head_columns_sql(head_fields)} "
+        f"{build_session_change_assignments_sql(vendor)}{_build_set_head_columns_sql(is_sealed)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
-        f"{_build_head_seal_condition_sql(head_fields)}"
+        f"{_build_head_seal_condition_sql(is_sealed)}"
         f"{_build_guard_condition_sql(is_guarded)}"
         f"RETURNING {_quote_session_column('id')} AS session_pk"
     )
@@ -792,11 +784,9 @@ def _build_update_outcome_sql(
 
 
 @cache
-def _build_lock_and_update_outcome_sql(
-    fields: tuple[str, ...], head_fields: tuple[str, ...], guard_sql: GuardSql | None
-) -> str:
+def _build_lock_and_update_outcome_sql(fields: tuple[str, ...], is_sealed: bool, guard_sql: GuardSql | None) -> str:
     lock_sql = _build_lock_session_for_outcome_sql(
-        "postgresql", is_interrupted=False, head_fields=head_fields, is_guarded=guard_sql is not None
+        "postgresql", is_interrupted=False, is_sealed=is_sealed, is_guarded=guard_sql is not None
     )
     outcome = _build_update_outcome_sql(
         "postgresql", fields, False, " FROM locked_session", "locked_session.session_pk"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
@@ -17,19 +17,6 @@ from checkpoints.models.packed_fields import PACKED_FIELDS
 #: Types that the driver converts.
 _PLAIN_TYPES = frozenset({int, str, bytes, type(None)})
 _NATIVE_TYPES = {"sqlite": _PLAIN_TYPES, "postgresql": _PLAIN_TYPES | {datetime, Decimal, UUID}}
-
-
-def _adapt_datetime(connection: BaseDatabaseWrapper, moment: datetime) -> Any:
-    if moment.tzinfo is UTC and connection.vendor == "sqlite" and connection.timezone_name == "UTC":
-        return moment.isoformat(" ")[: -len("+00:00")]  # the text of Django's conversion, which takes longer
-    return connection.ops.adapt_datetimefield_value(moment)
-
-
-#: Conversions that depend only on the database, by type: the same result as the field's, in one step.
-_ADAPTERS: dict[type, Callable[[BaseDatabaseWrapper, Any], Any]] = {
-    datetime: _adapt_datetime,
-    UUID: lambda _, number: number.hex,
-}
 
 
 @cache
@@ -93,7 +80,11 @@ def _convert_value(connection: BaseDatabaseWrapper, model: type[models.Model], f
         return packed.get_db_prep_save(value, connection)
     if isinstance(value, str):  # an enum member
         return str(value)
-    adapted = _ADAPTERS.get(type(value))
-    if adapted is not None:
-        return adapted(connection, value)
+    # What depends only on the database has the same result as the field's own conversion, which takes longer.
+    if type(value) is UUID:
+        return value.hex
+    if type(value) is datetime:
+        if value.tzinfo is UTC and connection.vendor == "sqlite" and connection.timezone_name == "UTC":
+            return value.isoformat(" ")[: -len("+00:00")]
+        return connection.ops.adapt_datetimefield_value(value)
     return _get_model_field(model, field).get_db_prep_save(value, connection)

@@ -28,7 +28,6 @@ from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals.sealed_model import seal_new_rows
-from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store.call_intent_and_outcome_types import validate_tool_name
 from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
@@ -167,8 +166,8 @@ class ImportedCallLog:
         """Return whether the transcript ends before the last calls were answered."""
         return any(not call.answered for call in self._newest)
 
-    def complete_rows(self, session: Session, run: Run, calls: Sequence[ToolCall]) -> RowChanges:
-        """Complete the rows of calls that have their step. Returns what they change in the head of the session."""
+    def complete_rows(self, session: Session, run: Run, calls: Sequence[ToolCall]) -> int:
+        """Complete the rows of calls that have their step. Returns what they add to the sum of the session."""
         for call in calls:
             if call.status == CallStatus.ISSUED and not self._live:
                 _mark_unanswered(call)

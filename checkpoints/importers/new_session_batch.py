@@ -23,7 +23,7 @@ from checkpoints.importers.imported_calls import ImportedCallLog, insert_call_ro
 from checkpoints.importers.imported_session_rows import TranscriptOrigin, insert_sessions_and_runs
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import session_heads
-from checkpoints.seals.session_heads import HEAD_FIELDS
+from checkpoints.seals.session_heads import WRITTEN_FIELDS
 from checkpoints.store import session_head_optimistic_lock
 from checkpoints.store.database_store import Store
 from checkpoints.versions import save_version
@@ -131,21 +131,19 @@ class NewSessionBatch:
 
     def _write_heads(self, prepared: Sequence[PreparedVersions]) -> None:
         """Write the heads of the sessions with their seals, if sealing is on."""
-        columns = []
-        for _, head, head_write in prepared:
-            if head is not None and head_write is not None:
-                values = {"newest_seal": None, **head_write.columns}
-                columns.append([*(values[name] for name in (*HEAD_FIELDS, "row_seal")), head.session_pk])
-        update_columns_of_rows(self._store.using, Session, (*HEAD_FIELDS, "row_seal"), columns)
-        for _, head, _ in prepared:
-            session_head_optimistic_lock.record_written_head(self._store.using, head)
+        heads = [head for _, head in prepared if head is not None]
+        columns = [[*(head.written[name] for name in WRITTEN_FIELDS), head.session_pk] for head in heads]
+        update_columns_of_rows(self._store.using, Session, WRITTEN_FIELDS, columns)
+        for head in heads:
+            session_head_optimistic_lock.record_written_head(connections[self._store.using], head)
 
 
 def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:
     """Complete the calls of a session that has its key, and build the rows of its versions."""
     row, (first, *others) = session.row, session.contents
     assert row.head_segment_id is not None  # noqa: S101 - inserted with the session
-    changes = session.call_log.complete_rows(row, session.run, session.calls)
-    contents = [VersionContent(first.end, first.state, AnsweredCalls(changes=changes), first.created_at), *others]
+    difference = session.call_log.complete_rows(row, session.run, session.calls)
+    answered = AnsweredCalls(difference=difference)
+    contents = [VersionContent(first.end, first.state, answered, first.created_at), *others]
     base = SaveBase(row.pk, row.fence, row.head_segment_id, 0, EMPTY_CHAIN, 0)
     return base, save_version.prepare_versions(base, contents, session.run.pk, session_heads.build_new_head(row))

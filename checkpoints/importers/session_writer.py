@@ -27,7 +27,7 @@ from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOr
 from checkpoints.importers.new_session_batch import NewSession, NewSessionBatch
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
-from checkpoints.seals.session_heads import RowChanges, SessionHead
+from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import session_head_optimistic_lock
 from checkpoints.store.client_state import TranscriptHead
 from checkpoints.store.database_store import Store
@@ -85,6 +85,8 @@ class ImportWriter:
 
     #: Whether the last message is replaced if it comes again with more content.
     extends_last_message = False
+    #: Whether the lines of the transcript are stored as they are, beside the messages.
+    stores_lines = False
     #: Whether what is read now was recorded before, so that nothing of it is written.
     repeats = False
 
@@ -218,17 +220,17 @@ class ImportWriter:
         """Write consecutive turns, of which only the first one may begin a branch, and complete the rows of their
         calls."""
         head = self._open_segment_for_turn(row, turns[0].keep)
-        changes = calls.complete_rows(row, run, _set_steps_of_calls(turns, after=head.version))
-        self._head = self._write_versions(row, run, head, turns, changes)
+        difference = calls.complete_rows(row, run, _set_steps_of_calls(turns, after=head.version))
+        self._head = self._write_versions(row, run, head, turns, difference)
 
     def _write_versions(
-        self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], changes: RowChanges
+        self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], difference: int
     ) -> TranscriptHead:
-        """Write the versions that the turns become, and count `changes` in the head of the session.
+        """Write the versions that the turns become, and add `difference` to the sum of the session.
 
         Returns the end of the transcript after them. Raises `ImportOvertaken` if the session is not at `head`.
         """
-        return self._execute_save_of_turns(row, head, turns, run.pk, AnsweredCalls(changes=changes))
+        return self._execute_save_of_turns(row, head, turns, run.pk, AnsweredCalls(difference=difference))
 
     def _execute_save_of_turns(
         self,

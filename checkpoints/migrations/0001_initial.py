@@ -1004,6 +1004,11 @@ class Migration(migrations.Migration):
                         name="call_undecided",
                     ),
                     models.Index(
+                        condition=models.Q(("status__in", ["interrupted", "rerun_approved"])),
+                        fields=["workspace", "interrupted_at"],
+                        name="call_unsettled",
+                    ),
+                    models.Index(
                         condition=models.Q(("reason", "run_lost")),
                         fields=["workspace", "tool", "interrupted_at", "id"],
                         name="call_lost",

@@ -37,7 +37,7 @@ class Session(SealedModel):
         "head_number",
         "row_sum",
     )
-    stable_sealed_fields = 8
+    stable_sealed_fields = 6
     unsealed_fields = {
         "agent": "a headline for lists",
         "title": "a headline for lists",

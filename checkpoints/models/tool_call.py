@@ -13,6 +13,7 @@ from checkpoints.enums import (
     LOGGED_EFFECTS,
     OPEN_CALL_STATUSES,
     UNDECIDED_CALL_STATUSES,
+    UNSETTLED_CALL_STATUSES,
     CallStatus,
     DecisionKind,
     InterruptReason,
@@ -34,6 +35,7 @@ INTERRUPT_KEY_PREFIX = "framework-interrupt:"
 INTERRUPT_TOOL = "interrupt"
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
 _UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
+_UNSETTLED_STATUSES = sorted(UNSETTLED_CALL_STATUSES)
 _OPEN_STATUSES = sorted(OPEN_CALL_STATUSES)
 
 
@@ -162,6 +164,11 @@ class ToolCall(SealedModel):
                 fields=["workspace", "status", "interrupted_at", "id"],
                 condition=Q(status__in=_UNDECIDED_STATUSES),
                 name="call_undecided",
+            ),
+            models.Index(
+                fields=["workspace", "interrupted_at"],
+                condition=Q(status__in=_UNSETTLED_STATUSES),
+                name="call_unsettled",
             ),
             models.Index(
                 fields=["workspace", "tool", "interrupted_at", "id"],

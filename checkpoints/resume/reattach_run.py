@@ -49,6 +49,7 @@ def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             fence,
             session.key_space,
             save_version.get_session_transcript_head(session),
+            newest_head=(session.head_number, None if session.row_seal is None else bytes(session.row_seal)),
             live_keys=verification.verify_session_records(store.using, session),
             at_gate=run.status == RunStatus.WAITING,
         )

@@ -55,6 +55,8 @@ _EXPRESSIONS: Final[dict[str, str]] = {
     "duration": "encode_integer({} // MICROSECOND)",
     "uuid": "{}.int",
 }
+#: Part of an f-string that encodes a text which is never None. It needs no string of its own.
+_TEXT_WITHOUT_NULL: Final = "{{count({0})}}:{{{0}}}"
 _KINDS_OF_FIELDS: Final[dict[type[models.Field[Any, Any]], str]] = {
     models.IntegerField: "integer",
     models.BooleanField: "boolean",
@@ -97,13 +99,22 @@ def build_row_encoder(model: type[models.Model], names: tuple[str, ...], opening
         The function. It takes the values, and returns `opening`, the values with commas between, and `closing`.
     """
     kinds = [_get_kind_of_field(model, name) for name in names]
+    expressions = [
+        _TEXT_WITHOUT_NULL.format(f"value_{place}")
+        if kind == "text" and not model._meta.get_field(name).null
+        else _build_expression(kind, f"value_{place}")
+        for place, (kind, name) in enumerate(zip(kinds, names, strict=True))
+    ]
 
     def encode_any_types(values: Sequence[Any]) -> bytes:
-        encoders = [_generate_encoder([kind], "", "", _encode_value_of_other_type) for kind in kinds]
+        encoders = [
+            _generate_encoder([_build_expression(kind, "value_0")], "", "", _encode_value_of_other_type)
+            for kind in kinds
+        ]
         encoded = [encode((value,)) for encode, value in zip(encoders, values, strict=True)]
         return opening.encode() + b",".join(encoded) + closing.encode()
 
-    return _generate_encoder(kinds, opening, closing, encode_any_types)
+    return _generate_encoder(expressions, opening, closing, encode_any_types)
 
 
 def _get_kind_of_field(model: type[models.Model], name: str) -> str:
@@ -113,18 +124,21 @@ def _get_kind_of_field(model: type[models.Model], name: str) -> str:
     return next(kind for type_, kind in _KINDS_OF_FIELDS.items() if isinstance(field, type_))
 
 
-def _generate_encoder(kinds: Sequence[str], opening: str, closing: str, encode_other_types: RowEncoder) -> RowEncoder:
-    """Generate a function that encodes values of these kinds, or None, and gives others to `encode_other_types`."""
-    names = [f"value_{number}" for number in range(len(kinds))]
-    encoded = ",".join(
-        f"{{'null' if {name} is None else {_EXPRESSIONS[kind].format(name)}}}"
-        for name, kind in zip(names, kinds, strict=True)
-    )
+def _build_expression(kind: str, name: str) -> str:
+    """Build the part of an f-string that encodes the value `name` of a kind, or None."""
+    return f"{{'null' if {name} is None else {_EXPRESSIONS[kind].format(name)}}}"
+
+
+def _generate_encoder(
+    expressions: Sequence[str], opening: str, closing: str, encode_other_types: RowEncoder
+) -> RowEncoder:
+    """Generate a function that encodes values by parts of an f-string, and gives others to `encode_other_types`."""
+    names = [f"value_{place}" for place in range(len(expressions))]
     source = (
         "def encode(values):\n"
         "    try:\n"
         f"        {', '.join(names)}, = values\n"
-        f'        return f"""{opening}{encoded}{closing}""".encode("utf-8", "surrogatepass")\n'
+        f'        return f"""{opening}{",".join(expressions)}{closing}""".encode("utf-8", "surrogatepass")\n'
         "    except TYPE_ERRORS:\n"
         "        return encode_other_types(values)"
     )

@@ -11,46 +11,73 @@ from typing import Any, NamedTuple
 from django.db import models
 
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError, SealKeyMissing
-from checkpoints.seals.row_encoding import RowEncoder, build_row_encoder
+from checkpoints.seals.row_encoding import build_row_encoder
 from checkpoints.seals.seal_keys import KEY_SETTING, SEAL_SIZE, SealKey, SealKeys, get_seal_keys
 
 
-def compute_seal_from_named_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
-    """Return the seal of a row with `values`, by the names of its fields; all sealed fields have to be given."""
-    select, encode, purpose = _get_model_encoding(model)
-    return keys.current.compute_seal(purpose, encode(select(values)))
+class RowSealer:
+    """Computation of the seals of one model's rows by one key: what it needs for each row is looked up once.
+
+    Each method does all of its work itself, because a call of a function takes longer than most of the steps.
+    """
+
+    def __init__(self, key: SealKey, model: type[models.Model]) -> None:
+        names, changing = get_sealed_fields(model), list_changing_fields(model)
+        self.key = key
+        self._begin = key.new_seals[str(model._meta.model_name)]
+        self._select: Callable[[Mapping[str, Any]], tuple[Any, ...]] = itemgetter(*names)
+        self._encode = build_row_encoder(model, names, "[", "]")
+        stable = names[: len(names) - len(changing)]
+        if stable:
+            self._select_stable: Callable[[Mapping[str, Any]], tuple[Any, ...]] = itemgetter(*stable)
+            self._encode_stable = build_row_encoder(model, stable, "[", ",")
+            self._encode_changing = build_row_encoder(model, changing, "", "]")
+
+    def seal_named_values(self, values: Mapping[str, Any]) -> bytes:
+        """Return the seal of a row with `values`, by the names of its fields; all sealed fields have to be given."""
+        state = self._begin()
+        state.update(self._encode(self._select(values)))
+        return self.key.id + state.digest()  # type: ignore[no-any-return]
+
+    def seal_ordered_values(self, values: Sequence[Any]) -> bytes:
+        """Return the seal of a row with `values`, in the order of its `sealed_fields`."""
+        state = self._begin()
+        state.update(self._encode(values))
+        return self.key.id + state.digest()  # type: ignore[no-any-return]
+
+    def start(self, values: Mapping[str, Any]) -> SealStart:
+        """Return the beginning of the seals of a row, from the values of its stable columns."""
+        state = self._begin()
+        state.update(self._encode_stable(self._select_stable(values)))
+        return SealStart(self, state)
+
+    def finish(self, start: SealStart, values: Sequence[Any]) -> bytes:
+        """Return the seal of a row that begins as `start` says, from its changing columns, in their order.
+
+        It is what `seal_named_values` returns for all of them.
+        """
+        state = start.state.copy()
+        state.update(self._encode_changing(values))
+        return self.key.id + state.digest()  # type: ignore[no-any-return]
 
 
 class SealStart(NamedTuple):
-    """Beginning of the seals of one row: the state of the digest after its stable columns, which are encoded once, and
-    the function that encodes the others."""
+    """Beginning of the seals of one row: the state of the digest after its stable columns, which are encoded once."""
 
-    key: SealKey
+    sealer: RowSealer
     state: Any
-    encode: RowEncoder
 
 
-def start_row_seal(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> SealStart:
-    """Return the beginning of the seals of a row, from the values of its stable columns."""
-    select, encode, purpose = _get_stable_encoding(model)
-    state = keys.current.start_seal(purpose, encode(select(values)))
-    return SealStart(keys.current, state, _get_encoder_of_changing_fields(model))
-
-
-def finish_row_seal(start: SealStart, values: Sequence[Any]) -> bytes:
-    """Return the seal of a row that begins as `start` says, from the values of its changing columns, in their order.
-
-    It is what `compute_seal_from_named_values` returns for all of them.
-    """
-    state = start.state.copy()
-    state.update(start.encode(values))
-    return start.key.id + state.digest()  # type: ignore[no-any-return]
+@cache
+def get_row_sealer(key: SealKey, model: type[models.Model]) -> RowSealer:
+    """Return what computes the seals of the rows of a model by a key."""
+    return RowSealer(key, model)
 
 
 def compute_row_seal(keys: SealKeys, row: models.Model) -> bytes:
     """Return the seal of a row as its object has it."""
     model: type[models.Model] = type(row)
-    return compute_seal_from_ordered_values(keys, model, _get_sealed_column_reader(model)(row))
+    return get_row_sealer(keys.current, model).seal_ordered_values(_get_sealed_column_reader(model)(row))
 
 
 def read_sealed_columns(row: models.Model) -> dict[str, Any]:
@@ -107,8 +134,7 @@ def _is_seal_valid(
         return False
     seal = bytes(seal)
     key = keys.get_key_of_seal(seal)
-    _, encode, purpose = _get_model_encoding(model)
-    return hmac.compare_digest(key.compute_seal(purpose, encode(read_values())), seal)
+    return hmac.compare_digest(get_row_sealer(key, model).seal_ordered_values(read_values()), seal)
 
 
 def verify_rows(rows: Iterable[Any]) -> None:
@@ -134,34 +160,6 @@ def get_sealed_fields(model: type[models.Model]) -> tuple[str, ...]:
     """Return the names of the sealed fields of a model, in the order of their encoding."""
     names: tuple[str, ...] = model.sealed_fields  # type: ignore[attr-defined]  # of `SealedModel`
     return names
-
-
-class _Encoding(NamedTuple):
-    """How columns of a model are selected from values by the names of their fields, and encoded; the seal's purpose."""
-
-    select: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-    encode: RowEncoder
-    purpose: str
-
-
-@cache
-def _get_model_encoding(model: type[models.Model]) -> _Encoding:
-    return _build_encoding(model, get_sealed_fields(model), "[", "]")
-
-
-@cache
-def _get_stable_encoding(model: type[models.Model]) -> _Encoding:
-    return _build_encoding(model, get_sealed_fields(model)[: _count_stable_fields(model)], "[", ",")
-
-
-@cache
-def _get_encoder_of_changing_fields(model: type[models.Model]) -> RowEncoder:
-    return build_row_encoder(model, list_changing_fields(model), "", "]")
-
-
-def _build_encoding(model: type[models.Model], names: tuple[str, ...], opening: str, closing: str) -> _Encoding:
-    encode = build_row_encoder(model, names, opening, closing)
-    return _Encoding(itemgetter(*names), encode, str(model._meta.model_name))
 
 
 @cache
@@ -198,14 +196,4 @@ def _get_revision_without_key(model: type[models.Model]) -> int | None:
 
 def list_changing_fields(model: type[models.Model]) -> tuple[str, ...]:
     """List the sealed fields behind the stable ones, in the order of their encoding."""
-    return get_sealed_fields(model)[_count_stable_fields(model) :]
-
-
-def _count_stable_fields(model: type[models.Model]) -> int:
-    return int(model.stable_sealed_fields)  # type: ignore[attr-defined]  # of `SealedModel`
-
-
-def compute_seal_from_ordered_values(keys: SealKeys, model: type[models.Model], values: Sequence[Any]) -> bytes:
-    """Return the seal of a row with `values`, in the order of its `sealed_fields`."""
-    _, encode, purpose = _get_model_encoding(model)
-    return keys.current.compute_seal(purpose, encode(values))
+    return get_sealed_fields(model)[model.stable_sealed_fields :]  # type: ignore[attr-defined]  # of `SealedModel`

@@ -56,24 +56,19 @@ class SealKey:
 
     def __init__(self, secret: bytes) -> None:
         self.id = blake2b(secret, digest_size=KEY_ID_SIZE, person=b"seal key id").digest()
-        self._new_seals = _DigestCopiers(secret, SEAL_SIZE - KEY_ID_SIZE)
-        self._new_numbers = _DigestCopiers(secret, NUMBER_SIZE)
+        #: Functions that return a new digest of a seal and of a keyed number, by purpose.
+        self.new_seals = _DigestCopiers(secret, SEAL_SIZE - KEY_ID_SIZE)
+        self.new_numbers = _DigestCopiers(secret, NUMBER_SIZE)
 
     def compute_seal(self, purpose: str, content: bytes) -> bytes:
         """Return the seal of `content`: the id of this key, and a keyed digest."""
-        state = self._new_seals[purpose]()
+        state = self.new_seals[purpose]()
         state.update(content)
         return self.id + state.digest()  # type: ignore[no-any-return]
 
-    def start_seal(self, purpose: str, content: bytes) -> Any:
-        """Return the state of a digest after `content`, the beginning of what several seals cover."""
-        state = self._new_seals[purpose]()
-        state.update(content)
-        return state
-
     def compute_keyed_number(self, purpose: str, content: bytes) -> int:
         """Return a keyed number of 256 bits for `content`."""
-        state = self._new_numbers[purpose]()
+        state = self.new_numbers[purpose]()
         state.update(content)
         return int.from_bytes(state.digest(), "big")
 

@@ -134,17 +134,17 @@ class SealedModel(models.Model):
     save.alters_data = True  # type: ignore[attr-defined]
 
 
-def seal_new_rows(rows: Sequence[Any]) -> RowChanges:
+def seal_new_rows(rows: Sequence[Any]) -> int:
     """Seal complete rows of one counted model that SQL inserts past the ORM. Nothing without a key.
 
-    Returns the change of the head of their session, which the caller writes in the same transaction.
+    Returns what they add to the sum of their session, whose head the caller writes in the same transaction.
     """
-    keys, changes = get_seal_keys(), RowChanges()
+    keys, difference = get_seal_keys(), 0
     if keys is not None:
         for row in rows:
             row.row_seal = row_seals.compute_row_seal(keys, row)
-            changes.add(type(row), None, row.row_seal)
-    return changes
+            difference += session_heads.compute_row_sum_term(keys, type(row), row.row_seal)
+    return difference
 
 
 def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> None:
@@ -257,7 +257,7 @@ def _seal_rows_and_update_heads(
 def _seal_session_row(row: Any, using: str, keys: SealKeys) -> bytes:
     head = session_heads.build_head(row, keys)
     newest_seal = session_heads.find_newest_version_seal(using, head, RowChanges())
-    head = head.compute_next_head(keys, RowChanges(), {"newest_seal": newest_seal})
+    head = head.compute_next_head(keys, 0, {"newest_seal": newest_seal})
     session_heads.write_head(using, head)
     assert head.seal is not None  # noqa: S101 - of a head that was advanced
     return head.seal

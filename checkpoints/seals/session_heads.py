@@ -27,24 +27,40 @@ from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.seal_keys import KEY_ID_SIZE, NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.witness_records import WitnessedHead, build_session_name
 
-_MODULUS = 1 << 256
+#: Largest sum: `&` with it is the remainder modulo 2**256, and takes less time than a division.
+_LARGEST = (1 << 256) - 1
 _NONCE_SIZE = 16
-#: Columns of a session that only writes of its head change.
+#: Purpose of the keyed numbers that mask sums.
+_MASK = "head mask"
+#: Columns of a session that only writes of its head change, and with its seal.
 HEAD_FIELDS = ("newest_seal", "head_number", "row_sum")
+WRITTEN_FIELDS = (*HEAD_FIELDS, "row_seal")
+#: Sealed columns of a session that saves and other writes of its head change all the time, in the order of its seal.
+CHANGING_COLUMNS = ("latest_version", "newest_seal", "head_number", "row_sum")
+_are_changing_columns = frozenset(CHANGING_COLUMNS).issuperset
 #: Table of a row, and its seal.
 CountedRow = tuple[type[models.Model], bytes]
 
 
 class SessionHead(NamedTuple):
-    """Sealed columns of a session, the sum of its rows, and its seal; no seal if it has none yet.
+    """Sealed columns of a session, the sum of its rows, and its seal.
 
-    `start` is the beginning of its seal, if that is known: the next write may leave the columns before it as they are.
+    Attributes:
+        columns: Sealed columns, by the names of their fields.
+        total: Sum of the rows.
+        seal: Seal; None if there is none yet.
+        start: Beginning of the seal, if that is known: the next write may leave the columns before it as they are.
+        written: Columns that have to be written with the seal, by the names of `WRITTEN_FIELDS`; none if it was read.
+        replaced_seal: Seal that has to be the stored one when it is written; None if the transaction has created the
+            session.
     """
 
     columns: Mapping[str, Any]
     total: int
     seal: bytes | None
     start: SealStart | None = None
+    written: Mapping[str, Any] = {}
+    replaced_seal: bytes | None = None
 
     @property
     def session_pk(self) -> int:
@@ -59,29 +75,26 @@ class SessionHead(NamedTuple):
     def number(self) -> int:
         return int(self.columns["head_number"])
 
-    def compute_next_head(self, keys: SealKeys, rows: RowChanges, changes: Mapping[str, Any]) -> SessionHead:
-        """Return the head after a write that replaces `rows` and changes sealed columns."""
-        key, total, columns = keys.current, self.total, {**self.columns, **changes}
-        for model, seal in rows.added:
-            total += _compute_row_sum_term(keys, model, seal)
-        for model, seal in rows.removed:
-            total -= _compute_row_sum_term(keys, model, seal)
-        total %= _MODULUS
-        columns["head_number"] = number = columns["head_number"] + 1
-        columns["row_sum"] = row_sum = _mask_row_sum(key, columns["id"], total)
-        if not changes.items() <= self.columns.items():
-            return SessionHead(
-                columns, total, row_seals.compute_seal_from_named_values(keys, get_session_model(), columns)
-            )
-        start = self.start
-        if start is None or start.key is not key:
-            start = row_seals.start_row_seal(keys, get_session_model(), columns)
-        return SessionHead(columns, total, row_seals.finish_row_seal(start, (number, row_sum)), start)
+    def compute_next_head(self, keys: SealKeys, difference: int, changes: Mapping[str, Any]) -> SessionHead:
+        """Return the head after a write.
 
-    def get_written_columns(self) -> dict[str, Any]:
-        """Return the columns that every write of a head changes, with the seal."""
-        columns = self.columns
-        return {"head_number": columns["head_number"], "row_sum": columns["row_sum"], "row_seal": self.seal}
+        Args:
+            keys: Configured keys.
+            difference: What the write adds to the sum of rows.
+            changes: Sealed columns that it changes.
+        """
+        key, columns, start = keys.current, {**self.columns, **changes}, self.start
+        sealer, total = row_seals.get_row_sealer(key, get_session_model()), (self.total + difference) & _LARGEST
+        nonce = os.urandom(_NONCE_SIZE)
+        masked = (total + key.compute_keyed_number(_MASK, nonce + b"%d" % columns["id"])) & _LARGEST
+        columns["head_number"] = number = columns["head_number"] + 1
+        columns["row_sum"] = row_sum = nonce + masked.to_bytes(NUMBER_SIZE, "big")
+        if start is None or start.sealer is not sealer or not _are_changing_columns(changes):
+            start = sealer.start(columns)
+        newest = columns["newest_seal"]
+        seal = sealer.finish(start, (columns["latest_version"], newest, number, row_sum))
+        written = {"newest_seal": newest, "head_number": number, "row_sum": row_sum, "row_seal": seal}
+        return SessionHead(columns, total, seal, start, written, self.seal)
 
 
 @dataclass
@@ -96,6 +109,10 @@ class RowChanges:
             self.removed.append((model, bytes(old)))
         if new:
             self.added.append((model, bytes(new)))
+
+    def compute_difference(self, keys: SealKeys) -> int:
+        """Return what the write adds to the sum of rows."""
+        return compute_row_sum(keys, self.added) - compute_row_sum(keys, self.removed)
 
 
 @cache
@@ -137,7 +154,7 @@ def build_new_head(row: models.Model) -> SessionHead | None:
 def copy_head_columns(stored_rows: Iterable[models.Model], row: models.Model) -> None:
     """Copy the stored head of a session to its object, which may have been read before the last write of the head."""
     for stored in stored_rows:
-        for name in (*HEAD_FIELDS, "row_seal"):
+        for name in WRITTEN_FIELDS:
             setattr(row, name, getattr(stored, name))
 
 
@@ -165,9 +182,7 @@ def write_head(using: str, head: SessionHead) -> None:
     if witness.get_witness() is not None:
         witnessed = head.to_witnessed_head()
         witness.record_expected_head(witnessed)
-    models.QuerySet(get_session_model(), using=using).filter(pk=head.session_pk).update(
-        newest_seal=head.columns["newest_seal"], **head.get_written_columns()
-    )
+    models.QuerySet(get_session_model(), using=using).filter(pk=head.session_pk).update(**head.written)
     if witnessed is not None:
         witness.record_written_head_on_commit(using, witnessed)
 
@@ -184,7 +199,7 @@ def apply_row_changes_to_heads(using: str, changes: Mapping[int, RowChanges], ke
         if head.seal is None:  # its sum was computed from the rows as they are now
             change = RowChanges()
         newest = find_newest_version_seal(using, head, change)
-        write_head(using, head.compute_next_head(keys, change, {"newest_seal": newest}))
+        write_head(using, head.compute_next_head(keys, change.compute_difference(keys), {"newest_seal": newest}))
 
 
 def find_newest_version_seal(using: str, head: SessionHead, change: RowChanges) -> bytes | None:
@@ -268,8 +283,8 @@ def read_seals_and_row_sums(
             if place < 0:
                 seals[session_pk] = bytes(memoryview(seal))
             else:
-                totals[session_pk] += _compute_row_sum_term(keys, counted[place], bytes(memoryview(seal)))
-    return {pk: (seals.get(pk), totals[pk] % _MODULUS) for pk in {*seals, *totals}}
+                totals[session_pk] += compute_row_sum_term(keys, counted[place], bytes(memoryview(seal)))
+    return {pk: (seals.get(pk), totals[pk] & _LARGEST) for pk in {*seals, *totals}}
 
 
 @lru_cache(maxsize=8)
@@ -291,7 +306,7 @@ def _build_select_seals_sql(count: int) -> str:
 
 def compute_row_sum(keys: SealKeys, rows: Iterable[CountedRow]) -> int:
     """Compute the sum of rows."""
-    return sum(_compute_row_sum_term(keys, model, seal) for model, seal in rows) % _MODULUS
+    return sum(compute_row_sum_term(keys, model, seal) for model, seal in rows) & _LARGEST
 
 
 def verify_newest_version(
@@ -339,20 +354,14 @@ def _get_model_label(model: type[models.Model]) -> bytes:
     return f"{model._meta.model_name}:".encode()
 
 
-def _compute_row_sum_term(keys: SealKeys, model: type[models.Model], seal: bytes) -> int:
+def compute_row_sum_term(keys: SealKeys, model: type[models.Model], seal: bytes) -> int:
+    """Return the number as which a row with `seal` counts in the sum of its session."""
     key = keys.by_id.get(seal[:KEY_ID_SIZE]) or keys.get_key_of_seal(seal)
-    return key.compute_keyed_number("head element", _get_model_label(model) + seal)
-
-
-def _compute_row_sum_mask(key: SealKey, session_pk: int, nonce: bytes) -> int:
-    return key.compute_keyed_number("head mask", nonce + b"%d" % session_pk)
-
-
-def _mask_row_sum(key: SealKey, session_pk: int, total: int) -> bytes:
-    nonce = os.urandom(_NONCE_SIZE)
-    return nonce + ((total + _compute_row_sum_mask(key, session_pk, nonce)) % _MODULUS).to_bytes(NUMBER_SIZE, "big")
+    state = key.new_numbers["head element"]()
+    state.update(_get_model_label(model) + seal)
+    return int.from_bytes(state.digest(), "big")
 
 
 def _unmask_row_sum(key: SealKey, session_pk: int, stored: bytes) -> int:
     nonce, masked = stored[:_NONCE_SIZE], int.from_bytes(stored[_NONCE_SIZE:], "big")
-    return (masked - _compute_row_sum_mask(key, session_pk, nonce)) % _MODULUS
+    return (masked - key.compute_keyed_number(_MASK, nonce + b"%d" % session_pk)) & _LARGEST

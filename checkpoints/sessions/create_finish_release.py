@@ -10,7 +10,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, calls_without_outcome, write_outcomes
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
-from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, StorageUnavailable
+from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, SealError, StorageUnavailable
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
@@ -54,14 +54,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
-            row = (
-                Session.objects.using(store.using)
-                .select_for_update()
-                .filter(pk=owned_session.pk, fence=owned_session.fence)
-                .first()
-            )
-            if row is None:
-                raise row_lookups.build_fence_lost_error(store, owned_session)
+            row = row_lookups.lock_owned_session(store, owned_session)
             _require_no_open_call(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
             paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.OVER)
             ownership.end_ownership_in_transaction(
@@ -106,13 +99,19 @@ def release_all_sessions(store: Store) -> None:
     """Release every session this checkpointer owns, so that another process can continue at once.
 
     Issued calls without an outcome become interrupted, because nobody will report their outcome. Raises `NotDurable` if
-    an earlier version could not be written.
+    an earlier version could not be written, and `SealError` after the others if a session cannot be verified.
     """
     try:
         store.flush_pending_writes()
     finally:
+        unverified = None
         for owned_session in store.list_owned_sessions():
-            _release_owned_session(store, owned_session)
+            try:
+                _release_owned_session(store, owned_session)
+            except SealError as error:
+                unverified = error
+        if unverified is not None:
+            raise unverified
 
 
 def release_session(store: Store, session_id: str) -> bool:

@@ -109,6 +109,7 @@ def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | st
             run.fence,
             row.key_space,
             head,
+            newest_head=(row.head_number, None if row.row_seal is None else bytes(row.row_seal)),
             live_keys=live_keys,
             operations=operations,
             at_gate=True,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from checkpoints.exceptions import InvalidInput, NotOwner, OpenedInAnotherProcess, ReleasedWhenIdle
@@ -88,6 +89,7 @@ class SealedCall(NamedTuple):
     Attributes:
         columns: Columns that change.
         seal: Its seal; None if it has none.
+        term: Number as which it counts in the sum of its session.
         start: Beginning of its later seals.
         run_id: Run that issued it.
         key: Its idempotency key.
@@ -96,6 +98,7 @@ class SealedCall(NamedTuple):
 
     columns: ChangingCallColumns
     seal: bytes | None
+    term: int
     start: SealStart
     run_id: uuid.UUID
     key: str
@@ -130,6 +133,8 @@ class OwnedSession:
     sealed_calls: OrderedDict[int, SealedCall] = field(default_factory=OrderedDict)
     #: Head of the session after the last statement of this run, if sealing is on.
     sealed_head: SessionHead | None = None
+    #: Number and seal of the newest head that this run knows to be stored: as it was taken, and after its own writes.
+    newest_head: tuple[int, bytes | None] = (0, None)
     #: Hashes of the keys of the live calls that this run knows to be in the log, if sealing is on.
     live_keys: set[int] = field(default_factory=set)
     #: Sessions whose calls this run has answered from the log, by the hash of the call's key, if sealing is on.
@@ -144,7 +149,7 @@ class OwnedSession:
     #: Pairings of calls with operations that no saved version has answered.
     operations: OpenOperations = field(default_factory=OpenOperations)
 
-    @property
+    @cached_property
     def run_id(self) -> uuid.UUID:
         return self.run.pk
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from django.db.models import QuerySet
 
@@ -70,17 +71,17 @@ class Store(ClientState):
         self.remote_process = remote_process
         #: Append without a run whose answer was lost and that could not be read back yet, by session.
         self.unconfirmed_appends: dict[str, UnconfirmedAppend] = {}
-        self._workspace_id = workspace_id
+        if workspace_id is not None:
+            self.workspace_id = workspace_id
 
-    @property
+    @cached_property
     def workspace_id(self) -> int:
         """Primary key of the workspace. Raises `WorkspaceNotFound`."""
-        if self._workspace_id is None:
-            with database_operation(self.using, writes=False):
-                self._workspace_id = _select_workspace_id(self.workspace).using(self.using).first()
-            if self._workspace_id is None:
-                raise WorkspaceNotFound(self.workspace)
-        return self._workspace_id
+        with database_operation(self.using, writes=False):
+            workspace_id = _select_workspace_id(self.workspace).using(self.using).first()
+        if workspace_id is None:
+            raise WorkspaceNotFound(self.workspace)
+        return workspace_id
 
     def has_abandoned_call(self, call_pk: int) -> bool:
         """Return whether nobody executes a call any more that a run of this store has issued and not settled.

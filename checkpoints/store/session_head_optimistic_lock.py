@@ -8,11 +8,13 @@ session's lock.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.db.hot_statements import HeadWrite
+from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Session
 from checkpoints.seals import session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -33,7 +35,8 @@ def get_head(using: str, owned_session: OwnedSession) -> SessionHead | None:
         if row is None:
             return None
         head = session_heads.build_verified_head(row, keys)
-        owned_session.sealed_head = head if head.seal is not None else lock_head(using, owned_session.pk)
+        head = head if head.seal is not None else lock_head(using, owned_session.pk)
+        _remember_stored_head(owned_session, head)
     return owned_session.sealed_head
 
 
@@ -54,47 +57,91 @@ def lock_head(using: str, session_pk: int) -> SessionHead | None:
 
 
 def reload_head(using: str, owned_session: OwnedSession) -> None:
-    """Lock an owned session and remember its stored head, and nothing of its calls. Nothing if sealing is off."""
+    """Lock an owned session and remember its stored head, and nothing of its calls. Nothing if sealing is off.
+
+    Raises `IntegrityError`.
+    """
     owned_session.sealed_calls.clear()
-    owned_session.sealed_head = lock_head(using, owned_session.pk)
+    _remember_stored_head(owned_session, lock_head(using, owned_session.pk))
 
 
-def write_or_retry_with_stored_head(
-    using: str, owned_session: OwnedSession, write: Callable[[], Outcome], *, failed: Outcome
-) -> Outcome:
-    """Call `write`; if it returns `failed`, call it again with the stored head, under the session's lock."""
-    outcome = write()
-    if outcome != failed or get_seal_keys() is None:
-        return outcome
+def _remember_stored_head(owned_session: OwnedSession, head: SessionHead | None) -> None:
+    if head is not None:
+        require_not_put_back(owned_session, head.number, head.seal)
+    owned_session.sealed_head = head
+
+
+def require_not_put_back(owned_session: OwnedSession, number: int, seal: bytes | None) -> None:
+    """Require that the stored head of a session is not older than the newest one that this run knows.
+
+    Nobody else can know that an old copy of all rows of a session is one, unless there is a witness.
+
+    Args:
+        owned_session: Session of the run.
+        number: Number of the stored head.
+        seal: Its seal.
+
+    Raises:
+        IntegrityError: The head is older, or another one with the same number.
+    """
+    known_number, known_seal = owned_session.newest_head
+    if number > known_number or known_seal in {seal, None}:
+        return
+    row = f"{owned_session.pk} ({owned_session.session_id})"
+    why = "it was put back to a former state: this run knows a newer one"
+    raise IntegrityError(Session._meta.db_table, row, why)
+
+
+def retry_with_stored_head(using: str, owned_session: OwnedSession, write: Callable[[], Outcome]) -> Outcome | None:
+    """Repeat a write that has changed nothing, with the stored head, under the session's lock.
+
+    Returns what `write` does; None if sealing is off, or if there is no such session.
+    """
+    if get_seal_keys() is None:
+        return None
     with transaction.atomic(using=using):
         reload_head(using, owned_session)
-        return failed if owned_session.sealed_head is None else write()
+        return None if owned_session.sealed_head is None else write()
 
 
-def record_written_head(using: str, head: SessionHead | None) -> SessionHead | None:
-    """Note in the witness that a statement has written `head`, and return it; nothing for None."""
-    if head is not None and witness.get_witness() is not None:
-        witness.record_written_head_on_commit(using, head.to_witnessed_head())
-    return head
+def record_written_head(
+    connection: BaseDatabaseWrapper, head: SessionHead | None, owned_session: OwnedSession | None = None
+) -> None:
+    """Note that a statement has written a head: in the witness and in the session of the run, if it is of one.
+
+    Args:
+        connection: Connection of the statement.
+        head: The head; None if nothing was written, or if sealing is off.
+        owned_session: Session of the run whose statement it was.
+    """
+    if owned_session is not None:
+        owned_session.sealed_head = head
+    if head is None:
+        return
+    if owned_session is not None:
+        newest = head.columns["head_number"], head.seal
+        if connection.in_atomic_block:
+            transaction.on_commit(partial(setattr, owned_session, "newest_head", newest), using=connection.alias)
+        else:
+            owned_session.newest_head = newest
+    if witness.get_witness() is not None:
+        witness.record_written_head_on_commit(connection.alias, head.to_witnessed_head())
 
 
 def compute_head_after_write(
-    head: SessionHead | None, rows: RowChanges, changes: Mapping[str, Any]
-) -> tuple[SessionHead | None, HeadWrite | None]:
-    """Return the head after a statement, and what the statement has to write for it; nothing if sealing is off.
+    head: SessionHead | None, difference: int, changes: Mapping[str, Any]
+) -> SessionHead | None:
+    """Return the head that a statement has to write; None if sealing is off.
 
     Args:
         head: Head before.
-        rows: Rows that the statement replaces.
+        difference: What the statement adds to the sum of rows.
         changes: Sealed columns of the session that it changes.
     """
     keys = get_seal_keys()
     if head is None or keys is None:
-        return None, None
-    after = head.compute_next_head(keys, rows, changes)
+        return None
+    after = head.compute_next_head(keys, difference, changes)
     if witness.get_witness() is not None:
         witness.record_expected_head(after.to_witnessed_head())
-    columns = after.get_written_columns()
-    if "newest_seal" in changes:
-        columns["newest_seal"] = changes["newest_seal"]
-    return after, HeadWrite(head.seal, columns)
+    return after

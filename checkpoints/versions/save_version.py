@@ -18,7 +18,7 @@ from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
-from checkpoints.db.hot_statements import ChangedRow, HeadWrite, NewMessage, NewRows, NewVersion, SaveBase
+from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
@@ -28,7 +28,7 @@ from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.seals.session_heads import RowChanges, SessionHead
+from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
 from checkpoints.store.database_store import Store
@@ -402,14 +402,14 @@ def execute_save_statement(
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
         sealed_head = session_head_optimistic_lock.get_head(store.using, owned_session)
-        version, owned_session.sealed_head = write_version(
-            store.using, base, end, state, owned_session.run_id, answered, sealed_head
-        )
-        return version
+        content = VersionContent(end, state, answered)
+        return write_versions(
+            store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
+        )[0]
 
-    version = session_head_optimistic_lock.write_or_retry_with_stored_head(
-        store.using, owned_session, write_to_sealed_head, failed=None
-    )
+    version = write_to_sealed_head()
+    if version is None:
+        version = session_head_optimistic_lock.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
     if version is not None:
         call_seals.remove_cached_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
@@ -456,6 +456,7 @@ def write_versions(
     run_id: UUID | None,
     sealed_head: SessionHead | None,
     *,
+    owned_session: OwnedSession | None = None,
     updated_at: datetime | None = None,
     revision: int | None = None,
     beside: Sequence[NewRows | ChangedRow] = (),
@@ -468,6 +469,7 @@ def write_versions(
         contents: What the versions contain, at least one.
         run_id: Run that writes them; None if there is none.
         sealed_head: Head of the session before; None if sealing is off.
+        owned_session: Session of the run, which remembers its head after the last one; None if there is no run.
         updated_at: Time of the session's newest activity; None stands for that of the database.
         revision: Expected revision of the session; None: any.
         beside: Other rows to insert, only with one version and on PostgreSQL.
@@ -477,31 +479,29 @@ def write_versions(
         is known.
     """
     prepared = prepare_versions(base, contents, run_id, sealed_head)
+    connection = connections[using]
     version = hot_statements.save_versions(
-        connections[using],
+        connection,
         base,
         {
             **build_session_columns_after(contents),
             **({} if updated_at is None else {"updated_at": updated_at}),
         },
         prepared.versions,
-        prepared.head_write,
+        prepared.head,
         revision=revision,
         beside=beside,
     )
     after = None if version is None else prepared.head
-    return version, session_head_optimistic_lock.record_written_head(using, after)
+    session_head_optimistic_lock.record_written_head(connection, after, owned_session)
+    return version, after
 
 
 class PreparedVersions(NamedTuple):
-    """Versions with their seals, the head of their session after them, and what has to be written for it.
-
-    The last two are None if sealing is off.
-    """
+    """Versions with their seals, and the head of their session after them; None if sealing is off."""
 
     versions: Sequence[NewVersion]
     head: SessionHead | None
-    head_write: HeadWrite | None
 
 
 def prepare_versions(
@@ -509,15 +509,16 @@ def prepare_versions(
 ) -> PreparedVersions:
     """Build the rows of versions that continue from `base`, with the arguments of `write_versions`."""
     versions = [
-        version_seals.seal_new_version(base, number, _build_new_version(base, content, run_id))
+        version_seals.build_new_version(
+            base, number, _build_version_columns(base, content, run_id), content.end.new, content.answered.rows
+        )
         for number, content in enumerate(contents, base.version + 1)
     ]
-    changes = RowChanges()
+    difference = 0
     for content in contents:
-        changes.removed += content.answered.changes.removed
-        changes.added += content.answered.changes.added
+        difference += content.answered.difference
     return PreparedVersions(
-        versions, *version_seals.compute_head_after_versions(sealed_head, base.version, versions, changes)
+        versions, version_seals.compute_head_after_versions(sealed_head, base.version, versions, difference)
     )
 
 
@@ -534,9 +535,9 @@ def build_session_columns_after(contents: Sequence[VersionContent]) -> dict[str,
     }
 
 
-def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | None) -> NewVersion:
+def _build_version_columns(base: SaveBase, content: VersionContent, run_id: UUID | None) -> dict[str, Any]:
     end, state = content.end, content.state
-    columns = {
+    return {
         "run": run_id,
         "phase": state.phase.value,
         "segment": base.segment_id,
@@ -549,7 +550,6 @@ def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | N
         "schema_version": SCHEMA_VERSION,
         **({} if content.created_at is None else {"created_at": content.created_at}),
     }
-    return NewVersion(end.new, columns, content.answered.rows)
 
 
 def _build_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
@@ -566,10 +566,7 @@ def _load_current_transcript_head(store: Store, owned_session: OwnedSession) -> 
 def _lock_session_of_run(store: Store, owned_session: OwnedSession) -> Session:
     """Lock the session of a run. Raises what `build_fence_lost_error` builds if the run does not own it any more, and
     `IntegrityError` if its transcript does not end as its newest version does."""
-    sessions = Session.objects.using(store.using).select_for_update()
-    row = sessions.filter(pk=owned_session.pk, fence=owned_session.fence).first()
-    if row is None:
-        raise row_lookups.build_fence_lost_error(store, owned_session)
+    row = row_lookups.lock_owned_session(store, owned_session)
     require_session_ends_with_newest_version(store.using, row)
     return row
 

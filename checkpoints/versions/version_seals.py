@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 
 from checkpoints.db import clock
-from checkpoints.db.hot_statements import HeadWrite, NewMessage, NewVersion, SaveBase
+from checkpoints.db.hot_statements import AnsweredCall, NewMessage, NewVersion, SaveBase
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
 from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.seals.session_heads import RowChanges, SessionHead
+from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import session_head_optimistic_lock
 from checkpoints.versions import segment_queries
 
@@ -31,45 +32,46 @@ _BATCH_SIZE = 100
 _MESSAGE_TABLE = Message._meta.db_table
 
 
-def seal_new_version(base: SaveBase, number: int, version: NewVersion) -> NewVersion:
-    """Return version `number` after `base` with its seal and those of its messages; as given if sealing is off."""
+def build_new_version(
+    base: SaveBase,
+    number: int,
+    columns: Mapping[str, Any],
+    messages: Sequence[NewMessage],
+    answered: Sequence[AnsweredCall],
+) -> NewVersion:
+    """Build version `number` after `base`, with its seal and those of its messages if sealing is on."""
     keys = get_seal_keys()
     if keys is None:
-        return version
-    values = {"created_at": clock.now(), **version.checkpoint_values}
-    columns = {**values, "session": base.session_pk, "version": number}
-    segment = columns["segment"]
-    sealed_messages = [
-        NewMessage(
-            *message[:-1],
-            row_seals.compute_seal_from_ordered_values(keys, Message, (segment, *message[:4], message.chain)),
-        )
-        for message in version.messages
-    ]
-    values["row_seal"] = row_seals.compute_seal_from_named_values(keys, Checkpoint, columns)
-    return NewVersion(sealed_messages, values, version.answered)
+        return NewVersion(messages, columns, answered)
+    values = {"created_at": clock.now(), **columns}
+    place, segment = {"session": base.session_pk, "version": number}, base.segment_id
+    seal = row_seals.get_row_sealer(keys.current, Message).seal_ordered_values
+    message_seals = [seal((segment, *message[:4], message.chain)) for message in messages]
+    values["row_seal"] = row_seals.get_row_sealer(keys.current, Checkpoint).seal_named_values({**values, **place})
+    return NewVersion(messages, values, answered, message_seals)
 
 
 def compute_head_after_versions(
-    head: SessionHead | None, number: int, versions: Sequence[NewVersion], changes: RowChanges
-) -> tuple[SessionHead | None, HeadWrite | None]:
-    """Return the head of a session after new versions, and what the save has to write for it.
+    head: SessionHead | None, number: int, versions: Sequence[NewVersion], difference: int
+) -> SessionHead | None:
+    """Return the head of a session after new versions, which the save has to write; None if sealing is off.
 
     Args:
         head: Head before; None if sealing is off.
         number: Number of the version before the new ones.
         versions: The new versions, with their seals.
-        changes: Other rows that the save replaces. The versions are added to them.
+        difference: What the save adds to the sum of rows beside the versions.
     """
-    if head is None:
-        return None, None
+    keys = get_seal_keys()
+    if head is None or keys is None:
+        return None
     for version in versions:
-        changes.add(Checkpoint, None, version.checkpoint_values["row_seal"])
+        difference += session_heads.compute_row_sum_term(keys, Checkpoint, version.checkpoint_values["row_seal"])
     newest = {
         "latest_version": number + len(versions),
         "newest_seal": versions[-1].checkpoint_values["row_seal"],
     }
-    return session_head_optimistic_lock.compute_head_after_write(head, changes, newest)
+    return session_head_optimistic_lock.compute_head_after_write(head, difference, newest)
 
 
 def require_newest_version_of_session(session: Session, newest: Checkpoint | None) -> None:

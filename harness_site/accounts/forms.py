@@ -19,6 +19,8 @@ from django.forms import BaseForm, CheckboxInput
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+#: The only field of its page. One-time codes and recovery codes consist of digits.
+_CODE_FIELD: Final = {"autofocus": True, "inputmode": "numeric"}
 PASSWORD_HELP: Final = gettext_lazy("At least eight characters. Do not use a common password.")
 
 
@@ -88,7 +90,10 @@ class SignInForm(account.LoginForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         style_form_fields(self, login=_("Name"), password=_("Password"))
-        self.fields["login"].widget.attrs |= {"autofocus": True, "autocapitalize": "none", "spellcheck": "false"}
+        self.fields["login"].widget.attrs |= {"autocapitalize": "none", "spellcheck": "false"}
+        # After a refusal the name is still there, and the password has to be entered again.
+        is_name_known = self.is_bound and self.data.get(self.add_prefix("login"))
+        self.fields["password" if is_name_known else "login"].widget.attrs["autofocus"] = True
         self.fields["password"].help_text = ""
 
     def add_prefix(self, field_name: str) -> str:
@@ -100,6 +105,7 @@ class ReauthenticateWithPasswordForm(account.ReauthenticateForm):  # type: ignor
         super().__init__(*args, **kwargs)
         style_form_fields(self, password=_("Password"))
         self.fields["password"].help_text = ""
+        self.fields["password"].widget.attrs["autofocus"] = True
 
 
 class ChangePasswordForm(account.ChangePasswordForm):  # type: ignore[misc]
@@ -125,12 +131,14 @@ class CodeForm(factors.AuthenticateForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         style_form_fields(self, code=_("Code"))
+        self.fields["code"].widget.attrs |= _CODE_FIELD
 
 
 class ReauthenticateWithCodeForm(factors.ReauthenticateForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         style_form_fields(self, code=_("Code"))
+        self.fields["code"].widget.attrs |= _CODE_FIELD
 
 
 class FirstCodeForm(totp.ActivateTOTPForm):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from django.db.models import QuerySet, Sum
 
-from checkpoints.enums import CallStatus
+from checkpoints.enums import UNSETTLED_CALL_STATUSES
 from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
 from harness_site.overview.utc_periods import Period
@@ -26,8 +26,8 @@ TOOLS: Final = 6
 ENOUGH: Final = 3
 #: Largest number of unsettled interrupted calls that are counted.
 _MAX_UNSETTLED: Final = 10_000
-#: Statuses of interrupted calls that the sums do not contain yet.
-_UNSETTLED: Final = (CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED)
+#: How much the clocks of database servers that followed one another may differ.
+_CLOCK_DIFFERENCE: Final = timedelta(days=1)
 _COUNTS: Final = ("sessions", "completed", "failed", "undecided")
 Row = TypeVar("Row")
 
@@ -204,6 +204,13 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
     )
 
 
+def drop_incomplete_comparison(sums: PeriodTotals, period: Period, oldest: datetime | None) -> PeriodTotals:
+    """Remove the totals of the preceding period if sessions have been stored for a part of it only."""
+    if oldest is not None and oldest <= period.preceding_period.start:
+        return sums
+    return replace(sums, preceding=SessionTotals(), preceding_waits=compute_waiting_times({}))
+
+
 def find_oldest_start(workspace: int) -> datetime | None:
     """Return the start of the oldest hour or day in which a session was started; None without any."""
     starts = SessionSums.objects.filter(workspace=workspace).order_by("start").values_list("start", flat=True)
@@ -334,7 +341,12 @@ def _query_unsettled_interruptions(scope: _Scope, period: Period) -> QuerySet[To
 
     Each is the time at which it was issued, in microseconds since 1970, and its tool.
     """
-    unsettled = ToolCall.objects.filter(workspace=scope.workspace, status__in=_UNSETTLED)
+    # Each was interrupted after it was issued, so the second bound changes nothing, except that an index has it.
+    unsettled = ToolCall.objects.filter(
+        workspace=scope.workspace,
+        status__in=sorted(UNSETTLED_CALL_STATUSES),
+        interrupted_at__gte=period.start - _CLOCK_DIFFERENCE,
+    )
     unsettled = unsettled.filter(session__agent=scope.agent) if scope.agent else unsettled
     in_period = unsettled.filter(issued_at__gte=period.start, issued_at__lt=period.end)
     return in_period.order_by("interrupted_at", "pk").values_list(Instant("issued_at"), "tool")[:_MAX_UNSETTLED]

@@ -31,13 +31,12 @@ _MAX_AGENTS: Final = 200
 @require_member(Role.AUDITOR)
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    now = clock.now()
-    usual = utc_periods.DEFAULT
-    if not {"period", "first", "last"} & request.GET.keys():
-        usual = utc_periods.choose_period_key(totals.find_oldest_start(workspace.pk), now)
+    now, oldest_start = clock.now(), totals.find_oldest_start(workspace.pk)
+    usual = utc_periods.choose_period_key(oldest_start, now)
     period, problem = utc_periods.parse_period(request.GET, now, usual)
     agent = get_text_parameter(request.GET, "agent")
     sums = totals.load_period_totals(workspace.pk, period, agent)
+    sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
     oldest = pending_calls.find_longest_waiting_call(workspace.pk, agent)
     if oldest is not None:
         mark_excerpts_shown_in_response(request, "overview", {oldest.session_id})

@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from checkpoints.adapters.claude.line_codec import Line
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey, make_line_key
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
@@ -33,7 +34,6 @@ from checkpoints.importers.imported_session_builder import ImportContext, Transc
 from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
-from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_store import Store
@@ -80,8 +80,9 @@ class TranscriptMirror:
         self._is_tool_logged_by_policies = is_tool_logged_by_policies
         #: Number of lines that it has read, and the version of the session and the digest of its transcript after that.
         self.size, self.version, self.chain = 0, 0, b""
-        #: Keys of the lines that it has read.
+        #: Keys of the lines that it has read, and the last one of these lines.
         self.keys = set[str]()
+        self.last_line: Line = {}
         self.subagent = dict(subagent)
         #: Messages that the transaction of the caller has stored.
         self.written: list[StoredMessage] = []
@@ -145,7 +146,7 @@ class TranscriptMirror:
         """The session of the transcript."""
         return self._transaction.locked[self.key.session_id][0]
 
-    def read_lines(self, lines: Iterable[Any], *, repeats: bool = False) -> None:
+    def read_lines(self, lines: Iterable[Line], *, repeats: bool = False) -> None:
         """Read the next lines; `repeats` says that they were read before, by another process or an earlier mirror.
 
         A line that has no exact form in a message is left out: the log has it.
@@ -156,6 +157,7 @@ class TranscriptMirror:
         for line in lines:
             self.size += 1
             self.keys.add(make_line_key(line))
+            self.last_line = line
             if is_subagent_description(line):
                 continue
             try:
@@ -281,6 +283,7 @@ class MirrorWriter(ImportWriter):
     """
 
     extends_last_message = True
+    stores_lines = True
 
     def __init__(
         self,
@@ -388,7 +391,7 @@ class MirrorWriter(ImportWriter):
         )
 
     def _write_versions(
-        self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], changes: RowChanges
+        self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], difference: int
     ) -> TranscriptHead:
         """Write one version after the other: which calls one of them answers depends on those before it."""
         owned_session = self._owned_session
@@ -397,8 +400,8 @@ class MirrorWriter(ImportWriter):
             results = turn.results
             rows = self._list_answered_rows(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
-            answered.changes.added.extend(changes.added)
-            changes = RowChanges()
+            answered.difference += difference
+            difference = 0
             self._written.extend(
                 StoredMessage(head.segment_id, message.position, message.body) for message in turn.messages
             )

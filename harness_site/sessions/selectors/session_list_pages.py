@@ -106,7 +106,7 @@ def count_sessions(workspace_id: int, wanted: SessionFilter) -> int:
     if wanted.keys is not None and not wanted.has_column_conditions:
         parts = [wanted.keys]  # reads an index instead of a thousand sessions
     else:
-        parts = [*split_into_indexed_querysets(workspace_id, wanted)]
+        parts = [*split_into_indexed_querysets(workspace_id, wanted or SessionFilter())]
     return sum(part.order_by()[: LIMIT + 1].count() for part in parts)
 
 

@@ -1,5 +1,7 @@
 """Sign-in with name and password, and its rate limits."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -43,6 +45,15 @@ def test_wrong_password_is_recorded(client: Client, alice: User) -> None:
     response = client.post(LOGIN, {"username": "Alice", "password": "guess"})
     assert MISMATCH in visible_text(response)
     assert entries() == [("sign_in_failed", "alice", {"why": "password"})]
+
+
+def test_next_field_to_fill_in_has_the_focus(client: Client, alice: User) -> None:
+    make_totp(alice)
+    pages = [client.get(LOGIN), client.post(LOGIN, {"username": "alice", "password": "guess"})]
+    assert client.post(LOGIN, {"username": "alice", "password": PASSWORD}).status_code == 302
+    pages.append(client.get("/accounts/login/code/"))
+    focused = [re.findall(r'<input[^>]*name="(\w+)"[^>]* autofocus', page.content.decode()) for page in pages]
+    assert focused == [["username"], ["password"], ["code"]]
 
 
 def test_unknown_name_is_not_recorded(client: Client, alice: User) -> None:

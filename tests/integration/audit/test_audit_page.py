@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -150,6 +150,18 @@ def test_date_range_includes_both_days(reader: Client) -> None:
     assert "alice decided a call" in visible_text(reader.get(f"/audit/?first={day}&last={day}"))
     before = f"{noon - timedelta(days=1):%Y-%m-%d}"
     assert "alice decided a call" not in visible_text(reader.get(f"/audit/?last={before}"))
+
+
+def test_each_day_has_one_heading_and_its_entries_only_the_time(reader: Client) -> None:
+    times = [datetime(2026, 2, day, hour, 30, 15, tzinfo=UTC) for day, hour in ((3, 9), (4, 8), (4, 10), (4, 23))]
+    for number, at in enumerate(times):
+        AuditEvent.objects.filter(pk=happened(actor=f"a{number}").pk).update(created_at=at)
+    reader.cookies["harness_zone"] = "Europe/Berlin"
+    page = reader.get("/audit/").content.decode()
+    found = re.findall(r'<li class="day"><h2>([^<]+)|data-time="at">([^<]+)', page)
+    assert [heading or time for heading, time in found if heading != "Today"][-7:] == [
+        "Thu 5 Feb 2026", "00:30:15", "Wed 4 Feb 2026", "11:30:15", "09:30:15", "Tue 3 Feb 2026", "10:30:15",
+    ]  # fmt: skip
 
 
 def test_every_kind_has_one_subject() -> None:

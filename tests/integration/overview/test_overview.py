@@ -525,7 +525,8 @@ def test_each_settled_call_counts_once() -> None:
     settled("quick", seconds=0.5, status=CallStatus.FAILED)
     settled("lost", interrupted_at=datetime.now(UTC))
     settled("never", status=CallStatus.REJECTED)
-    waiting = make_call(session=make_session(), tool="waiting", issued_at=datetime.now(UTC))
+    now = datetime.now(UTC)
+    waiting = make_call(session=make_session(), tool="waiting", issued_at=now, interrupted_at=now)
     complete()
     complete()
     sums = load()
@@ -583,7 +584,14 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     begun(0, "1", agent="desk")
     begun(15, "1", agent="desk")
     hourly_session_totals.update_hourly_session_sums(None)
-    assert "50 % of 2, before: 0 %" in visible_text(reader.get("/overview/"))
+    page = visible_text(reader.get("/overview/"))
+    assert "50 % of 2 started" in page
+    assert "on the period before" not in page
+    begun(40, "1", agent="desk")
+    hourly_session_totals.update_hourly_session_sums(None)
+    page = visible_text(reader.get("/overview/"))
+    assert "50 % of 2, before: 0 %" in page
+    assert "+100 % on the period before" in page
 
 
 def test_an_installation_without_sessions_leads_to_the_first_agent(client: Client) -> None:

@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, When
+from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, TextField, When
+from django.db.models.functions import Cast
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import cast_field_to_text
@@ -50,6 +51,14 @@ class CallGroupSize:
     steps: int
 
 
+class _TextOfGroupKey(Cast):
+    """A column by which a query groups as text, cast once for each group: a cast is else computed, and grouped by, for
+    each row."""
+
+    def get_group_by_cols(self) -> list[Any]:
+        return [column for source in self.get_source_expressions() for column in source.get_group_by_cols()]
+
+
 def prepare_grouped_calls_query(
     session: int,
     since: datetime | None,
@@ -84,7 +93,8 @@ def prepare_grouped_calls_query(
             number=Count("*"),
         )
     )
-    columns = "first", cast_field_to_text("run"), "any_tool", "any_status", "start", "interrupted", "end", "number"
+    run = _TextOfGroupKey("run", TextField())
+    columns = "first", run, "any_tool", "any_status", "start", "interrupted", "end", "number"
     return groups.order_by("-start", "-first").values_list(*columns)[:most]
 
 

@@ -18,6 +18,7 @@ from checkpoints.models import Checkpoint, Session, ToolCall
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.integrity.test_witness import remember_state
 from tests.integration.checkpoints.session_setups import conversation, start_session
 from tests.integration.checkpoints.workflows import order_workflow
 from tests.support.processes import database_url
@@ -91,6 +92,51 @@ def test_call_of_another_session_that_was_replayed_and_then_removed_does_not_run
         with pytest.raises((IntegrityError, SessionQuarantined)):
             registry.dispatch("pay", {"order": 17}, call_id)
     assert paid == [17]
+
+
+@pytest.mark.parametrize("act", ["repeat", "new call", "save", "report", "as the first write"])
+def test_run_whose_session_was_put_back_whole_writes_nothing_more(
+    open_checkpointer: Open, paid: list[int], act: str
+) -> None:
+    cp = start_session(open_checkpointer())
+    registry = make_registry(cp, paid)
+    registry.dispatch("pay", {"order": 17}, "call_1")
+    cp.record_tool_call_issued("s", "call_2", "mail", {}, "mail 1")
+    put_back = remember_state()
+    registry.dispatch("pay", {"order": 18}, "call_3")
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
+    if act == "as the first write":
+        cp.record_tool_call_result("s", "call_2", "sent", True)
+        cp.release_session("s")
+        cp.resume("s")
+    put_back()
+    acts: dict[str, Callable[[], object]] = {
+        "repeat": lambda: registry.dispatch("pay", {"order": 18}, "call_3"),
+        "new call": lambda: registry.dispatch("pay", {"order": 19}, "call_4"),
+        "save": lambda: cp.save_checkpoint("s", conversation("abc"), {}, 0),
+        "as the first write": lambda: registry.dispatch("pay", {"order": 19}, "call_4"),
+        "report": lambda: cp.record_tool_call_result("s", "call_2", "sent", True),
+    }
+
+    for _ in range(2):
+        with pytest.raises(IntegrityError, match="put back to a former state"):
+            acts[act]()
+    assert paid == [17, 18]
+    plain(ToolCall).update(status="failed")  # nothing is left to interrupt
+
+
+def test_client_that_cannot_release_a_session_releases_the_others(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    start_session(cp, "other")
+    cp.record_tool_call_issued("s", "call_1", "mail", {}, "mail 1")
+    put_back = remember_state()
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
+    put_back()
+    with pytest.raises(IntegrityError):
+        cp.close()
+    assert plain(Session).get(session_id="s").owner is not None
+    assert plain(Session).get(session_id="other").owner is None
+    plain(ToolCall).update(status="failed")  # nothing is left to interrupt
 
 
 def log_shared_call(open_checkpointer: Open, paid: list[int]) -> SyncCheckpointer:

@@ -10,8 +10,10 @@ from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import CallStatus
 from checkpoints.models import Message, Session, ToolCall
 from checkpoints.seals import row_encoding, row_seals
-from checkpoints.seals.seal_keys import SealKey, SealKeys
+from checkpoints.seals.row_seals import RowSealer
+from checkpoints.seals.seal_keys import SealKey
 from checkpoints.seals.sealed_model import SealedModel
+from checkpoints.seals.session_heads import CHANGING_COLUMNS
 from checkpoints.store.client_state import ChangingCallColumns
 
 SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]
@@ -39,7 +41,7 @@ def test_every_column_is_sealed_or_excluded_for_a_reason(model: type[SealedModel
 def _seal(**changes: object) -> bytes:
     key = SealKey(bytes(32))
     values = dict.fromkeys(ToolCall.sealed_fields) | changes
-    return row_seals.compute_seal_from_named_values(SealKeys(key, {key.id: key}, True), ToolCall, values)
+    return RowSealer(key, ToolCall).seal_named_values(values)
 
 
 def test_equal_values_of_different_types_have_one_seal() -> None:
@@ -74,24 +76,18 @@ def test_a_value_of_another_type_than_its_column_has_another_seal() -> None:
         ("decide_within", timedelta(microseconds=1), (1, "1")),
     ):
         assert _seal(**{name: usual}) not in [_seal(**{name: other}) for other in others], name
-    key = SealKey(bytes(32))
-    keys = SealKeys(key, {key.id: key}, True)
-    values = dict.fromkeys(Message.sealed_fields)
-    seals = {
-        row_seals.compute_seal_from_named_values(keys, Message, {**values, "chain": chain}) for chain in (b"\x01", "01")
-    }
-    assert len(seals) == 2
+    values, sealer = dict.fromkeys(Message.sealed_fields), RowSealer(SealKey(bytes(32)), Message)
+    assert sealer.seal_named_values({**values, "chain": b"\x01"}) != sealer.seal_named_values({**values, "chain": "01"})
 
 
 def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row() -> None:
-    key = SealKey(bytes(32))
-    keys = SealKeys(key, {key.id: key}, True)
+    sealer = RowSealer(SealKey(bytes(32)), ToolCall)
     values = {name: f"{name} é" for name in ToolCall.sealed_fields}
-    start, changing = row_seals.start_row_seal(keys, ToolCall, values), row_seals.list_changing_fields(ToolCall)
+    start, changing = sealer.start(values), row_seals.list_changing_fields(ToolCall)
     for name in changing:
         changed = {**values, name: b"\0"}
-        seal = row_seals.finish_row_seal(start, [changed[name] for name in changing])
-        assert seal == row_seals.compute_seal_from_named_values(keys, ToolCall, changed)
+        seal = sealer.finish(start, [changed[name] for name in changing])
+        assert seal == sealer.seal_named_values(changed) == sealer.seal_ordered_values(tuple(changed.values()))
 
 
 def test_the_encoding_is_a_json_array_in_ascii() -> None:
@@ -103,5 +99,5 @@ def test_the_encoding_is_a_json_array_in_ascii() -> None:
 
 def test_fields_are_sealed_in_the_order_of_the_hot_path() -> None:
     assert ChangingCallColumns._fields == row_seals.list_changing_fields(ToolCall)
-    assert row_seals.list_changing_fields(Session) == ("head_number", "row_sum")
+    assert row_seals.list_changing_fields(Session) == CHANGING_COLUMNS
     assert Message.sealed_fields == ("segment", *NewMessage._fields[:4], "chain")
