@@ -48,8 +48,6 @@ SESSION_PAGES: Final = frozenset(
         "session-audit",
     }
 )
-#: URL names without content: exports have their own event, and a jump redirects to a page.
-OTHERS: Final = frozenset({"session-export", "session-jump"})
 ONCE_IN: Final = timedelta(minutes=15)
 FOLLOWED_FOR: Final = timedelta(hours=12)
 
