@@ -131,11 +131,11 @@ def find_next_call(workspace_id: int) -> ToolCall | None:
 
 
 def find_longest_waiting_call(workspace_id: int, agent: str = "") -> ToolCall | None:
-    """Return the call that has waited longest for a decision.
+    """Return the call that has waited longest for a decision, with the columns that its sentence needs.
 
     With `agent`, only the calls of this agent count.
     """
-    calls = ToolCall.objects.filter(workspace=workspace_id)
+    calls = _select_calls_with_sentences().filter(workspace=workspace_id)
     calls = calls.filter(session__agent=agent) if agent else calls
     longest = [_query_longest_unknown_outcome(calls).first(), _query_longest_awaiting_approval(calls).first()]
     return min((call for call in longest if call is not None), key=_get_waiting_since, default=None)
@@ -143,6 +143,11 @@ def find_longest_waiting_call(workspace_id: int, agent: str = "") -> ToolCall | 
 
 def _get_waiting_since(call: ToolCall) -> datetime:
     return call.interrupted_at or call.issued_at
+
+
+@cache
+def _select_calls_with_sentences() -> QuerySet[ToolCall]:
+    return ToolCall.objects.only("session", "tool", "args", "args_order", "sentence", "issued_at", "interrupted_at")
 
 
 def _query_longest_unknown_outcome(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
