@@ -258,7 +258,7 @@ class TranscriptBuilder:
     def record_message(self, message: ImportedMessage, source: Body, parts: Sequence[Part] | None = None) -> None:
         """Record a message with what is known beside it. `parts` are those of its body, if they have been read."""
         comes_again = self._undo_context_of_repeated_last_message(message.key)
-        self._last = message.key, self._notes, self._written_context
+        self._last = message.key, [*self._notes], self._written_context
         if self._notes:
             source = {**source, "before": self._notes}
             self._notes, self._notes_size = [], 0

@@ -20,9 +20,9 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
-from checkpoints.adapters.claude import line_codec, transcript_keys
-from checkpoints.adapters.claude.line_codec import Line
+from checkpoints.adapters.claude import transcript_keys, transcript_line_delta_encoding
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.adapters.claude.transcript_mirror import (
     AGENT_NAME,
     SessionChanged,
@@ -173,7 +173,7 @@ class HarnessSessionStore(SessionStore):
         with ExitStack() as exits:
             mirror.begin_without_lock(known, exits)
             log = LineLog(store, known.row, None, key.log_group, known=(mirror.size, mirror.header))
-            log.add_lines(line_codec.encode_lines(lines, mirror.last_line))
+            log.add_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
             mirror.read_lines(lines)
             mirror.finish()
             self._update_line_log_header(key, log, lines, int((time.time() + self._clock_lead) * 1000))
@@ -240,7 +240,7 @@ class HarnessSessionStore(SessionStore):
             log.row.parent_session_id = key.root_id
         mirror.begin_transaction(log.row, log.owned_session)
         mirror.read_lines(stored, repeats=True)
-        log.add_lines(line_codec.encode_lines(new, mirror.last_line))
+        log.add_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
         mirror.read_lines(new)
         mirror.finish()
         mirror.version, mirror.chain = log.row.latest_version, bytes(log.row.head_chain)
@@ -253,7 +253,7 @@ class HarnessSessionStore(SessionStore):
     def _load_all_lines(self, session_id: str) -> list[Line] | None:
         contents = line_log.load_session_lines(self.sync_checkpointer.store, session_id)
         try:
-            return None if contents is None else line_codec.decode_lines(contents)
+            return None if contents is None else transcript_line_delta_encoding.decode_lines(contents)
         except ValueError as error:
             raise CheckpointCorrupted(session_id, "its lines", str(error)) from error
 
@@ -345,7 +345,7 @@ def _copy_line(entry: Any) -> Line:
     if not isinstance(entry, dict):
         raise NotRepresentable("line", f"a {type(entry).__name__} is not a JSON object")
     try:
-        content = line_codec.encode_json(entry)
+        content = transcript_line_delta_encoding.encode_json(entry)
         line: Line = json.loads(content)
     except (TypeError, ValueError, RecursionError) as error:
         raise NotRepresentable("line", str(error)) from error

@@ -16,8 +16,8 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.adapters.claude.line_codec import Line
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey, make_line_key
+from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
@@ -408,7 +408,7 @@ class MirrorWriter(ImportWriter):
             if self._transaction.can_add_version(self.origin.session_id):
                 content = VersionContent(
                     turn.build_transcript_end(),
-                    turn.build_version_state(),
+                    turn.get_version_state(),
                     answered,
                     turn.messages[-1].created_at,
                 )

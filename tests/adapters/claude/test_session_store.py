@@ -156,6 +156,9 @@ def test_a_mirrored_session_is_what_an_import_of_its_file_is(
     cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path, seed: int
 ) -> None:
     transcript_writer = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    transcript_writer.says("There is light.", message="msg_6")
+    transcript_writer.note("progress", data="100 %")  # stored with the answer before it, and so is the next folder
+    transcript_writer.user("And upstairs?", cwd="/srv/attic")
     lines, chance = read_file(transcript_writer.path), random.Random(seed)
     while lines:
         size = chance.randint(1, 1 + 2 * seed)

@@ -56,9 +56,6 @@ def write_conversation(path: Path) -> TranscriptWriter:
     transcript_writer.says("Now it is on.", message="msg_4", usage=USAGE)
     transcript_writer.compaction("The lamp is on.")
     transcript_writer.user("Thanks")
-    transcript_writer.says("Gladly.", message="msg_7", usage=USAGE)
-    transcript_writer.note("progress", data="100 %")  # stored with the answer before it, and so is the next folder
-    transcript_writer.user("And upstairs?", cwd="/srv/attic")
     transcript_writer.note("custom-title", customTitle="The lamp")
     transcript_writer.calls("call_3", "Bash", {"command": "make light"}, message="msg_5", usage=USAGE)
     return transcript_writer
