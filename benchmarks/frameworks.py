@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import gc
 import multiprocessing
-import os
 import sqlite3
 import statistics
 import time
@@ -44,6 +43,7 @@ from strands.types.session import SessionAgent, SessionMessage, SessionType
 
 from benchmarks.benchmark_databases import KINDS, TITLES, Database, Kind, TableSize, create_temporary_databases
 from benchmarks.generated_conversation import build_conversation
+from benchmarks.machine import describe_cores
 from benchmarks.recorded_saver_calls import WRITING, CallPlayer, RecordedCall, RecordingSaver
 from benchmarks.virtual_environments import ROOT
 from checkpoints import Checkpointer, SyncCheckpointer
@@ -502,7 +502,7 @@ _INTRODUCTION = """\
 # Benchmarks of the frameworks' stores
 
 A conversation of {turns} turns, with {size:.1f} KB of text in each, saved as an unchanged framework saves it. Times are
-those of one save by the store alone: medians of {window} turns, on {cores} cores, {day:%Y-%m-%d}. A turn of LangGraph
+those of one save by the store alone: medians of {window} turns, on {cores}, {day:%Y-%m-%d}. A turn of LangGraph
 has five saves, a turn of Strands Agents two, a turn of the others one. LangGraph computes while its saver works, so
 the calls of a graph to its saver are recorded, and made again to each saver without the graph. A store of a framework
 saves {at_a_time} turns, then the next one does, each in a database of its own on the same server and disk: ratios say
@@ -533,7 +533,7 @@ contenders save {at_a_time} turns of each process in turn. *The savers alone*: a
 graph to its saver, the load of the thread (`get_tuple`) and each `put` and `put_writes`. *With the graph*: it runs the
 graph, whose own computation is the same with each saver. Before it is measured, each process
 collects its garbage once: to examine what its preparation has made, recorded calls and the modules of five frameworks,
-takes as long as ten turns, and would fall to one contender or the other.
+takes as long as ten turns, and would fall to one contender or the other. The processes and the server share {cores}.
 
 | store | turns a second, the savers alone | × HarnessSaver | turns a second with the graph | × HarnessSaver |
 |---|---|---|---|---|
@@ -571,7 +571,7 @@ _MAX_SIZE, _MAX_MILLISECONDS, _MIN_RATE = 1.5, 2.0, 10.0
 
 def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, WorkerRates], shared: int) -> str:
     """Format docs/benchmarks-frameworks.md."""
-    size, cores = sum(turn.size for turn in turns) / len(turns) / 1000, os.cpu_count()
+    size, cores = sum(turn.size for turn in turns) / len(turns) / 1000, describe_cores()
     parts = [
         _INTRODUCTION.format(
             at_a_time=TURNS_AT_A_TIME, turns=len(turns), size=size, window=WINDOW, cores=cores, day=datetime.now(UTC)
@@ -593,6 +593,7 @@ def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, Worker
         parts.append(
             _WORKERS.format(
                 workers=WORKERS,
+                cores=cores,
                 turns=len(turns),
                 first=len(turns) - shared + 1,
                 at_a_time=TURNS_AT_A_TIME,

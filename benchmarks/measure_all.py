@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import platform
 import sqlite3
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from benchmarks.benchmark_databases import KINDS, TITLES, Databases, Kind
 from benchmarks.concurrent_saves import Rates
 from benchmarks.full_and_quick_run_sizes import Plan
 from benchmarks.generated_conversation import Conversation, build_conversation
+from benchmarks.machine import describe_cores
 from benchmarks.results import Measured, Results
 
 PACKAGES = ("Django", "psycopg", "langgraph-checkpoint", "langgraph-checkpoint-postgres", "langgraph-checkpoint-sqlite")
@@ -77,10 +77,9 @@ def _measure_agent_groups(databases: Databases, kind: Kind, conversation: Conver
 
 def describe_machine(databases: Databases) -> str:
     """Describe the machine: cores and versions, nothing that identifies it."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = [f"{package} {version(package)}" for package in PACKAGES]
     return (
-        f"{cores} cores, {platform.system()}, Python {platform.python_version()}, "
+        f"{describe_cores()}, {platform.system()}, Python {platform.python_version()}, "
         f"PostgreSQL {databases.get_server_version()} (fsync on), SQLite {sqlite3.sqlite_version} (WAL, "
         "synchronous FULL), " + ", ".join(versions)
     )

@@ -8,6 +8,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.views.decorators.csrf import requires_csrf_token
 
 from checkpoints.exceptions import StorageUnavailable
@@ -65,7 +66,11 @@ def _is_caused_by_unavailable_database(error: BaseException | None) -> bool:
 
 def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     if not request.headers.get("HX-Request"):
-        return render(request, "errors/403_csrf.html", status=403)
+        # People without an account use the pages below /accounts/, so there a missing sign-in explains nothing.
+        is_signed_out = not request.user.is_authenticated and not request.path.startswith(
+            reverse("harness_accounts:account")
+        )
+        return render(request, "errors/403_csrf.html", {"signed_out": is_signed_out}, status=403)
     if request.resolver_match is not None and request.resolver_match.url_name == _BY_ITSELF:
         # An automatic request: the page fetches a fresh token and continues.
         return HttpResponse(status=403, headers={"HX-Reswap": "none", "HX-Trigger": "live:any"})

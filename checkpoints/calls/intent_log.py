@@ -201,13 +201,8 @@ def _issue_call_under_session_lock(
 ) -> IssuedCall | ToolCall:
     """Issue under the session's lock: the slow path, which finds out what prevented the fast one."""
     with transaction.atomic(using=store.using):
-        session = (
-            Session.objects.using(store.using)
-            .select_for_update()
-            .filter(pk=owned_session.pk, fence=owned_session.fence)
-            .first()
-        )
-        if session is None or session.status in FINISHED_SESSION_STATUSES:
+        session = row_lookups.lock_owned_session(store, owned_session)
+        if session.status in FINISHED_SESSION_STATUSES:
             raise row_lookups.build_fence_lost_error(store, owned_session)
         session_head_optimistic_lock.require_not_put_back(
             owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)

@@ -74,7 +74,12 @@ def load_interrupt_calls_by_key(store: Store, row: Session, keys: Collection[str
 
 
 def discard_undecided_calls(
-    store: Store, row: Session, *, keys: Collection[str] | None = None, call_ids: Collection[str] | None = None
+    store: Store,
+    row: Session,
+    *,
+    keys: Collection[str] | None = None,
+    call_ids: Collection[str] | None = None,
+    kept_keys: Collection[str] = (),
 ) -> int:
     """Discard the calls that still await a decision, because the framework continues without it.
 
@@ -83,6 +88,7 @@ def discard_undecided_calls(
         row: Session, locked.
         keys: Beginnings of their keys. None: any.
         call_ids: Identifiers of the calls. None: any.
+        kept_keys: Beginnings of the keys of calls that stay.
 
     Returns:
         The number of discarded calls.
@@ -93,6 +99,7 @@ def discard_undecided_calls(
         for call in awaiting
         if (keys is None or call.idempotency_key.startswith(tuple(keys)))
         and (call_ids is None or call.call_id in call_ids)
+        and not call.idempotency_key.startswith(tuple(kept_keys))
     ]
     for call in calls:
         awaiting.filter(pk=call.pk).update(

@@ -29,6 +29,28 @@ _COMMON_PARTS: Final = (
     b'{"__start__":["00000000,null],"branch:to:model":["00000000"],"branch:to:tools":["00000000"],"messages":["00000000'
 )
 
+#: First byte of a difference. What begins like a stream of zlib was stored by an older version, without common parts.
+_DIFFERENCE: Final = b"\x02"
+_ZLIB_STREAM: Final = b"\x78"
+#: Parts of messages around their texts: of lines of Claude Code, and of LangChain's in MessagePack. What is said of
+#: `_COMMON_PARTS` holds for them too.
+_COMMON_MESSAGE_PARTS: Final = (
+    b'"permissionMode":"default","toolUseResult":{"stdout":"","stderr":"","interrupted":false,"isImage":false},'
+    b'"sourceToolAssistantUUID":"=uuid","requestId":"req_01","slug":"=","attributionAgent":"="'
+    b'"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":1,"cache_creation_input_tokens":0,'
+    b'"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},'
+    b'"output_tokens":1,"service_tier":"standard"}},"uuid":"","timestamp":"2026-01-01T00:00:00.000Z"}]'
+    b'[{"parentUuid":"=uuid","isSidechain":false,"userType":"=","entrypoint":"=","cwd":"=","sessionId":"=",'
+    b'"version":"=","gitBranch":"=","type":"assistant","message":{"model":"claude-","id":"msg_01","type":"message",'
+    b'"role":"assistant","content":[{"type":"text","text":""}]'
+    b"\xbdlangchain_core.messages.tool\xabToolMessage\x88\xa7content\xactool_call_id\xa6status\xa7success"
+    b"\xb1additional_kwargs\x80\xb1response_metadata\x80\xa4type\xa2ai\xa4name\xc0\xa2id\xd9$\xaatool_calls\x90"
+    b"\xb2invalid_tool_calls\x90\xaeusage_metadata\xc0\xb3model_validate_json"
+    b"\x05\x94\xbalangchain_core.messages.ai\xa9AIMessage\x89\xa7content\xda"
+    b"\xb1additional_kwargs\x80\xb1response_metadata\x80\xa4type\xa5human\xa4name\xc0\xa2id\xc0\xb3model_validate_json"
+    b"\x81\xa8messages\x91\xc8\x05\x94\xbdlangchain_core.messages.human\xacHumanMessage\x86\xa7content\xda"
+)
+
 
 def compress(content: bytes) -> bytes | None:
     """Compress bytes. Returns None if that makes them no shorter."""
@@ -76,9 +98,9 @@ def decompress_with_preset_dictionary(packed: bytes) -> bytes:
 
 def compress_difference(content: bytes, base: bytes) -> bytes:
     """Compress bytes as the difference from `base`, which has most of them at about the same places."""
-    parts = list[bytes]()
+    parts = [_DIFFERENCE]
     for start in range(0, len(content), _CHUNK_SIZE):
-        packer = zlib.compressobj(9, zdict=_get_window(base, start))
+        packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_MESSAGE_PARTS + _get_window(base, start))
         parts += packer.compress(content[start : start + _CHUNK_SIZE]), packer.flush()
     return b"".join(parts)
 
@@ -89,9 +111,11 @@ def decompress_difference(packed: bytes, base: bytes) -> bytes:
     Raises `ValueError`, also for more than `MAX_VALUE_BYTES`.
     """
     content = bytearray()
+    format_, common = (zlib.MAX_WBITS, b"") if packed[:1] == _ZLIB_STREAM else (_RAW_DEFLATE, _COMMON_MESSAGE_PARTS)
+    packed = packed.removeprefix(_DIFFERENCE)
     try:
         while packed:
-            unpacker = zlib.decompressobj(zdict=_get_window(base, len(content)))
+            unpacker = zlib.decompressobj(wbits=format_, zdict=common + _get_window(base, len(content)))
             content += unpacker.decompress(packed, _CHUNK_SIZE + 1)
             _require_size_within_limit(len(content))
             if not unpacker.eof:

@@ -104,6 +104,7 @@ MAX_PARTS = 100
 _ENVELOPE_FIELDS = frozenset(
     {"id", "role", "created_at", "content", "blocks", "tool_calls", "tool_call_id", "name", "source"}
 )
+_CONTENT_FIELDS: Final = frozenset({"role", "content"})
 #: Fields of an entry of `tool_calls` that is no chat completion's, by the field that has its arguments.
 _PLAIN_CALL_FIELDS: Final = {name: frozenset({"id", "type", "name", name}) for name in ("args", "arguments")}
 #: Fields about the model that wrote a message, with their types. Pages show them beside the message, not in it.
@@ -135,7 +136,13 @@ def parse_message_parts(body: str) -> tuple[Part, ...]:
 def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
     """List the parts of one message, in order."""
     message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
-    return _assign_media_numbers(tuple(_iterate_message_parts(message)), {ImagePart: count(1), AudioPart: count(1)})
+    # Most messages have nothing but content.
+    parts = (
+        _iterate_content_parts(message.get("content"))
+        if message.keys() <= _CONTENT_FIELDS
+        else _iterate_message_parts(message)
+    )
+    return _assign_media_numbers(tuple(parts), {ImagePart: count(1), AudioPart: count(1)})
 
 
 def iterate_media(parts: tuple[Part, ...], kind: type[_Media]) -> Iterator[_Media]:

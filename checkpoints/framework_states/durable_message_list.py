@@ -6,7 +6,7 @@ the same place or take the same message. Nothing is overwritten: what is taken s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from checkpoints.framework_states import last_written_sessions, state_store, write_transcript_version
@@ -40,40 +40,6 @@ def list_newest_messages(store: Store, session_id: str, limit: int | None = None
         else load_version.load_latest_version_with_tail(store, session_id, limit)
     )
     return [] if loaded is None else list(loaded["transcript"])
-
-
-def append_messages(
-    store: Store,
-    session_id: str,
-    messages: Sequence[dict[str, Any]],
-    description: SessionDescription,
-    *,
-    payload: dict[str, Any] | None = None,
-) -> None:
-    """Append messages as the next version. Nothing is written without messages.
-
-    Args:
-        store: State of the client.
-        session_id: Identifier of the session.
-        messages: Messages, oldest first.
-        description: Description of the session if it does not exist.
-        payload: JSON object that belongs to this version alone.
-
-    Raises:
-        SessionFinished: The session has ended.
-        SessionBusy: A run of another client owns the session and is alive.
-        OwnershipLost: Another run has taken the session from this client.
-        NotRepresentable: A message has no exact JSON form.
-        TooLarge: A message is larger than its limit.
-    """
-    if messages:
-        write_next_version_under_lock(
-            store,
-            session_id,
-            description,
-            lambda *_: VersionContent(None, added=list(messages), payload=payload),
-            is_repeatable=True,
-        )
 
 
 def remove_and_return_last_message(

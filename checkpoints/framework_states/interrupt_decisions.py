@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from checkpoints.calls import calls_without_outcome, review_calls_of_framework_interrupts, signed_decisions
@@ -13,6 +13,7 @@ from checkpoints.framework_states import state_store
 from checkpoints.models import ToolCall
 from checkpoints.store import row_lookups
 from checkpoints.store.database_store import Store
+from checkpoints.versions.blobs import EncodedValue
 
 
 def discard_undecided_calls(
@@ -25,6 +26,29 @@ def discard_undecided_calls(
     """
     with suppress(SessionNotFound), state_store.lock_or_create_session(store, session_id, None) as (row, _):
         review_calls_of_framework_interrupts.discard_undecided_calls(store, row, keys=keys, call_ids=call_ids)
+
+
+def discard_undecided_calls_of_earlier_states(
+    store: Store,
+    session_id: str,
+    state_id: str,
+    channel: str,
+    list_keys: Callable[[Sequence[EncodedValue]], Collection[str]],
+) -> None:
+    """Discard the calls of interrupts that await a decision, and that no task of a state or a later one waits for.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        state_id: Identifier of the state.
+        channel: Channel to which tasks write their interrupts.
+        list_keys: Function that lists the beginnings of the keys of the calls that such writes ask about.
+
+    Raises what `state_store.save_state` raises.
+    """
+    with state_store.lock_or_create_session(store, session_id, None) as (row, _):
+        kept = list_keys(state_store.load_writes_since_state(store, row, channel, state_id))
+        review_calls_of_framework_interrupts.discard_undecided_calls(store, row, kept_keys=kept)
 
 
 def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: Collection[str]) -> bool:

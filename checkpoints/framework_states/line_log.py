@@ -1,4 +1,4 @@
-"""Log of lines that a foreign program writes to a session: opaque, in the order of their commits, each key once.
+"""Log of lines that a foreign program writes to a session: opaque, in the order of their commits.
 
 The lines are writes after one state, which has the header of the log. A write is refused while a run of another client
 owns the session, and creates no run itself.
@@ -7,9 +7,8 @@ owns the session, and creates no run itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.db.database_operation import database_operation
@@ -28,15 +27,6 @@ from checkpoints.versions.opaque_contents import StoredMessage
 STATE_ID = "lines"
 _CHANNEL = "line"
 _TYPE = "json"
-_QUERY_SIZE = 500
-
-
-@dataclass(frozen=True)
-class NewLine:
-    """Line to store. One whose key the log has already is not stored again; an empty key is none."""
-
-    key: str
-    content: bytes
 
 
 class LineLog:
@@ -70,7 +60,7 @@ class LineLog:
         self.row, self.owned_session = row, owned_session
         self._version = row.latest_version
         self._store, self._group = store, group
-        self._added: list[tuple[int, NewLine]] = []
+        self._added: list[tuple[int, bytes]] = []
         self._is_new = False
         if known is not None:
             self.size, self.header = known
@@ -80,23 +70,10 @@ class LineLog:
         self._is_new = state is None
         self.size, self.header = (0, {}) if state is None else _parse_header_body(row.session_id, bytes(state.body))
 
-    def add_lines(self, lines: Sequence[NewLine], *, known_keys: Collection[str] | None = None) -> list[int]:
-        """Add the lines whose keys are new; `insert_added_lines` stores them. Returns their places in `lines`.
-
-        `known_keys` are the keys of all lines of the log, if the caller knows them.
-        """
-        keys = {line.key for line in lines} - {""}
-        known = self._find_stored_line_keys(sorted(keys)) if known_keys is None else keys.intersection(known_keys)
-        places = list[int]()
-        for place, line in enumerate(lines):
-            if line.key in known:
-                continue
-            if line.key:
-                known.add(line.key)
-            self._added.append((self.size, line))
-            places.append(place)
-            self.size += 1
-        return places
+    def add_lines(self, contents: Sequence[bytes]) -> None:
+        """Add lines; `insert_added_lines` stores them."""
+        self._added += enumerate(contents, self.size)
+        self.size += len(contents)
 
     def insert_added_lines(self, messages: Sequence[StoredMessage]) -> None:
         """Store the added lines, each in its row. The transaction has stored `messages`, which have their texts."""
@@ -112,32 +89,22 @@ class LineLog:
 
     def _build_added_lines(self, messages: Sequence[StoredMessage]) -> list[dict[str, Any]]:
         rows = []
-        for number, (position, line) in enumerate(self._added):
+        for number, (position, content) in enumerate(self._added):
             candidates = opaque_contents.list_candidates(messages, number, len(self._added))
             rows.append(
                 {
                     "namespace": "",
                     "state_id": STATE_ID,
-                    "task_id": line.key or f"line {position}",
+                    "task_id": "",
                     "position": position,
                     "task_path": "",
                     "channel": _CHANNEL,
-                    "digest": digests.digest_blob(_TYPE, line.content),
-                    **opaque_contents.build_content_columns(_TYPE, line.content, candidates)._asdict(),
+                    "digest": digests.digest_blob(_TYPE, content),
+                    **opaque_contents.build_content_columns(_TYPE, content, candidates)._asdict(),
                 }
             )
         self._added.clear()
         return rows
-
-    def _find_stored_line_keys(self, keys: Sequence[str]) -> set[str]:
-        writes = FrameworkWrite.objects.using(self._store.using).filter(
-            session=self.row, namespace="", state_id=STATE_ID
-        )
-        known: set[str] = set()
-        for start in range(0, len(keys), _QUERY_SIZE):
-            part = keys[start : start + _QUERY_SIZE]
-            known.update(writes.filter(task_id__in=part).values_list("task_id", flat=True))
-        return known
 
     def save_header(self) -> None:
         """Store the header and the number of lines. Pages notice it, also if no version was written meanwhile."""
@@ -196,8 +163,10 @@ def load_session_lines(store: Store, session_id: str) -> list[bytes] | None:
     state = state_store.load_state(store, session_id, "", STATE_ID)
     if state is None:
         return None
-    writes = sorted(state.writes, key=lambda write: write.position)
-    return [content for write in writes if isinstance(write.value, tuple) for content in [write.value[1]]]
+    lines = {write.position: write.value[1] for write in state.writes if isinstance(write.value, tuple)}
+    if lines and max(lines) != len(lines) - 1:
+        raise CheckpointCorrupted(session_id, "its lines", "one is missing")
+    return [lines[position] for position in range(len(lines))]
 
 
 def list_log_headers(store: Store, group: str, *, parent_session_id: str | None = None) -> list[dict[str, Any]]:

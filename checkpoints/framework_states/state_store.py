@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -199,6 +199,13 @@ def _add_title_if_missing(store: Store, row: Session, description: SessionDescri
         Session.objects.using(store.using).filter(pk=row.pk).update(title=title)
 
 
+class SavedState(NamedTuple):
+    """Session after a save: the digest of its newest transcript, and whether a person has to decide about a call."""
+
+    chain: bytes
+    is_waiting: bool
+
+
 def save_state(
     store: Store,
     session_id: str,
@@ -207,7 +214,7 @@ def save_state(
     build_content: Callable[[Session], VersionContent | None] | None = None,
     description: SessionDescription | None = None,
     must_own: bool = False,
-) -> bytes:
+) -> SavedState:
     """Store a state, and the version that shows its transcript if that has changed.
 
     Args:
@@ -220,7 +227,7 @@ def save_state(
         must_own: Whether only a client that owns the session may write.
 
     Returns:
-        The digest of the newest transcript.
+        What the session is like after it.
 
     Raises:
         SessionNotFound: There is no such session, and no description.
@@ -236,15 +243,15 @@ def save_state(
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     if not must_own:
         known = last_written_sessions.find_known_session(store, session_id, description)
-        chain = _try_save_state_of_known_session(store, known, new, writer, digests, build_content)
-        if chain is not None:
-            return chain
-    chain, is_version_written = _save_state_of_locked_session(
+        saved = _try_save_state_of_known_session(store, known, new, writer, digests, build_content)
+        if saved is not None:
+            return saved
+    saved, is_version_written = _save_state_of_locked_session(
         store, session_id, new, writer, digests, build_content, description, must_own=must_own
     )
     if is_version_written:
         store.notify_save_listeners(session_id)
-    return chain
+    return saved
 
 
 def _try_save_state_of_known_session(
@@ -254,11 +261,8 @@ def _try_save_state_of_known_session(
     writer: BlobWriter,
     digests: Mapping[str, str],
     build_content: Callable[[Session], VersionContent | None] | None,
-) -> bytes | None:
-    """Store a state, and its version, in one statement.
-
-    Returns the digest of the newest transcript; None if that is not possible.
-    """
+) -> SavedState | None:
+    """Store a state, and its version, in one statement. Returns None if that is not possible."""
     before = None if known is None else known.channels.get((new.namespace, new.parent_id))
     if known is None or before is None:
         return None
@@ -285,7 +289,7 @@ def _try_save_state_of_known_session(
     last_written_sessions.remember_state(store, session_id, after, new.namespace, new.state_id, channels)
     if content is not None:
         store.notify_save_listeners(session_id)
-    return bytes(after.row.head_chain)
+    return SavedState(bytes(after.row.head_chain), after.row.status == SessionStatus.NEEDS_REVIEW)
 
 
 def _save_state_of_locked_session(
@@ -298,10 +302,10 @@ def _save_state_of_locked_session(
     description: SessionDescription | None,
     *,
     must_own: bool,
-) -> tuple[bytes, bool]:
+) -> tuple[SavedState, bool]:
     """Store a state, and its version, in one transaction under the lock of the session.
 
-    Returns the digest of the newest transcript, and whether a version was written.
+    Returns what the session is like after it, and whether a version was written.
     """
     written: WrittenVersion | None = None
     is_shown = build_content is not None
@@ -323,7 +327,8 @@ def _save_state_of_locked_session(
         last_written_sessions.remember_session(
             store, session_id, owned_session, {(new.namespace, new.state_id): channels}
         )
-    return (bytes(row.head_chain), False) if written is None else (written.chain, True)
+    chain = bytes(row.head_chain) if written is None else written.chain
+    return SavedState(chain, row.status == SessionStatus.NEEDS_REVIEW), written is not None
 
 
 def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:
@@ -526,6 +531,25 @@ def load_task_write(
         row_seals.verify_row(write)
         known = load_contents_of_writes(store.using, write.session, [write])
         return load_values(store.using, write.session, [write.digest], known)[write.digest]
+
+
+def load_writes_since_state(store: Store, row: Session, channel: str, state_id: str) -> list[EncodedValue]:
+    """Load what the tasks of a state and of all later ones wrote to a channel. Raises what `load_state` raises.
+
+    Args:
+        store: State of the client.
+        row: Session.
+        channel: Name of the channel.
+        state_id: Identifier of the first state, whether it is stored or not.
+    """
+    found = FrameworkWrite.objects.using(store.using).filter(session=row, channel=channel, state_id__gte=state_id)
+    writes = list(found)
+    for write in writes:
+        write.session = row
+        row_seals.verify_row(write)
+    known = load_contents_of_writes(store.using, row, writes)
+    values = load_values(store.using, row, [write.digest for write in writes], known)
+    return [values[write.digest] for write in writes]
 
 
 # reading

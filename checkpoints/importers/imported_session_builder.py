@@ -258,7 +258,7 @@ class TranscriptBuilder:
     def record_message(self, message: ImportedMessage, source: Body, parts: Sequence[Part] | None = None) -> None:
         """Record a message with what is known beside it. `parts` are those of its body, if they have been read."""
         comes_again = self._undo_context_of_repeated_last_message(message.key)
-        self._last = message.key, self._notes, self._written_context
+        self._last = message.key, [*self._notes], self._written_context
         if self._notes:
             source = {**source, "before": self._notes}
             self._notes, self._notes_size = [], 0
@@ -279,6 +279,11 @@ class TranscriptBuilder:
             ),
             content_blocks.list_message_parts(message.body) if parts is None else parts,
         )
+
+    @property
+    def has_facts_to_add(self) -> bool:
+        """Whether the next message to record gets notes or a context that differs from that of the one before."""
+        return bool(self._notes) or self._context != self._written_context
 
     def _undo_context_of_repeated_last_message(self, key: str) -> bool:
         """Take back what the last message has from beside the conversation, if it comes again. Returns whether it

@@ -47,7 +47,6 @@ class ExchangeReader:
     def __init__(self, context: ImportContext, read: Callable[[Any], Exchange | None]) -> None:
         self._context, self._read = context, read
         self._running: TranscriptBuilder | None = None
-        self._whole: list[TranscriptBuilder] = []
         self._names: Counter[str] = Counter()
 
     def add_value(self, number: int, value: Any) -> None:

@@ -66,7 +66,7 @@ class ImportedTurn:
         said = [parse_json(message.body) for message in self.messages]
         return replace(self.build_transcript_end(), said=said).results
 
-    def build_version_state(self) -> VersionState:
+    def get_version_state(self) -> VersionState:
         """Return the state of the version; the turn has ended."""
         assert self.state is not None  # noqa: S101 - given when the turn ended
         return self.state
@@ -85,6 +85,8 @@ class ImportWriter:
 
     #: Whether the last message is replaced if it comes again with more content.
     extends_last_message = False
+    #: Whether the lines of the transcript are stored as they are, beside the messages.
+    stores_lines = False
     #: Whether what is read now was recorded before, so that nothing of it is written.
     repeats = False
 
@@ -292,7 +294,7 @@ def _build_find_session_sql() -> str:
 def _build_contents(turns: Sequence[ImportedTurn]) -> list[VersionContent]:
     return [
         VersionContent(
-            turn.build_transcript_end(), turn.build_version_state(), AnsweredCalls(), turn.messages[-1].created_at
+            turn.build_transcript_end(), turn.get_version_state(), AnsweredCalls(), turn.messages[-1].created_at
         )
         for turn in turns
     ]

@@ -76,6 +76,12 @@ class TranscriptRecorder:
         """Whether the last message is replaced if it comes again with more content."""
         return self._writer.extends_last_message
 
+    @property
+    def stores_lines(self) -> bool:
+        """Whether the lines of the transcript are stored as they are, so that no message needs to repeat their
+        fields."""
+        return self._writer.stores_lines
+
     def find_position(self, key: str) -> int | None:
         """Find the position of a message in the current transcript."""
         return self._index.get(key)

@@ -121,14 +121,7 @@ def _find_existing_call_id(store: Store, request: _PauseRequest) -> str | None:
 
 def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
     lock_call_ids(connections[store.using], store.workspace_id, request.requests)
-    row = (
-        Session.objects.using(store.using)
-        .select_for_update()
-        .filter(pk=owned_session.pk, fence=owned_session.fence)
-        .first()
-    )
-    if row is None:
-        raise row_lookups.build_fence_lost_error(store, owned_session)
+    row = row_lookups.lock_owned_session(store, owned_session)
     create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
     paused_task_guards.close_saved_joins(store, row, saved_now=True)
     task = _create_paused_task(store, owned_session, row, request.state)

@@ -116,14 +116,7 @@ def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
     """Mark the task as taken by this run, under the run's own fence."""
     owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
-        row = (
-            Session.objects.using(store.using)
-            .select_for_update()
-            .filter(pk=owned_session.pk, fence=owned_session.fence)
-            .first()
-        )
-        if row is None:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+        row = row_lookups.lock_owned_session(store, owned_session)
         paused_task_guards.close_saved_joins(store, row)
         joins = list(paused_task_guards.select_takeable_joins(store, row).order_by("pk").select_related("task"))
         row_seals.verify_rows(joins)

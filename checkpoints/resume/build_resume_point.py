@@ -25,8 +25,8 @@ from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.versions import load_version, loop_state_at_version
-from checkpoints.versions.loop_state_at_version import RunPosition
+from checkpoints.versions import load_version, run_position_and_snapshot
+from checkpoints.versions.run_position_and_snapshot import RunPosition
 
 #: State from which a session without a checkpoint resumes.
 EMPTY_VERSION: dict[str, Any] = {
@@ -43,7 +43,9 @@ def load_version_to_continue(store: Store, owned_session: OwnedSession) -> tuple
     """Load and check the latest version, before anything is changed."""
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         latest = load_version.load_latest_version(store, owned_session.session_id) or dict(EMPTY_VERSION)
-    return latest, loop_state_at_version.load_run_position(store, owned_session.session_id, owned_session.pk, latest)
+    return latest, run_position_and_snapshot.load_run_position(
+        store, owned_session.session_id, owned_session.pk, latest
+    )
 
 
 def build_resume_point(

@@ -15,8 +15,8 @@ from checkpoints.resume import resume_plan
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.store import row_lookups
 from checkpoints.store.database_store import Store
-from checkpoints.versions import load_version, loop_state_at_version
-from checkpoints.versions.loop_state_at_version import RunPosition
+from checkpoints.versions import load_version, run_position_and_snapshot
+from checkpoints.versions.run_position_and_snapshot import RunPosition
 
 
 def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
@@ -25,7 +25,9 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
         session = row_lookups.get_session(store, session_id)
         latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
         position = (
-            loop_state_at_version.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()
+            run_position_and_snapshot.load_run_position(store, session_id, session.pk, latest)
+            if latest
+            else RunPosition()
         )
         plan = resume_plan.EMPTY_PLAN
         is_finished = session.finished or position.terminal_details is not None

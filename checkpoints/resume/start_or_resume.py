@@ -18,7 +18,7 @@ from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
 from checkpoints.tracing import RESUME, trace_session_flow
-from checkpoints.versions import loop_state_at_version, save_version
+from checkpoints.versions import run_position_and_snapshot, save_version
 
 
 @trace_session_flow(RESUME)
@@ -196,4 +196,4 @@ def _require_readable_payload(store: Store, owned_session: OwnedSession) -> None
     with database_operation(store.using, writes=False):
         newest = save_version.find_newest_version(store.using, owned_session.pk)
         if newest is not None:
-            loop_state_at_version.load_run_position_at_version(store, owned_session.session_id, newest)
+            run_position_and_snapshot.load_run_position_at_version(store, owned_session.session_id, newest)

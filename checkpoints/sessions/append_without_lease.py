@@ -41,7 +41,7 @@ from checkpoints.store.database_store import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
 from checkpoints.tracing import SAVE, trace_session
-from checkpoints.versions import loop_state_at_version, save_version
+from checkpoints.versions import run_position_and_snapshot, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -189,7 +189,7 @@ class _AppendAttempt:
         position = (
             None
             if source is None
-            else loop_state_at_version.load_run_position_at_version(self.store, self.session_id, source)
+            else run_position_and_snapshot.load_run_position_at_version(self.store, self.session_id, source)
         )
         if position is None or state.payload is not None or state.phase != Phase.TURN:
             return state

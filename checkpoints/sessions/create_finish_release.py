@@ -54,14 +54,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
-            row = (
-                Session.objects.using(store.using)
-                .select_for_update()
-                .filter(pk=owned_session.pk, fence=owned_session.fence)
-                .first()
-            )
-            if row is None:
-                raise row_lookups.build_fence_lost_error(store, owned_session)
+            row = row_lookups.lock_owned_session(store, owned_session)
             _require_no_open_call(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
             paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.OVER)
             ownership.end_ownership_in_transaction(

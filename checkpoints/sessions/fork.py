@@ -22,7 +22,7 @@ from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.store import row_lookups
 from checkpoints.store.database_store import Store
 from checkpoints.store.version_state_columns import count_total_tokens
-from checkpoints.versions import loop_state_at_version
+from checkpoints.versions import run_position_and_snapshot
 
 #: Status of a copied call by its status in the origin. A call that may have landed is undecided in the fork too.
 CARRIED_STATUSES = {
@@ -157,7 +157,7 @@ def _create_first_version(store: Store, fork: Session, run: Run, segment: Segmen
         plan=source.plan,
         budget_spent_usd=source.budget_spent_usd,
         usage=source.usage,
-        payload=loop_state_at_version.load_payload_with_snapshot(store, source.session.session_id, source),
+        payload=run_position_and_snapshot.load_payload_with_snapshot(store, source.session.session_id, source),
         schema_version=source.schema_version,
     )
 

@@ -45,7 +45,7 @@ from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.database_store import Store
-from checkpoints.versions import loop_state_at_version, opaque_contents
+from checkpoints.versions import opaque_contents, run_position_and_snapshot
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
 
@@ -69,7 +69,7 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 snapshot_version = (
                     None
                     if newest is None
-                    else loop_state_at_version.find_version_with_valid_snapshot(store, session_id, newest)
+                    else run_position_and_snapshot.find_version_with_valid_snapshot(store, session_id, newest)
                 )
                 numbers = [] if newest is None else _list_removable_versions(retention, versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
@@ -112,7 +112,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             _require_session_deletable(store, row)
             _move_head_to_newest_remaining_version(store, row, versions.exclude(version=version))
         else:
-            snapshot_version = loop_state_at_version.find_version_with_valid_snapshot(store, session_id, newest)
+            snapshot_version = run_position_and_snapshot.find_version_with_valid_snapshot(store, session_id, newest)
             if snapshot_version is not None and version >= snapshot_version:
                 raise StillNeeded(session_id, f"version {newest.version} goes on from version {version}")
         return _remove_versions(store, row, [version], dry_run=False)

@@ -566,10 +566,7 @@ def _load_current_transcript_head(store: Store, owned_session: OwnedSession) -> 
 def _lock_session_of_run(store: Store, owned_session: OwnedSession) -> Session:
     """Lock the session of a run. Raises what `build_fence_lost_error` builds if the run does not own it any more, and
     `IntegrityError` if its transcript does not end as its newest version does."""
-    sessions = Session.objects.using(store.using).select_for_update()
-    row = sessions.filter(pk=owned_session.pk, fence=owned_session.fence).first()
-    if row is None:
-        raise row_lookups.build_fence_lost_error(store, owned_session)
+    row = row_lookups.lock_owned_session(store, owned_session)
     require_session_ends_with_newest_version(store.using, row)
     return row
 

@@ -16,7 +16,7 @@ from checkpoints.exceptions import CheckpointCorrupted, SchemaFromFuture, StepId
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json
 from checkpoints.ids import MAX_LENGTH, validate_id
-from checkpoints.models import Decision, Session, ToolCall, Workflow, WorkflowStep
+from checkpoints.models import Decision, ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
@@ -61,9 +61,7 @@ def find_or_create_step(
         if step is not None and not _list_changed_step_fields(step, request):
             return step
         with transaction.atomic(using=store.using):
-            sessions = Session.objects.using(store.using).select_for_update()
-            if not sessions.filter(pk=owned_session.pk, fence=owned_session.fence).exists():
-                raise row_lookups.build_fence_lost_error(store, owned_session)
+            row_lookups.lock_owned_session(store, owned_session)
             step = steps.first()
             if step is None:
                 return _create_step(store, owned_session, workflow, request)

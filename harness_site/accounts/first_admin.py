@@ -19,7 +19,7 @@ from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Workspace
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
-from harness_site.site_address import build_absolute_url, is_address_local
+from harness_site.site_address import build_absolute_url
 
 #: Validity of the link that creates the first account.
 LIFETIME: Final = timedelta(hours=24)
@@ -35,13 +35,9 @@ def is_installation_empty() -> bool:
     return not User.objects.exists()
 
 
-def build_setup_link(local_address: str = "") -> str:
-    """Build a link to the page that creates the first account; it works until an account exists.
-
-    `local_address` replaces the address of a site that has no public one.
-    """
-    path = reverse("harness_accounts:first-account", args=[signing.dumps("first", salt=_SALT)])
-    return f"{local_address}{path}" if local_address and is_address_local() else build_absolute_url(path)
+def build_setup_link() -> str:
+    """Build a link to the page that creates the first account; it works until an account exists."""
+    return build_absolute_url(reverse("harness_accounts:first-account", args=[signing.dumps("first", salt=_SALT)]))
 
 
 def require_valid_setup_token(token: str) -> None:

@@ -89,28 +89,30 @@ def _select_arguments_with_secret_names(
 
     Arguments that are no text, which SQLite stores, are shown nowhere.
     """
-    remaining = (row for row in rows if isinstance(row[1], str))
+    remaining = iter(rows)
     while batch := list(islice(remaining, _BATCH)):
-        if rules.may_contain_secret_name("\n".join([args for _, args in batch])):
-            yield from (row for row in batch if rules.may_contain_secret_name(row[1]))
+        texts = [row for row in batch if isinstance(row[1], str)]
+        if rules.may_contain_secret_name("\n".join([args for _, args in texts])):
+            yield from [row for row in texts if rules.may_contain_secret_name(row[1])]
 
 
 def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
     """Query the calls of sessions; of sessions with very many calls only those of the newest steps, which an index
     finds without reading the others."""
-    oldest_read = _select_oldest_steps_read().filter(pk__in=sessions)
+    oldest_read = _select_sessions_with_oldest_read_step().filter(pk__in=sessions)
     long_sessions = {session: step for session, step in oldest_read if step is not None}
-    is_read = Q(session__in=[session for session in sessions if session not in long_sessions])
+    is_read = Q(session__pk__in=[session for session in sessions if session not in long_sessions])
     for session, step in long_sessions.items():
         is_read |= Q(session=session, step__gte=step)
     return _select_calls_with_small_arguments().filter(is_read).order_by("-pk")
 
 
 @cache
-def _select_oldest_steps_read() -> QuerySet[Session, tuple[int, int | None]]:
+def _select_sessions_with_oldest_read_step() -> QuerySet[Session, tuple[int, int | None]]:
+    """Select all sessions, each with the oldest step whose calls are read; None for those with few calls."""
     newest_steps = ToolCall.objects.filter(session=OuterRef("pk")).order_by("-step").values("step")
-    oldest_step = Subquery(newest_steps[_MAX_CALLS : _MAX_CALLS + 1])
-    return Session.objects.annotate(oldest_step=oldest_step).values_list("pk", "oldest_step")
+    step = Subquery(newest_steps[_MAX_CALLS : _MAX_CALLS + 1])
+    return Session.objects.annotate(oldest_step=step).values_list("pk", "oldest_step")
 
 
 @cache

@@ -33,10 +33,6 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Empty(Body):
-    """Body without fields."""
-
-
 class Fenced(Body):
     """Write of a run, which the fence of its opening names."""
 

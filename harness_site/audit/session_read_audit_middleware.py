@@ -10,6 +10,7 @@ reading. Without a preceding page such a request is recorded, so that no header 
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -48,8 +49,6 @@ SESSION_PAGES: Final = frozenset(
         "session-audit",
     }
 )
-#: URL names without content: exports have their own event, and a jump redirects to a page.
-OTHERS: Final = frozenset({"session-export", "session-jump"})
 ONCE_IN: Final = timedelta(minutes=15)
 FOLLOWED_FOR: Final = timedelta(hours=12)
 
@@ -107,19 +106,20 @@ def _compute_repeated_view_cutoff(request: HttpRequest) -> datetime:
 
 
 def _query_recent_view(session: int, reader: str, since: datetime) -> QuerySet[AuditEvent, int]:
-    views = AuditEvent.objects.filter(kind=AuditKind.VIEWED, session=session, **_build_reader_lookups(reader, since))
-    return views.values_list("pk", flat=True)[:1]
+    return _select_views().filter(session=session, actor=reader, created_at__gt=since)[:1]
+
+
+@cache
+def _select_views() -> QuerySet[AuditEvent, int]:
+    return AuditEvent.objects.filter(kind=AuditKind.VIEWED, actor_kind=ActorKind.PERSON).values_list("pk", flat=True)
 
 
 def _query_recently_shown_sessions(sessions: list[int], reader: str, since: datetime) -> QuerySet[AuditEvent, Any]:
     """Select those of the sessions that are being read, or of which excerpts were recorded."""
-    events = AuditEvent.objects.filter(
-        kind__in=[AuditKind.VIEWED, AuditKind.EXCERPTED],
-        session__in=sessions,
-        **_build_reader_lookups(reader, since),
-    )
-    return events.values_list("session", flat=True)
+    return _select_sessions_of_readings().filter(session__pk__in=sessions, actor=reader, created_at__gt=since)
 
 
-def _build_reader_lookups(reader: str, since: datetime) -> dict[str, Any]:
-    return {"actor": reader, "actor_kind": ActorKind.PERSON, "created_at__gt": since}
+@cache
+def _select_sessions_of_readings() -> QuerySet[AuditEvent, Any]:
+    readings = AuditEvent.objects.filter(kind__in=[AuditKind.VIEWED, AuditKind.EXCERPTED], actor_kind=ActorKind.PERSON)
+    return readings.values_list("session", flat=True)

@@ -6,17 +6,27 @@ A project may include the site below `i18n_patterns`, where each page has a path
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
 from django.conf import settings
 from django.templatetags.static import static
 from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils import translation
 
+#: Key that a reversed URL has in place of the first one that is filled in. No other part of a path is such a number.
+_FIRST_PLACEHOLDER: Final = 10**17
 
-def get_page_path(view_name: str) -> str:
-    """Return the path of the page with this URL name, which has no arguments, in the current language."""
+
+def get_page_path(view_name: str, *keys: int) -> str:
+    """Return the path of the page with this URL name in the current language.
+
+    Args:
+        view_name: Name of the URL with its namespace.
+        keys: Arguments of the URL: primary keys, or none.
+    """
     urlconf = get_urlconf() or settings.ROOT_URLCONF
-    return _reverse_url_cached(view_name, urlconf, get_script_prefix(), translation.get_language())
+    path = _reverse_url_cached(view_name, len(keys), urlconf, get_script_prefix(), translation.get_language())
+    return path.format(*keys) if keys else path
 
 
 def list_page_paths(view_name: str) -> tuple[str, ...]:
@@ -25,8 +35,15 @@ def list_page_paths(view_name: str) -> tuple[str, ...]:
 
 
 @cache
-def _reverse_url_cached(view_name: str, urlconf: str, _script_prefix: str, _language: str | None) -> str:
-    return reverse(view_name, urlconf)
+def _reverse_url_cached(
+    view_name: str, number_of_keys: int, urlconf: str, _script_prefix: str, _language: str | None
+) -> str:
+    """Return the path of a page; with keys, a template of `str.format` for it."""
+    placeholders = range(_FIRST_PLACEHOLDER, _FIRST_PLACEHOLDER + number_of_keys)
+    path = reverse(view_name, urlconf, args=placeholders)
+    for place, placeholder in enumerate(placeholders):
+        path = path.replace(str(placeholder), f"{{{place}:d}}")
+    return path
 
 
 @cache

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from django.db.models import Model, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 
 from checkpoints.enums import UNSETTLED_CALL_STATUSES
 from checkpoints.models import ToolCall
@@ -172,7 +173,7 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
     scope = _Scope(workspace, agent)
     both_periods = replace(period, start=period.preceding_period.start)
     sessions, preceding_sessions = _split_at_start(
-        period, {row["start"]: row for row in _query_session_sums(scope, both_periods)}
+        period, {row["start"]: row for row in _filter_by_period(_select_session_sums("start"), scope, both_periods)}
     )
     waits, preceding_waits = _split_at_start(period, _load_wait_counts_by_start(scope, both_periods))
     all_agents = _load_totals_of_agents(workspace, period)
@@ -180,7 +181,7 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
     models = _load_model_totals(scope, period)
     by_step = _combine_rows_by_step(period, sessions.items(), _sum_session_rows)
     wait_steps = _combine_rows_by_step(period, waits.items(), _sum_counters)
-    tool_sums = [_ToolSumsRow(*row) for row in _query_tool_sums(scope, period)]
+    tool_sums = [_ToolSumsRow(*row) for row in _filter_by_period(_select_tool_sums(), scope, period)]
     unsettled = list(_query_unsettled_interruptions(scope, period))
     interruptions = Counter(_combine_rows_by_step(period, ((row.start, row.interrupted) for row in tool_sums), sum))
     interruptions.update(_count_by_step(period, (issued_at for issued_at, _tool in unsettled)))
@@ -258,7 +259,7 @@ def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
 
 
 def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
-    rows = _query_session_sums_by_agent(_Scope(workspace, ""), period)
+    rows = _filter_by_period(_select_session_sums("agent"), _Scope(workspace, ""), period)
     agents = [(row["agent"], _sum_session_rows([row])) for row in rows]
     highest = max((totals.cost for _, totals in agents), default=Decimal(0))
     ranked = sorted(agents, key=lambda pair: (-pair[1].cost, -pair[1].sessions, pair[0]))
@@ -266,8 +267,7 @@ def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals,
 
 
 def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]:
-    rows: QuerySet[Any, Any] = _query_sums_of_period(ModelSums, scope, period).values("model", "several")
-    totals = list(rows.annotate(number=Sum("sessions"), spent=Sum("cost")))
+    totals = list(_filter_by_period(_select_model_sums(), scope, period))
     highest = max((row["spent"] for row in totals), default=Decimal(0))
     return tuple(
         ModelTotals(
@@ -279,8 +279,7 @@ def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]
 
 def _load_wait_counts_by_start(scope: _Scope, period: Period) -> dict[datetime, Counter[int]]:
     waits: defaultdict[datetime, Counter[int]] = defaultdict(Counter)
-    rows = _query_sums_of_period(DecisionSums, scope, period).values_list("start", "wait")
-    for start, wait, decisions in rows.annotate(number=Sum("decisions")):
+    for start, wait, decisions in _filter_by_period(_select_decision_sums(), scope, period):
         waits[start][wait] += decisions
     return dict(waits)
 
@@ -298,28 +297,36 @@ def _iterate_tool_totals(rows: Iterable[_ToolSumsRow], unsettled: Counter[str]) 
             yield ToolTotals(tool, int(calls), int(failed), int(interrupted), seconds / timed if timed else None)
 
 
-def _query_sums_of_period(model: type[Model], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
-    rows: QuerySet[Any, Any] = model._default_manager.order_by()
-    rows = rows.filter(workspace=scope.workspace, start__gte=period.start, start__lt=period.end)
-    return rows.filter(agent=scope.agent) if scope.agent else rows
+def _filter_by_period(sums: QuerySet[Any, Any], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
+    wanted: dict[str, Any] = {"workspace": scope.workspace, "start__gte": period.start, "start__lt": period.end}
+    return sums.filter(**wanted, agent=scope.agent) if scope.agent else sums.filter(**wanted)
 
 
-def _query_session_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
-    rows: QuerySet[Any, Any] = (
-        _query_sums_of_period(SessionSums, scope, period).values("start").annotate(**_build_sum_expressions())
-    )
-    return rows
+@cache
+def _select_session_sums(column: str) -> QuerySet[Any, Any]:
+    """Select the sums for each value of `column`: `start` or `agent`."""
+    rows: QuerySet[Any, Any] = SessionSums.objects.order_by().values(column)
+    sums: QuerySet[Any, Any] = rows.annotate(**{f"{name}_sum": Sum(name) for name in (*_COUNTS, "cost")})
+    return sums
 
 
-def _query_session_sums_by_agent(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
-    rows: QuerySet[Any, Any] = (
-        _query_sums_of_period(SessionSums, scope, period).values("agent").annotate(**_build_sum_expressions())
-    )
-    return rows
+@cache
+def _select_model_sums() -> QuerySet[Any, Any]:
+    rows = ModelSums.objects.order_by().values("model", "several")
+    return rows.annotate(number=Sum("sessions"), spent=Sum("cost"))
 
 
-def _build_sum_expressions() -> dict[str, Sum]:
-    return {f"{name}_sum": Sum(name) for name in (*_COUNTS, "cost")}
+@cache
+def _select_decision_sums() -> QuerySet[Any, Any]:
+    return DecisionSums.objects.order_by().values_list("start", "wait").annotate(number=Sum("decisions"))
+
+
+@cache
+def _select_tool_sums() -> QuerySet[Any, Any]:
+    """Select the columns of `_ToolSumsRow`."""
+    rows: QuerySet[Any, Any] = ToolSums.objects.order_by().values_list("start", "tool")
+    sums: QuerySet[Any, Any] = rows.annotate(*map(Sum, ("calls", "failed", "interrupted", "timed", "seconds")))
+    return sums
 
 
 def _count_by_step(period: Period, moments: Iterable[int]) -> Counter[datetime]:
@@ -343,10 +350,3 @@ def _query_unsettled_interruptions(scope: _Scope, period: Period) -> QuerySet[To
     unsettled = unsettled.filter(session__agent=scope.agent) if scope.agent else unsettled
     in_period = unsettled.filter(issued_at__gte=period.start, issued_at__lt=period.end)
     return in_period.order_by("interrupted_at", "pk").values_list(Instant("issued_at"), "tool")[:_MAX_UNSETTLED]
-
-
-def _query_tool_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
-    """Query the columns of `_ToolSumsRow`."""
-    rows: QuerySet[Any, Any] = _query_sums_of_period(ToolSums, scope, period).values_list("start", "tool")
-    annotated: QuerySet[Any, Any] = rows.annotate(*map(Sum, ("calls", "failed", "interrupted", "timed", "seconds")))
-    return annotated

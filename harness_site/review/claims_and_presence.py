@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -64,8 +65,12 @@ def load_claims_and_presence_of_calls(pks: Iterable[int], reader: Membership) ->
 
 def _query_live_claims(calls: list[int], now: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
     """Select call, member, username, start, and the colleague and the note of a hand-over, of each live claim."""
-    claims = Claim.objects.filter(build_live_claim_condition(now), call__in=calls)
-    return claims.values_list("call", "member", "member__user__username", "since", "handed_by", "note")
+    return _select_claims().filter(build_live_claim_condition(now), call__pk__in=calls)
+
+
+@cache
+def _select_claims() -> QuerySet[Claim, tuple[Any, ...]]:
+    return Claim.objects.values_list("call", "member", "member__user__username", "since", "handed_by", "note")
 
 
 def build_live_claim_condition(now: datetime) -> Q:
@@ -76,8 +81,13 @@ def build_live_claim_condition(now: datetime) -> Q:
 def _query_recent_presence(
     calls: list[int], since: datetime, excluded_member: int
 ) -> QuerySet[Presence, tuple[Any, str]]:
-    rows = Presence.objects.filter(call__in=calls, seen_at__gt=since).exclude(member=excluded_member)
-    return rows.order_by("member__user__username").values_list("call", "member__user__username")
+    return _select_presence().filter(call__pk__in=calls, seen_at__gt=since).exclude(member=excluded_member)
+
+
+@cache
+def _select_presence() -> QuerySet[Presence, tuple[Any, str]]:
+    rows = Presence.objects.order_by("member__user__username")
+    return rows.values_list("call", "member__user__username")
 
 
 def load_claims_and_presence_of_call(pk: int, reader: Membership) -> CallClaimsAndPresence:

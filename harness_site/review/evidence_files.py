@@ -6,6 +6,7 @@ import codecs
 import hashlib
 import re
 from datetime import timedelta
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final
 
@@ -64,7 +65,7 @@ def list_evidence_files(call: ToolCall) -> list[EvidenceFile]:
 
 
 def _query_evidence_files(call: int) -> QuerySet[EvidenceFile]:
-    return _query_cited_files(EvidenceFile.objects.filter(call=call)).defer("content")
+    return _select_cited_files().filter(call=call).defer("content")
 
 
 @require_GET
@@ -75,8 +76,8 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
     Readers without access to secrets get a masked copy of a text file under another name, because its digest differs.
     Raises `IntegrityError` if a decision about its call was altered: a decision says which file was given.
     """
-    files = EvidenceFile.objects.filter(call__workspace=request.membership.workspace).select_related("call")
-    file = _query_cited_files(files).filter(pk=pk).first() if pk < 2**63 else None
+    files = _select_cited_files().filter(call__workspace=request.membership.workspace).select_related("call")
+    file = files.filter(pk=pk).first() if pk < 2**63 else None
     if file is None:
         raise Http404(_("There is no such file in this workspace."))
     request.session_shown = file.call.session_id  # which is put under quarantine if it was altered
@@ -133,10 +134,11 @@ def _guess_utf16_or_utf32_encoding(content: bytes) -> str:
     return ""
 
 
-def _query_cited_files(files: QuerySet[EvidenceFile]) -> QuerySet[EvidenceFile]:
+@cache
+def _select_cited_files() -> QuerySet[EvidenceFile]:
     """Select the files that a decision about their call cites by digest."""
     citations = Decision.objects.filter(tool_call=OuterRef("call"), evidence__contains=OuterRef("sha256"))
-    return files.filter(Exists(citations))
+    return EvidenceFile.objects.filter(Exists(citations))
 
 
 def _delete_orphaned_files() -> None:

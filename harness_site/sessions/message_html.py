@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import lru_cache
-from typing import Any, Final
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.template.loader import get_template
@@ -98,16 +98,31 @@ def _render_answer_time(span: timedelta) -> SafeString:
 
 
 def _render_marks(entry: Entry, session_url: str, shown_version: str, more_url: str) -> SafeString:
-    title = _("Show the session as of version %(number)s") % {"number": entry.version}
-    label = _("Copy message %(number)s") % {"number": entry.position}
+    labels = _translate_mark_labels(get_language())
+    title = labels.version % {"number": entry.version}
+    position = {"number": entry.position}
     return build_html(
         _MARKS,
         version=build_html(_VERSION_LINK, session_url, entry.version, title, entry.version) if entry.version else "",
         session_url=session_url,
         shown_version=shown_version,
         position=entry.position,
-        link_label=_("Link to message %(number)s") % {"number": entry.position},
-        copy_button=render_copy_button_for_url(f"{more_url}&as=text", label),
+        link_label=labels.link % position,
+        copy_button=render_copy_button_for_url(f"{more_url}&as=text", labels.copy % position),
+    )
+
+
+class _MarkLabels(NamedTuple):
+    version: str
+    link: str
+    copy: str
+
+
+@cache
+def _translate_mark_labels(_language: str | None) -> _MarkLabels:
+    """Translate the labels to the current language, which is the key of the cache."""
+    return _MarkLabels(
+        _("Show the session as of version %(number)s"), _("Link to message %(number)s"), _("Copy message %(number)s")
     )
 
 

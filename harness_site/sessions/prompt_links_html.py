@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final
 
 from django.utils.safestring import SafeString
@@ -19,7 +19,7 @@ _LINK: Final = (
 )
 
 
-def render_prompt_links(prompts: Iterable[Prompt], address: str, version: int, *, with_times: bool) -> SafeString:
+def render_prompt_links(prompts: Collection[Prompt], address: str, version: int, *, with_times: bool) -> SafeString:
     """Render a list item with a link for each prompt.
 
     Args:
@@ -28,6 +28,7 @@ def render_prompt_links(prompts: Iterable[Prompt], address: str, version: int, *
         version: The version of the session that the links show.
         with_times: Whether the times of the messages are known.
     """
+    counts = {count: _format_message_count(count) for count in {prompt.messages for prompt in prompts}}
     rows = (
         (
             address,
@@ -35,7 +36,7 @@ def render_prompt_links(prompts: Iterable[Prompt], address: str, version: int, *
             *(prompt.position,) * 3,
             mask_and_reveal_hidden(prompt.title),
             *((render_time_of_day(prompt.at), " · ") if with_times else ("", "")),
-            _format_message_count(prompt.messages),
+            counts[prompt.messages],
         )
         for prompt in prompts
     )

@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.db import clock
 from checkpoints.enums import DecisionKind
-from checkpoints.models import Decision, ToolCall
+from checkpoints.models import Decision
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
@@ -319,12 +319,6 @@ def quote_for_url(text: str, safe: str = "/") -> str:
 @register.filter("same_operation")
 def describe_idempotency_rule(call: status_labels.KeyedCall) -> str:
     return status_labels.describe_idempotency_rule(call.key_policy, call.key_scope)
-
-
-@register.filter("unknown_outcome_reason")
-def explain_unknown_outcome(call: ToolCall) -> str:
-    """Explain why the outcome of a call is unknown, and whether a probe could find out."""
-    return status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable)
 
 
 @register.simple_tag(name="narrowed", takes_context=True)

@@ -75,8 +75,8 @@ MUTATIONS = [
     Mutation(
         "an outcome names the fence",
         "checkpoints/db/hot_statements.py",
-        '{_quote_session_column(\'fence\')} = %s "\n        f"{_build_head_seal_condition_sql(head_fields)}"\n',
-        '{_quote_session_column(\'fence\')} >= %s "\n        f"{_build_head_seal_condition_sql(head_fields)}"\n',
+        '{_quote_session_column(\'fence\')} = %s "\n        f"{_build_head_seal_condition_sql(is_sealed)}"\n',
+        '{_quote_session_column(\'fence\')} >= %s "\n        f"{_build_head_seal_condition_sql(is_sealed)}"\n',
         f"{FENCES}::test_outcome_under_a_fence_that_has_grown_is_refused",
     ),
     Mutation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from threading import Lock
@@ -20,8 +20,9 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
-from checkpoints.adapters.claude import transcript_keys
+from checkpoints.adapters.claude import transcript_keys, transcript_line_delta_encoding
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.adapters.claude.transcript_mirror import (
     AGENT_NAME,
     SessionChanged,
@@ -36,9 +37,9 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
-from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
+from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, NotRepresentable, TooLarge
 from checkpoints.framework_states import last_written_sessions, line_log, remove_and_copy_states
-from checkpoints.framework_states.line_log import LineLog, NewLine
+from checkpoints.framework_states.line_log import LineLog
 from checkpoints.models import Session
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
@@ -130,22 +131,22 @@ class HarnessSessionStore(SessionStore):
             OwnershipLost: Another run has taken the session from this client.
             SessionFinished: The session has ended.
         """
-        place, lines = transcript_keys.parse_session_key(key), [_encode_line(entry) for entry in entries]
+        place, lines = transcript_keys.parse_session_key(key), [_copy_line(entry) for entry in entries]
         if lines:
-            await self._run_blocking(partial(self._append_lines, place, lines, entries))
+            await self._run_blocking(partial(self._append_lines, place, lines))
 
-    def _append_lines(self, key: TranscriptKey, lines: Sequence[NewLine], entries: Sequence[SessionStoreEntry]) -> None:
+    def _append_lines(self, key: TranscriptKey, lines: Sequence[Line]) -> None:
         store, session_id = self.sync_checkpointer.store, key.session_id
         with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(session_id):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
             written = None
-            if mirror is not None and not any(map(is_subagent_description, entries)):
+            if mirror is not None and not any(map(is_subagent_description, lines)):
                 try:
-                    written = self._try_append_to_known_session(key, mirror, lines, entries)
+                    written = self._try_append_to_known_session(key, mirror, lines)
                 except SessionChanged:
                     mirror = None
-            mirror = written or self._append_lines_under_lock(key, mirror, lines, entries)
+            mirror = written or self._append_lines_under_lock(key, mirror, lines)
             if mirror is not None:
                 known = last_written_sessions.find_known_session(store, session_id)
                 mirror.revision = None if known is None else known.row.revision
@@ -156,11 +157,7 @@ class HarnessSessionStore(SessionStore):
         store.notify_save_listeners(session_id)
 
     def _try_append_to_known_session(
-        self,
-        key: TranscriptKey,
-        mirror: TranscriptMirror,
-        lines: Sequence[NewLine],
-        entries: Sequence[SessionStoreEntry],
+        self, key: TranscriptKey, mirror: TranscriptMirror, lines: Sequence[Line]
     ) -> TranscriptMirror | None:
         """Store lines in one statement, if nobody has written to the session since the mirror has.
 
@@ -169,18 +166,17 @@ class HarnessSessionStore(SessionStore):
         """
         store = self.sync_checkpointer.store
         known = last_written_sessions.find_known_session(store, key.session_id)
-        keys = [line.key for line in lines if line.key]
         if known is None or mirror.revision != known.row.revision or self._clock_lead is None:
             return None
-        if len(set(keys)) < len(keys) or not mirror.keys.isdisjoint(keys):
+        if len(_list_new_lines(lines, mirror.keys)) < len(lines):
             return None
         with ExitStack() as exits:
             mirror.begin_without_lock(known, exits)
             log = LineLog(store, known.row, None, key.log_group, known=(mirror.size, mirror.header))
-            log.add_lines(lines, known_keys=())
-            mirror.read_lines([json.loads(line.content) for line in lines])
+            log.add_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
+            mirror.read_lines(lines)
             mirror.finish()
-            self._update_line_log_header(key, log, entries, int((time.time() + self._clock_lead) * 1000))
+            self._update_line_log_header(key, log, lines, int((time.time() + self._clock_lead) * 1000))
             if len(lines) + len(mirror.written) >= last_written_sessions.MAX_ROWS:  # the header is a row, too
                 mirror.lock_session()
             if mirror.is_without_lock:
@@ -195,11 +191,7 @@ class HarnessSessionStore(SessionStore):
         return mirror
 
     def _append_lines_under_lock(
-        self,
-        key: TranscriptKey,
-        mirror: TranscriptMirror | None,
-        lines: Sequence[NewLine],
-        entries: Sequence[SessionStoreEntry],
+        self, key: TranscriptKey, mirror: TranscriptMirror | None, lines: Sequence[Line]
     ) -> TranscriptMirror | None:
         """Store lines in a transaction that locks the session. Returns the mirror that has read all of them."""
         store, session_id = self.sync_checkpointer.store, key.session_id
@@ -209,29 +201,38 @@ class HarnessSessionStore(SessionStore):
             newest = (size, log.row.latest_version, bytes(log.row.head_chain))
             if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:
                 mirror = None
-            places = log.add_lines(lines, known_keys=None if mirror is None else mirror.keys)
-            if places or not log.header:
-                mirror = self._write_versions_of_lines(key, log, size, mirror, [lines[place] for place in places])
+            stored = self._load_stored_lines(session_id, size) if mirror is None else []
+            known_keys = set(map(transcript_keys.make_line_key, stored)) if mirror is None else mirror.keys
+            new = _list_new_lines(lines, known_keys)
+            if new or not log.header:
+                mirror = self._write_versions_of_lines(key, log, mirror, stored, new)
                 log.insert_added_lines(mirror.written)
                 now = database_now(store.using).timestamp()
                 self._clock_lead = now - time.time()
-                self._update_line_log_header(key, log, [entries[place] for place in places], int(now * 1000))
+                self._update_line_log_header(key, log, new, int(now * 1000))
                 log.save_header()
                 mirror.header = log.header
                 last_written_sessions.remember_session(store, session_id, log.owned_session, {})
         return mirror
 
     def _write_versions_of_lines(
-        self, key: TranscriptKey, log: LineLog, size: int, mirror: TranscriptMirror | None, new: Sequence[NewLine]
+        self,
+        key: TranscriptKey,
+        log: LineLog,
+        mirror: TranscriptMirror | None,
+        stored: Sequence[Line],
+        new: Sequence[Line],
     ) -> TranscriptMirror:
-        """Write the versions that show new lines. Returns the mirror that has read all lines."""
-        store = self.sync_checkpointer.store
-        added = [json.loads(line.content) for line in new]
-        is_described = any(map(is_subagent_description, added))
-        stored: list[Any] = []
-        if mirror is None or is_described:
-            stored = [json.loads(content) for content in self._load_line_contents(key.session_id)[:size]]
-            subagent = read_subagent_description([*stored, *added])
+        """Add new lines to the log, and write the versions that show them. Without a mirror, `stored` are the lines
+        before them.
+
+        Returns the mirror that has read all lines.
+        """
+        store, size = self.sync_checkpointer.store, log.size
+        if mirror is not None and any(map(is_subagent_description, new)):
+            stored, mirror = self._load_stored_lines(key.session_id, size), None
+        if mirror is None:
+            subagent = read_subagent_description([*stored, *new])
             mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_tool_logged_by_policies)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)
@@ -239,24 +240,32 @@ class HarnessSessionStore(SessionStore):
             log.row.parent_session_id = key.root_id
         mirror.begin_transaction(log.row, log.owned_session)
         mirror.read_lines(stored, repeats=True)
-        mirror.read_lines(added)
+        log.add_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
+        mirror.read_lines(new)
         mirror.finish()
         mirror.version, mirror.chain = log.row.latest_version, bytes(log.row.head_chain)
         return mirror
 
-    def _load_line_contents(self, session_id: str) -> list[bytes]:
-        return line_log.load_session_lines(self.sync_checkpointer.store, session_id) or []
+    def _load_stored_lines(self, session_id: str, size: int) -> list[Line]:
+        """Load the first `size` lines of a session."""
+        return (self._load_all_lines(session_id) or [])[:size] if size else []
 
-    def _update_line_log_header(
-        self, key: TranscriptKey, log: LineLog, entries: Sequence[SessionStoreEntry], now: int
-    ) -> None:
+    def _load_all_lines(self, session_id: str) -> list[Line] | None:
+        contents = line_log.load_session_lines(self.sync_checkpointer.store, session_id)
+        try:
+            return None if contents is None else transcript_line_delta_encoding.decode_lines(contents)
+        except ValueError as error:
+            raise CheckpointCorrupted(session_id, "its lines", str(error)) from error
+
+    def _update_line_log_header(self, key: TranscriptKey, log: LineLog, new: Sequence[Line], now: int) -> None:
         """Update the header of a log after a write at `now`, milliseconds since 1970 by the clock of the database."""
         mtime = max(now, log.header.get("mtime", 0) + 1)
         header: dict[str, Any] = {"session_id": key.session, "subpath": key.subpath, "mtime": mtime}
         if not key.subpath:
             before: Any = {"session_id": key.session, "mtime": 0, "data": log.header.get("summary", {})}
             named: SessionKey = {"project_key": key.project, "session_id": key.session}
-            header["summary"] = fold_session_summary(before if log.header else None, named, list(entries))["data"]
+            entries: Any = list(new)
+            header["summary"] = fold_session_summary(before if log.header else None, named, entries)["data"]
         log.header = header
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
@@ -267,10 +276,8 @@ class HarnessSessionStore(SessionStore):
             CheckpointCorrupted: A stored line is missing or altered.
         """
         session_id = transcript_keys.parse_session_key(key).session_id
-        contents = await self._run_blocking(
-            partial(line_log.load_session_lines, self.sync_checkpointer.store, session_id)
-        )
-        return None if contents is None else [json.loads(content) for content in contents]
+        lines: Any = await self._run_blocking(partial(self._load_all_lines, session_id))
+        return lines  # type: ignore[no-any-return]
 
     # ---- lists
 
@@ -320,25 +327,30 @@ class HarnessSessionStore(SessionStore):
                 remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, each.session_id)
 
 
-def _encode_line(entry: Any) -> NewLine:
-    """Encode a line as it was written. Raises `InvalidInput`."""
+def _list_new_lines(lines: Sequence[Line], known_keys: Collection[str]) -> list[Line]:
+    """List the lines whose key, if they have one, is neither known nor that of a line before them."""
+    added = set[str]()
+    new = []
+    for line in lines:
+        key = transcript_keys.make_line_key(line)
+        if key and (key in known_keys or key in added):
+            continue
+        added.add(key)
+        new.append(line)
+    return new
+
+
+def _copy_line(entry: Any) -> Line:
+    """Copy a line as its JSON text has it. Raises `InvalidInput`."""
     if not isinstance(entry, dict):
         raise NotRepresentable("line", f"a {type(entry).__name__} is not a JSON object")
     try:
-        content = _encode_json(entry)
-        is_exact = json.loads(content) == entry
+        content = transcript_line_delta_encoding.encode_json(entry)
+        line: Line = json.loads(content)
     except (TypeError, ValueError, RecursionError) as error:
         raise NotRepresentable("line", str(error)) from error
-    if not is_exact:
+    if line != entry:
         raise NotRepresentable("line", "its JSON text does not give an equal object")
     if len(content) > MAX_VALUE_BYTES:
         raise TooLarge("line", len(content), MAX_VALUE_BYTES)
-    return NewLine(transcript_keys.make_line_key(entry), content)
-
-
-def _encode_json(entry: Any) -> bytes:
-    """Encode a line in UTF-8, with all other characters than ASCII escaped if some have no UTF-8."""
-    try:
-        return json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        return json.dumps(entry, allow_nan=False, separators=(",", ":")).encode()
+    return line

@@ -17,6 +17,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey, make_line_key
+from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
@@ -79,8 +80,9 @@ class TranscriptMirror:
         self._is_tool_logged_by_policies = is_tool_logged_by_policies
         #: Number of lines that it has read, and the version of the session and the digest of its transcript after that.
         self.size, self.version, self.chain = 0, 0, b""
-        #: Keys of the lines that it has read.
+        #: Keys of the lines that it has read, and the last one of these lines.
         self.keys = set[str]()
+        self.last_line: Line = {}
         self.subagent = dict(subagent)
         #: Messages that the transaction of the caller has stored.
         self.written: list[StoredMessage] = []
@@ -144,7 +146,7 @@ class TranscriptMirror:
         """The session of the transcript."""
         return self._transaction.locked[self.key.session_id][0]
 
-    def read_lines(self, lines: Iterable[Any], *, repeats: bool = False) -> None:
+    def read_lines(self, lines: Iterable[Line], *, repeats: bool = False) -> None:
         """Read the next lines; `repeats` says that they were read before, by another process or an earlier mirror.
 
         A line that has no exact form in a message is left out: the log has it.
@@ -155,6 +157,7 @@ class TranscriptMirror:
         for line in lines:
             self.size += 1
             self.keys.add(make_line_key(line))
+            self.last_line = line
             if is_subagent_description(line):
                 continue
             try:
@@ -280,6 +283,7 @@ class MirrorWriter(ImportWriter):
     """
 
     extends_last_message = True
+    stores_lines = True
 
     def __init__(
         self,
@@ -404,7 +408,7 @@ class MirrorWriter(ImportWriter):
             if self._transaction.can_add_version(self.origin.session_id):
                 content = VersionContent(
                     turn.build_transcript_end(),
-                    turn.build_version_state(),
+                    turn.get_version_state(),
                     answered,
                     turn.messages[-1].created_at,
                 )

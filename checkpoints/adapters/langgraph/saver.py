@@ -318,7 +318,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
         is_shown = self.transcript_channel in versions
         with self._claims.lock_session_claims(thread_id):
-            chain = state_store.save_state(
+            state = state_store.save_state(
                 self.sync_checkpointer.store,
                 thread_id,
                 new,
@@ -329,7 +329,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         for name, saved in known.items():
             self._memory.remember_list((thread_id, namespace, name), saved)
         if is_shown and said is not None:
-            self._memory.remember_transcript_digests(thread_id, chain, said.digests)
+            self._memory.remember_transcript_digests(thread_id, state.chain, said.digests)
+        if state.is_waiting and not namespace:
+            self._withdraw_requests_of_earlier_states(thread_id, checkpoint["id"])
 
     def _encode_new_elements_and_describe_list(
         self, place: Place, value: Any, written: Mapping[int, tuple[Any, Encoded]]
@@ -465,6 +467,21 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if keys is None or keys:
             with self._claims.lock_session_claims(thread_id):
                 interrupt_decisions.discard_undecided_calls(store, thread_id, keys=keys)
+
+    def _withdraw_requests_of_earlier_states(self, thread_id: str, checkpoint_id: str) -> None:
+        """Withdraw the calls of interrupts that the graph has left without an answer, by another input or a new state.
+
+        The tasks of subgraphs work on states that are later than that of the root graph.
+        """
+
+        def list_keys(values: Sequence[EncodedValue]) -> list[str]:
+            found = [each for value in values for each in interrupts.list_interrupts(self._decode_value(value))]
+            return list(map(interrupts.get_idempotency_key_prefix, found))
+
+        with self._claims.lock_session_claims(thread_id):
+            interrupt_decisions.discard_undecided_calls_of_earlier_states(
+                self.sync_checkpointer.store, thread_id, checkpoint_id, INTERRUPT, list_keys
+            )
 
     def build_resume(self, config: RunnableConfig) -> Command[Any] | None:
         """Build the command that resumes a thread as people have decided, for the process that runs the graph.

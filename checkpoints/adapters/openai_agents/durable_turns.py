@@ -94,7 +94,10 @@ def find_open_run(store: Store, session_id: str) -> ContinuedRun | None:
 def append_input_and_open_run(
     store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription
 ) -> None:
-    """Append the input of a run, and say that the run has begun. Raises what `append_messages` raises."""
+    """Append the input of a run, and say that the run has begun.
+
+    Raises what `write_next_version_under_lock` raises, `NotRepresentable` and `TooLarge`.
+    """
     durable_message_list.write_next_version_under_lock(
         store,
         session_id,

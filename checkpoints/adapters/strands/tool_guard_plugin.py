@@ -103,27 +103,33 @@ class Harness(Plugin):
         agent.hooks.add_callback(MessageAddedEvent, self._replace_results_of_killed_calls, order=HookOrder.SDK_FIRST)
 
     def build_responses(self, agent_id: str = "default") -> list[dict[str, Any]]:
-        """Build the input with which an interrupted agent continues, in any process.
+        """Build the input with which an interrupted agent, graph or swarm continues, in any process.
 
             agent(harness.build_responses() or "Where is my refund?")
+            swarm(harness.build_responses(swarm.id) or "Where is my refund?")
 
         The decisions themselves are read from the log. A call about which nobody has decided interrupts again.
 
         Args:
-            agent_id: Identifier of the agent.
+            agent_id: Identifier of the agent, the graph or the swarm.
 
         Returns:
-            The responses to the interrupts of this plugin; none if the agent is not interrupted.
+            The responses to the interrupts of this plugin; none if nothing is interrupted.
 
         Raises:
-            CheckpointCorrupted: The stored state of the agent cannot be read.
+            CheckpointCorrupted: The stored state cannot be read.
         """
-        stored = self._repository.read_agent(self._session_id, agent_id)
-        state = {} if stored is None else stored.to_dict()["_internal_state"].get("interrupt_state", {})
-        found = state.get("interrupts", {}).values() if state.get("activated") else ()
+        agent = self._repository.read_agent(self._session_id, agent_id)
+        states = [
+            agent.to_dict() if agent is not None else {},
+            self._repository.read_multi_agent(self._session_id, agent_id) or {},
+        ]
+        interrupts = [state.get("_internal_state", {}).get("interrupt_state", {}) for state in states]
         return [
             {"interruptResponse": {"interruptId": each["id"], "response": "decided"}}
-            for each in found
+            for state in interrupts
+            if state.get("activated")
+            for each in state.get("interrupts", {}).values()
             if each["name"].partition(" ")[0] == _INTERRUPT and each["response"] is None
         ]
 

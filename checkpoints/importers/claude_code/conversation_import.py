@@ -32,6 +32,8 @@ class ConversationImport:
         self._recorder, self._titles = builder.recorder, titles
         self._seen: dict[str, bytes] = {}
         self._group: list[tuple[str, Line]] = []
+        #: Number of lines of the group that are written, of a message that may be extended.
+        self._written_size = 0
         self._homes: dict[str, str] = {}
         self._counted: OrderedDict[str, Counter[str]] = OrderedDict()
         self._costs: dict[str, Decimal] = {}
@@ -128,8 +130,10 @@ class ConversationImport:
         own, unless the session is one whose last message may be extended.
         """
         group, self._group = self._group, []
+        written_size, self._written_size = self._written_size, 0
         if group and self._recorder.extends_last_message:
-            self._write_agent_message(group)
+            if len(group) > written_size or self.builder.has_facts_to_add:
+                self._write_agent_message(group)
             return
         while group:
             size = self._count_message_lines(group)
@@ -249,11 +253,10 @@ class ConversationImport:
         return path[position].key if any(message.role in {"user", "assistant"} for message in later_messages) else None
 
     def _record_message(self, message: ImportedMessage, lines: list[Line], usage: dict[str, Any] | None = None) -> None:
-        source: dict[str, Any] = {
-            "format": "claude-code",
-            "lines": [line_types.build_envelope(line) for line in lines],
-            **({"usage": usage} if usage else {}),
-        }
+        source: dict[str, Any] = {"usage": usage} if usage else {}
+        if not self._recorder.stores_lines:
+            envelopes = [line_types.build_envelope(line) for line in lines]
+            source = {"format": "claude-code", "lines": envelopes, **source}
         body = {"id": message.key, **message.body}
         self.builder.record_message(
             ImportedMessage(
@@ -271,7 +274,7 @@ class ConversationImport:
         group = self._group
         self._write_grouped_message()
         if self._recorder.extends_last_message:
-            self._group = group
+            self._group, self._written_size = group, len(group)
         self._titles.set_title(self.builder, self._seen)
         self.builder.finish()
 

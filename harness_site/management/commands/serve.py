@@ -11,6 +11,7 @@ from harness_site.accounts import first_admin
 from harness_site.core.redact_link_secrets import add_filter_to_access_log
 from harness_site.installation.migration_state import probe
 from harness_site.serving.limited_http_connection import LimitedConnection
+from harness_site.site_address import is_address_local
 
 
 class Command(BaseCommand):
@@ -26,7 +27,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        probe.call_when_tables_complete(lambda: self._print_setup_link(options["port"]))
+        if is_address_local():
+            settings.SITE_ADDRESS = f"http://127.0.0.1:{options['port']}"
+        probe.call_when_tables_complete(self._print_setup_link)
         probe.find_problem()
         limits = settings.SERVER_LIMITS
         uvicorn.run(
@@ -47,11 +50,11 @@ class Command(BaseCommand):
             server_header=False,
         )
 
-    def _print_setup_link(self, port: int) -> None:
+    def _print_setup_link(self) -> None:
         """Print how to create the first account, if there is none."""
         with contextlib.suppress(Error):  # the database has gone away meanwhile
             if first_admin.is_installation_empty():
-                link = first_admin.build_setup_link(f"http://127.0.0.1:{port}")
+                link = first_admin.build_setup_link()
                 hours = first_admin.LIFETIME.total_seconds() / 3600
                 self.stderr.write(
                     "No account exists yet. Open this link to create the first admin "

@@ -76,6 +76,15 @@ def _render_bar(bar: Bar, hatching: str, address: str) -> str:
 
 
 @register.simple_tag
+def render_time_labels(chart: Chart) -> SafeString:
+    return join_html(
+        "",
+        '<text x="{}" y="12" text-anchor="{}">{}</text>',
+        ((label.x, label.anchor, label.text) for label in chart.labels),
+    )
+
+
+@register.simple_tag
 def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTotals]], agent: str) -> SafeString:
     """Render the rows of the table with the numbers of each step, the newest first; there may be hundreds."""
     address, chosen = reverse("harness_sessions:sessions"), _build_agent_parameter(agent)

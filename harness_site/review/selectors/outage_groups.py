@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
@@ -101,9 +102,14 @@ def list_open_outages(workspace: Workspace) -> list[Outage]:
 
 def _query_newest_lost_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, int, int]]:
     """Query their tools, the times of their losses in microseconds since 1970, and their keys."""
-    lost = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST)
+    return _select_lost_calls().filter(workspace=workspace)[:LOOKED_AT]
+
+
+@cache
+def _select_lost_calls() -> QuerySet[ToolCall, tuple[str, int, int]]:
+    lost = ToolCall.objects.filter(status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST)
     newest = lost.exclude(interrupted_at=None).order_by("-interrupted_at", "-pk")
-    return newest.values_list("tool", Instant("interrupted_at"), "pk")[:LOOKED_AT]
+    return newest.values_list("tool", Instant("interrupted_at"), "pk")
 
 
 def _split_lost_calls_at_time_gaps(lost: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:

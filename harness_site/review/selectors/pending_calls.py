@@ -131,11 +131,11 @@ def find_next_call(workspace_id: int) -> ToolCall | None:
 
 
 def find_longest_waiting_call(workspace_id: int, agent: str = "") -> ToolCall | None:
-    """Return the call that has waited longest for a decision.
+    """Return the call that has waited longest for a decision, with the columns that its sentence needs.
 
     With `agent`, only the calls of this agent count.
     """
-    calls = ToolCall.objects.filter(workspace=workspace_id)
+    calls = _select_calls_with_sentences().filter(workspace=workspace_id)
     calls = calls.filter(session__agent=agent) if agent else calls
     longest = [_query_longest_unknown_outcome(calls).first(), _query_longest_awaiting_approval(calls).first()]
     return min((call for call in longest if call is not None), key=_get_waiting_since, default=None)
@@ -145,12 +145,18 @@ def _get_waiting_since(call: ToolCall) -> datetime:
     return call.interrupted_at or call.issued_at
 
 
+@cache
+def _select_calls_with_sentences() -> QuerySet[ToolCall]:
+    return ToolCall.objects.only("session", "tool", "args", "args_order", "sentence", "issued_at", "interrupted_at")
+
+
 def _query_longest_unknown_outcome(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     return calls.filter(status=CallStatus.INTERRUPTED).order_by("interrupted_at", "pk")[:1]
 
 
 def _query_longest_awaiting_approval(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    return calls.filter(status=CallStatus.AWAITING_APPROVAL).order_by("pk")[:1]
+    # None of these was interrupted: the column only names the order of the index of undecided calls.
+    return calls.filter(status=CallStatus.AWAITING_APPROVAL).order_by("interrupted_at", "pk")[:1]
 
 
 def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:

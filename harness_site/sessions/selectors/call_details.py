@@ -353,11 +353,11 @@ def _load_decisions_and_late_results_by_call(
 
 
 def _query_call_decisions(calls: list[int]) -> QuerySet[Decision]:
-    return Decision.objects.filter(tool_call__in=calls)
+    return Decision.objects.filter(tool_call__pk__in=calls)
 
 
 def _query_late_results(calls: list[int]) -> QuerySet[LateResult]:
-    return _select_late_results().filter(tool_call__in=calls)
+    return _select_late_results().filter(tool_call__pk__in=calls)
 
 
 @cache

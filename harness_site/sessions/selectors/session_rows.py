@@ -297,7 +297,12 @@ def _build_count_subquery(rows: Manager[Any]) -> Subquery:
 
 def _query_undecided_counts(pks: list[int]) -> QuerySet[ToolCall, tuple[int, str, int]]:
     """Query the number of undecided calls of each session by status."""
-    calls = ToolCall.objects.filter(session__in=pks, status__in=UNDECIDED_CALL_STATUSES)
+    return _select_undecided_counts().filter(session__pk__in=pks)
+
+
+@cache
+def _select_undecided_counts() -> QuerySet[ToolCall, tuple[int, str, int]]:
+    calls = ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES)
     return calls.values_list("session", "status").annotate(Count("pk"))
 
 

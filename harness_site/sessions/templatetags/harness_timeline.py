@@ -20,6 +20,7 @@ from harness_site.templatetags.harness_tags import render_time
 
 register = template.Library()
 for _draw in (
+    timeline_svg.render_axis_labels,
     timeline_svg.render_bars,
     timeline_svg.render_version_marks,
     timeline_svg.render_event_signs,

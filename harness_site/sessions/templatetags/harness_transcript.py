@@ -69,7 +69,6 @@ for _render_cell in (
 register.filter("visible", display_text.mask_and_reveal_hidden)
 register.filter("size", display_text.format_byte_size)
 register.filter("role_name", session_formatting.format_role_name)
-register.filter("role_kind", session_formatting.get_role_css_kind)
 register.filter("safe_link", session_formatting.mask_link_if_safe)
 register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
@@ -84,7 +83,6 @@ register.filter("money", session_formatting.format_money)
 register.filter("money_delta", session_formatting.format_money_delta)
 register.filter("exact", formatting.format_exact_time)
 register.filter("portion", session_formatting.format_count_with_share)
-register.filter("result_parts", session_formatting.get_call_result_parts)
 register.filter("json_value", session_formatting.parse_stored_value)
 
 

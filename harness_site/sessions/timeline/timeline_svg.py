@@ -13,12 +13,20 @@ from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions.timeline import overview_layout
-from harness_site.sessions.timeline.timeframe_layout import Bar, Lane
+from harness_site.sessions.timeline.timeframe_layout import Bar, Drawing, Lane
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.sessions.timeline.version_charts import ChartDot, ChartStrip
 
 #: Bars higher than this have a label.
 _MIN_LABELLED_HEIGHT = 12
+
+
+def render_axis_labels(drawing: Drawing) -> SafeString:
+    return join_html(
+        "",
+        '<path d="M{} 20V{}"/><text x="{}" y="14">{}</text>',
+        ((label.x, drawing.height, label.text_x, label.text) for label in drawing.labels),
+    )
 
 
 def render_bars(lane: Lane, leading: TimelineUrls) -> SafeString:

@@ -15,11 +15,18 @@ from django.test import Client
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.claude import HarnessSessionStore
 from checkpoints.enums import Role
-from checkpoints.exceptions import InvalidIdentifier, InvalidInput, NotRepresentable, SessionBusy, SessionFinished
+from checkpoints.exceptions import (
+    CheckpointCorrupted,
+    InvalidIdentifier,
+    InvalidInput,
+    NotRepresentable,
+    SessionBusy,
+    SessionFinished,
+)
+from checkpoints.formats import digests
 from checkpoints.framework_states import line_log
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Blob, FrameworkWrite, Message, Session
-from checkpoints.versions import opaque_contents
 from tests.adapters import other_processes
 from tests.adapters.claude.agents import write_lines
 from tests.adapters.claude.transcripts import KEY, MIRRORED, describe, load, mirror, read_file, write_conversation
@@ -118,6 +125,13 @@ def test_lines_that_another_process_has_removed_are_not_taken_for_stored(
     assert load(store) == questions[2:]
 
 
+def test_a_missing_line_is_not_left_out(store: HarnessSessionStore) -> None:
+    mirror(store, [_ask(number) for number in range(3)])
+    FrameworkWrite.objects.filter(position=1).delete()
+    with pytest.raises(CheckpointCorrupted):
+        load(store)
+
+
 def _ask(number: int) -> dict[str, Any]:
     """Build a line that a version shows."""
     message = {"role": "user", "content": f"Question {number}"}
@@ -142,6 +156,9 @@ def test_a_mirrored_session_is_what_an_import_of_its_file_is(
     cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path, seed: int
 ) -> None:
     transcript_writer = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    transcript_writer.says("There is light.", message="msg_6")
+    transcript_writer.note("progress", data="100 %")  # stored with the answer before it, and so is the next folder
+    transcript_writer.user("And upstairs?", cwd="/srv/attic")
     lines, chance = read_file(transcript_writer.path), random.Random(seed)
     while lines:
         size = chance.randint(1, 1 + 2 * seed)
@@ -326,7 +343,9 @@ def test_the_text_of_a_line_is_stored_once(
     assert load(store) == lines
     writes = list(FrameworkWrite.objects.all())
     assert len(writes) == len(lines)
-    assert max(len(write.content or b"") for write in writes) < 300
+    assert max(len(write.content or b"") for write in writes) < 120
+    transcript = (cp.load_latest(MIRRORED) or {})["transcript"]
+    assert all("source" not in message for message in transcript)
     assert not Blob.objects.exists()
     session_id = Session.objects.get().session_id
     cp.prune(session_id, keep_last=1)
@@ -336,13 +355,12 @@ def test_the_text_of_a_line_is_stored_once(
 def test_lines_of_an_older_version_are_read_and_known(store: HarnessSessionStore) -> None:
     lines = [{"type": "x", "uuid": f"u{number}", "text": "a" * 400} for number in range(3)]
     mirror(store, lines[:2], batch=2)
-    writes = list(FrameworkWrite.objects.all())
-    opaque_contents.make_contents_independent_of_messages("default", writes)
-    for write in writes:
-        blob = {name: getattr(write, name) for name in ("session_id", "digest", "type", "content", "compressed")}
-        Blob.objects.create(**blob)
-    none = {"base_segment": None, "base_position": None}
-    FrameworkWrite.objects.update(type="", content=None, compressed=False, **none)
+    for write, line in zip(FrameworkWrite.objects.order_by("position"), lines, strict=False):
+        content = json.dumps(line).encode()
+        digest = digests.digest_blob("json", content)
+        Blob.objects.create(session_id=write.session_id, digest=digest, type="json", content=content)
+        none = {"type": "", "content": None, "compressed": False, "base_segment": None, "base_position": None}
+        FrameworkWrite.objects.filter(pk=write.pk).update(task_id=line["uuid"], digest=digest, **none)
     again = HarnessSessionStore(store.sync_checkpointer)
     mirror(again, [lines[1], lines[2]], batch=2)
     assert load(again) == lines

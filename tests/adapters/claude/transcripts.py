@@ -62,7 +62,8 @@ def write_conversation(path: Path) -> TranscriptWriter:
 
 
 def describe(cp: SyncCheckpointer, session_id: str) -> dict[str, Any]:
-    """Return what the pages show of a session, without the fields in which an imported and a live one differ."""
+    """Return what the pages show of a session, without the fields in which an imported and a live one differ: the log
+    of a live one has the lines, so its messages do not repeat them."""
     row = Session.objects.get(session_id=session_id)
     loaded = cp.load_latest(session_id)
     assert loaded is not None
@@ -72,7 +73,7 @@ def describe(cp: SyncCheckpointer, session_id: str) -> dict[str, Any]:
     metadata.pop("import")
     metadata.pop("project")
     return {
-        "transcript": loaded["transcript"],
+        "transcript": [_remove_lines_from_source(message) for message in loaded["transcript"]],
         "calls": list(calls.values_list(*names)),
         "metadata": metadata,
         "row": (
@@ -85,3 +86,9 @@ def describe(cp: SyncCheckpointer, session_id: str) -> dict[str, Any]:
             row.has_times,
         ),
     }
+
+
+def _remove_lines_from_source(message: dict[str, Any]) -> dict[str, Any]:
+    source = {name: value for name, value in message.get("source", {}).items() if name not in {"format", "lines"}}
+    rest = {name: value for name, value in message.items() if name != "source"}
+    return {**rest, "source": source} if source else rest

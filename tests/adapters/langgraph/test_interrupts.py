@@ -275,15 +275,30 @@ def test_two_plain_interrupts_of_one_node_are_two_questions(cp: SyncCheckpointer
     assert state["messages"][-1].content == f"Eve: {answer}"
 
 
-def test_an_interrupt_of_a_subgraph_is_one_question(cp: SyncCheckpointer) -> None:
+@pytest.mark.parametrize("leave", ["input", "update"])
+def test_a_question_that_the_graph_has_left_is_withdrawn(cp: SyncCheckpointer, leave: str) -> None:
+    saver = HarnessSaver(cp)
+    graph = _build_interview(saver)
+    graph.invoke(QUESTION, config())
+    if leave == "update":
+        graph.update_state(config(), QUESTION)
+    graph.invoke(QUESTION if leave == "input" else None, config())
+    first, second = ToolCall.objects.order_by("pk")
+    assert (first.status, second.status) == ("discarded", "awaiting_approval")
+    _decide(cp, second.call_id, {"type": "respond", "message": "Eve"})
+    assert saver.build_resume(config()) is not None
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_an_interrupt_of_a_subgraph_is_one_question(cp: SyncCheckpointer, durability: Any) -> None:
     saver = HarnessSaver(cp)
     inner = _build_interview(None)
     outer = StateGraph(MessagesState).add_node("team", inner).add_edge(START, "team").compile(checkpointer=saver)
-    outer.invoke(QUESTION, config())
+    outer.invoke(QUESTION, config(), durability=durability)
     _decide(cp, ToolCall.objects.get().call_id, {"type": "respond", "message": "Eve"})
-    outer.invoke(saver.build_resume(config()), config())
+    outer.invoke(saver.build_resume(config()), config(), durability=durability)
     _decide(cp, ToolCall.objects.get(status="awaiting_approval").call_id, {"type": "approve"})
-    state = outer.invoke(saver.build_resume(config()), config())
+    state = outer.invoke(saver.build_resume(config()), config(), durability=durability)
     assert state["messages"][-1].content == "Eve: True"
     assert ToolCall.objects.count() == 2
 

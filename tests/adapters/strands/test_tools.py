@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from strands import Agent, tool
-from strands.multiagent import GraphBuilder
+from strands.multiagent import GraphBuilder, Swarm
+from strands.multiagent.base import Status
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.exceptions import EventLoopException
 from strands.types.tools import ToolContext
@@ -269,4 +270,36 @@ def test_equal_calls_of_the_nodes_of_a_graph_are_operations_of_their_own(cp: Syn
     if not fails:
         run()
         assert len(paid) == 4
+    assert not ToolCall.objects.filter(answered_version=None).exists()
+
+
+@pytest.mark.parametrize("kind", ["graph", "swarm"])
+def test_interrupted_graph_or_swarm_continues_in_another_process(cp: SyncCheckpointer, kind: str) -> None:
+    paid: list[str] = []
+
+    @tool
+    def pay(amount: str) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    def run() -> Any:
+        repository = HarnessSessionRepository(cp)
+        harness, manager = Harness("s", repository, ASKS), RepositorySessionManager("s", repository)
+        model = _CallOnce("pay", '{"amount": "40 EUR"}')
+        agent = Agent(model, name="payer", tools=[pay], plugins=[harness], callback_handler=None)
+        multi_agent: Any
+        if kind == "swarm":
+            multi_agent = Swarm([agent], session_manager=manager)
+        else:
+            builder = GraphBuilder().set_session_manager(manager).set_max_node_executions(9)
+            builder.add_node(agent, "payer")
+            multi_agent = builder.build()
+        return multi_agent(harness.build_responses(multi_agent.id) or "Pay.")
+
+    assert run().status == Status.INTERRUPTED
+    (call,) = cp.pending_tool_calls("s")
+    cp.approve_call("s", call["call_id"], revision=call["revision"], **ABOUT)
+    assert run().status == Status.COMPLETED
+    assert paid == ["40 EUR"]
     assert not ToolCall.objects.filter(answered_version=None).exists()

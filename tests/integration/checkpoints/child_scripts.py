@@ -104,10 +104,13 @@ def append_to_known_session_after_fork(place: str) -> str:
     """Append in a forked child to a session that its parent has written to, without owning it."""
     cp = SyncCheckpointer(place)
     from checkpoints.framework_states import durable_message_list  # its models need the settings of the checkpointer
+    from checkpoints.framework_states.write_transcript_version import VersionContent
 
     def append(text: str) -> None:
-        message = {"role": "user", "content": text}
-        durable_message_list.append_messages(cp.store, "list", [message], SessionDescription("List"))
+        content = VersionContent(None, added=[{"role": "user", "content": text}])
+        durable_message_list.write_next_version_under_lock(
+            cp.store, "list", SessionDescription("List"), lambda *_: content, is_repeatable=True
+        )
 
     append("first")
     child = os.fork()

@@ -4,7 +4,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import uvicorn
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
 from django.db import connection, connections
 from django.db.models.functions import Now
 from django.db.utils import OperationalError
@@ -128,6 +130,15 @@ def test_site_address_is_compared_with_the_browser(admin: Client, settings: Sett
     assert "HARNESS_ADDRESS=http://testserver" in text
     settings.SITE_ADDRESS_IS_GUESSED = True
     assert "which is a guess" in visible_text(admin.get("/settings/system/"))
+
+
+def test_guessed_site_address_has_the_port_of_the_server(
+    admin: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SITE_ADDRESS, settings.SITE_ADDRESS_IS_GUESSED = "http://127.0.0.1:8000", True
+    monkeypatch.setattr(uvicorn, "run", lambda *_args, **_options: None)
+    call_command("serve", port=8123)
+    assert "Links in messages begin with http://127.0.0.1:8123" in visible_text(admin.get("/settings/system/"))
 
 
 def test_stopped_background_work_is_reported(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ def test_site_started_before_migrations_says_what_to_run_and_recovers(tmp_path: 
             wait_for(lambda: get(port, "/health/ready")[0] == 200)
             assert get(port, "/accounts/login/")[0] == 200
             wait_for(lambda: "Open this link to create the first admin" in log.read_text())
+            assert f"http://127.0.0.1:{port}/accounts/first/" in log.read_text()
             assert log.read_text().count(" ERROR ") == 1
         finally:
             site.stop()

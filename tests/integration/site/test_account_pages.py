@@ -57,6 +57,15 @@ def test_cross_site_form_is_refused(alice: User) -> None:
     assert "Nothing was recorded. Your text is still on the previous page." in visible_text(response)
 
 
+def test_form_of_a_signed_out_reader_leads_to_the_sign_in(alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    response = client.post("/audit/verify/")
+    assert response.status_code == 403
+    assert "You are signed out, so the form was not accepted" in visible_text(response)
+    assert 'class="btn primary" href="/accounts/login/"' in response.content.decode()
+    assert "because its page is out of date" in visible_text(client.post("/accounts/login/"))
+
+
 def test_automatic_request_adds_no_message(alice: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(alice)

@@ -168,7 +168,7 @@ def _select_newest_versions() -> QuerySet[Checkpoint, tuple[str, int, int, str]]
 
 
 def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tuple[Any, ...]]:
-    return _select_status_changing_decisions().filter(tool_call__in=calls)
+    return _select_status_changing_decisions().filter(tool_call__pk__in=calls)
 
 
 @cache

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from checkpoints.exceptions import RowNotSealed, SealKeyMissing
 from checkpoints.framework_states import durable_message_list, state_store
 from checkpoints.framework_states.state_store import NewWrite
+from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
@@ -51,14 +52,21 @@ def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_la
 ) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
     store, description = open_checkpointer().store, SessionDescription("Refund order 17")
+
+    def append(message: dict[str, Any]) -> None:
+        content = VersionContent(None, added=[message])
+        durable_message_list.write_next_version_under_lock(
+            store, "s", description, lambda *_: content, is_repeatable=True
+        )
+
     for message in conversation("ab"):
-        durable_message_list.append_messages(store, "s", [message], description)
+        append(message)
     settings.HARNESS_SEAL_KEY = KEY
     run("seal_sessions")
     settings.HARNESS_SEAL_KEY = ""
     writes = [NewWrite(0, "a", ("json", b"1"))]
     write = (
-        partial(durable_message_list.append_messages, store, "s", conversation("c"), description)
+        partial(append, *conversation("c"))
         if is_version
         else partial(state_store.save_task_writes, store, "s", "", "1", "task", "", writes)
     )

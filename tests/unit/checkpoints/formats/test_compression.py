@@ -1,5 +1,7 @@
 """Short bytes are packed and unpacked equal, and bytes that nobody has packed are refused."""
 
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,3 +32,27 @@ def test_bytes_that_are_not_whole_are_refused(kind: str) -> None:
     altered = {"cut": packed[:-1], "extended": packed + b"x", "unknown": b"\x02" + packed[1:]}[kind]
     with pytest.raises(ValueError, match="not whole"):
         compression.decompress_with_preset_dictionary(altered)
+
+
+@pytest.mark.parametrize("size", [0, 300, 70_000])
+def test_a_difference_comes_back_equal(size: int) -> None:
+    base = "".join(map(str, range(size)))[:size].encode()
+    content = b"before " + base + b" behind"
+    difference = compression.compress_difference(content, base)
+    assert compression.decompress_difference(difference, base) == content
+    for altered in (difference[:-1], difference + b"x"):
+        with pytest.raises(ValueError, match=r"early|Error"):
+            compression.decompress_difference(altered, base)
+
+
+def test_what_is_around_the_text_of_a_message_is_short() -> None:
+    text = b" ".join(b"%d" % number for number in range(100))
+    line = b'[{"parentUuid":"=uuid","sessionId":"=","type":"user","message":{"role":"user","content":"%s"}}]' % text
+    assert len(compression.compress_difference(line, text)) < 40
+
+
+def test_a_difference_of_an_older_version_is_read() -> None:
+    base = b"a text, which is also in the difference"
+    packer = zlib.compressobj(9, zdict=base)
+    difference = packer.compress(b"before " + base) + packer.flush()
+    assert compression.decompress_difference(difference, base) == b"before " + base
