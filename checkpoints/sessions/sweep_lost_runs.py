@@ -81,8 +81,9 @@ def _skip_unverifiable_sessions(using: str, session_pks: Iterator[int]) -> Itera
                 if quarantine.is_session_unverifiable(error):
                     skipped[pk] = error
         if skipped:
-            pk, error = next(iter(skipped.items()))
-            logger.error("%s sessions were skipped, the first one with the key %s: %s", len(skipped), pk, error)
+            first = min(skipped)
+            message = "%s sessions were skipped, one of them with the key %s: %s"
+            logger.error(message, len(skipped), first, skipped[first])
         yield from (pk for pk in batch if pk not in skipped)
 
 

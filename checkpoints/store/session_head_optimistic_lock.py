@@ -36,8 +36,7 @@ def get_head(using: str, owned_session: OwnedSession) -> SessionHead | None:
         if row is None:
             return None
         head = session_heads.build_verified_head(row, keys)
-        head = head if head.seal is not None else lock_head(using, owned_session.pk)
-        _remember_stored_head(owned_session, head)
+        _remember_stored_head(owned_session, head if head.seal is not None else lock_head(using, owned_session.pk))
     return owned_session.sealed_head
 
 
