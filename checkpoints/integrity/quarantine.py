@@ -29,6 +29,7 @@ from checkpoints.exceptions import (
     NotQuarantined,
     QuarantineStays,
     ReasonRequired,
+    SealError,
     SealKeyMissing,
     SessionNotFound,
 )
@@ -144,6 +145,16 @@ def skip_altered_session(using: str, session_pk: int) -> Iterator[None]:
         logger.error("The session with the key %s was skipped: %s", session_pk, typed)
         if isinstance(typed, IntegrityError) and typed.is_alteration:
             quarantine_after_error(session_pk if typed.session_pk is None else typed.session_pk, using=using)
+
+
+def is_session_unverifiable(error: SealError) -> bool:
+    """Return whether an error says that a session cannot be verified by this process, and not that it was altered.
+
+    A process without any key can verify none: that error is raised again.
+    """
+    if not _is_of_one_session(error):
+        raise error
+    return not (isinstance(error, IntegrityError) and error.is_alteration)
 
 
 def _is_of_one_session(error: CheckpointsError | None) -> bool:

@@ -159,11 +159,22 @@ def copy_head_columns(stored_rows: Iterable[models.Model], row: models.Model) ->
 
 
 def lock_head(using: str, session_pk: int, keys: SealKeys) -> SessionHead | None:
-    """Lock a session, and return its head; None if there is no such session. Raises `IntegrityError`."""
-    row: models.Model | None = (
+    """Lock a session before a write, and return its head; None if there is no such session.
+
+    Raises:
+        IntegrityError: The session does not match its seal.
+        WitnessError: The session is not in the state that the witness knows, so that the write would continue an old
+            copy of it.
+    """
+    row: Any = (
         models.QuerySet(get_session_model(), using=using).select_for_update(no_key=True).filter(pk=session_pk).first()
     )
-    return None if row is None else build_verified_head(row, keys)
+    if row is None:
+        return None
+    head = build_verified_head(row, keys)
+    if head.seal is not None and witness.get_witness() is not None:
+        witness.require_head_is_newest(row.session_id, head.to_witnessed_head())
+    return head
 
 
 def lock_sessions(using: str, session_pks: Any) -> None:

@@ -48,12 +48,17 @@ class WitnessedSession:
         return (number, seal) == (self.number, self.seal) or seal in self.expected.get(number, ())
 
     def apply_record(self, kind: str, head: WitnessedHead) -> None:
-        """Take a record into account, in the order in which they were noted."""
-        if kind == EXPECTED:
-            self.expected.setdefault(head.number, set()).add(head.seal)
-        elif kind == ADOPTED:
+        """Take a record into account, in the order in which they were noted.
+
+        A number that was confirmed already, or a lower one, is of a write to an old copy of the session.
+        """
+        if kind == ADOPTED:
             self.number, self.seal, self.expected = head.number, head.seal, {}
-        elif head.number >= self.number:
+        elif head.number <= self.number:
+            return
+        elif kind == EXPECTED:
+            self.expected.setdefault(head.number, set()).add(head.seal)
+        else:
             self.number, self.seal = head.number, head.seal
             self.expected = {later: seals for later, seals in self.expected.items() if later > head.number}
 

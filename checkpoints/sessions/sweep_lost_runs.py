@@ -3,7 +3,9 @@ agent."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from itertools import islice
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -14,6 +16,7 @@ from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.keyset_pagination import iterate_session_keys
 from checkpoints.enums import OWNING_RUN_STATUSES
+from checkpoints.exceptions import CheckpointsError, SealError
 from checkpoints.integrity import quarantine
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
@@ -21,6 +24,11 @@ from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.client_state import list_live_client_states
 from checkpoints.store.database_store import Store
+
+logger = logging.getLogger(__name__)
+
+#: Number of sessions whose rows are verified together before they are looked at one by one.
+_VERIFIED_TOGETHER = 200
 
 
 def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
@@ -30,11 +38,12 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
     processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a session that
     another process has locked is skipped. A sweep does not take sessions; a later resume does. A session with altered
     data is put under quarantine. `limit` is the number of runs that are ended: a session that is skipped, because it
-    cannot be verified, does not keep the sweep from those after it.
+    cannot be verified, does not keep the sweep from those after it. Such sessions are found by their rows, many in one
+    statement.
     """
     with database_operation(store.using):
         lost: list[str] = []
-        for pk in _iterate_sessions_of_lost_runs(store, limit):
+        for pk in _skip_unverifiable_sessions(store.using, _iterate_sessions_of_lost_runs(store, limit)):
             if len(lost) >= limit:
                 break
             with quarantine.skip_altered_session(store.using, pk):
@@ -55,6 +64,27 @@ def _iterate_sessions_of_lost_runs(store: Store, max_dead_processes: int) -> Ite
     if runs_of_dead_processes is not None:
         unexpired = runs_of_dead_processes.filter(lease_expires_at__gt=Now())
         yield from iterate_session_keys(unexpired, by="lease_expires_at")
+
+
+def _skip_unverifiable_sessions(using: str, session_pks: Iterator[int]) -> Iterator[int]:
+    """Iterate over the keys of sessions, without those whose rows have no seal or one by a key that is not configured.
+
+    They would be skipped anyway, after statements for each of them. Raises `SealKeyMissing` if there is no key at all.
+    """
+    while batch := list(islice(session_pks, _VERIFIED_TOGETHER)):
+        sessions = Session.objects.using(using).filter(pk__in=batch)
+        skipped: dict[int, CheckpointsError] = {}
+        for pk, seal, *values in sessions.values_list("pk", "row_seal", *row_seals.get_sealed_fields(Session)):
+            try:
+                row_seals.verify_columns(Session, values, seal, str(pk))
+            except SealError as error:
+                if quarantine.is_session_unverifiable(error):
+                    skipped[pk] = error
+        if skipped:
+            first = min(skipped)
+            message = "%s sessions were skipped, one of them with the key %s: %s"
+            logger.error(message, len(skipped), first, skipped[first])
+        yield from (pk for pk in batch if pk not in skipped)
 
 
 def interrupt_lost_call(store: Store, session_id: str, call_pk: int) -> None:

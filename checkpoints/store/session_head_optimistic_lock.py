@@ -29,14 +29,14 @@ def get_head(using: str, owned_session: OwnedSession) -> SessionHead | None:
     keys = get_seal_keys()
     if keys is None:
         return None
-    head = owned_session.sealed_head
-    if head is None:
+    if owned_session.sealed_head is None and witness.get_witness() is not None:
+        _remember_stored_head(owned_session, lock_head(using, owned_session.pk))
+    elif owned_session.sealed_head is None:
         row = Session.objects.using(using).filter(pk=owned_session.pk).first()
         if row is None:
             return None
         head = session_heads.build_verified_head(row, keys)
-        head = head if head.seal is not None else lock_head(using, owned_session.pk)
-        _remember_stored_head(owned_session, head)
+        _remember_stored_head(owned_session, head if head.seal is not None else lock_head(using, owned_session.pk))
     return owned_session.sealed_head
 
 

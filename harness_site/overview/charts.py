@@ -45,10 +45,10 @@ _DAY_LABELS: Final = 5
 _FILLED: Final = 0.72
 #: Minimum height of a bar for a non-zero value.
 _MIN_BAR_HEIGHT: Final = 2.0
-#: Ends of the axis of a duration, in seconds.
+#: Ends of the axis of a duration, in seconds; the half of each is a whole number of a unit, because it is a label.
 _DURATIONS: Final = (
-    *(10, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200),
-    *(86_400, 172_800, 345_600, 604_800, 1_209_600, 2_592_000),
+    *(10, 30, 60, 120, 240, 360, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200),
+    *(86_400, 172_800, 345_600, 691_200, 1_209_600, 2_592_000),
 )
 
 

@@ -155,7 +155,8 @@ def _query_longest_unknown_outcome(calls: QuerySet[ToolCall]) -> QuerySet[ToolCa
 
 
 def _query_longest_awaiting_approval(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    return calls.filter(status=CallStatus.AWAITING_APPROVAL).order_by("pk")[:1]
+    # None of these was interrupted: the column only names the order of the index of undecided calls.
+    return calls.filter(status=CallStatus.AWAITING_APPROVAL).order_by("interrupted_at", "pk")[:1]
 
 
 def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:

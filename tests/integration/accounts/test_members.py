@@ -1,5 +1,7 @@
 """Members of a workspace and their roles."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -76,6 +78,24 @@ def test_member_is_removed_and_the_account_is_kept(admin: Client, client: Client
     assert client.get("/sessions/").status_code == 403
     assert User.objects.filter(username="alice").exists()
     assert entries() == [("member_removed", "bob", {"member": "alice", "role": "approver"})]
+
+
+@pytest.mark.parametrize(
+    ("action", "consequence"),
+    [
+        ("remove", "alice can no longer open this workspace"),
+        ("deactivate", "alice is signed out and cannot sign in"),
+        ("reset-factors", "alice is signed out, and signs in with the password alone"),
+    ],
+)
+def test_action_that_harms_a_member_is_behind_its_consequence(
+    admin: Client, alice: User, action: str, consequence: str
+) -> None:
+    page = admin.get("/settings/members/").content.decode()
+    questions = re.findall(r'<details class="asks".*?</details>', page, re.DOTALL)
+    address = f"/settings/members/{of(alice)}/{action}/"
+    assert [consequence in question for question in questions if address in question] == [True]
+    assert page.count(address) == 1
 
 
 @pytest.mark.parametrize("role", ["owner", "", "Admin"])

@@ -18,7 +18,7 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Ph
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
-from harness_site.overview import current_counts, totals, utc_periods
+from harness_site.overview import charts, current_counts, totals, utc_periods
 from harness_site.overview.totals import SessionTotals
 from harness_site.review.selectors import pending_calls
 from harness_site.search import daily_call_statistics_rollup, hourly_call_statistics, hourly_session_totals, indexer
@@ -474,6 +474,16 @@ def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
     begun(0, "0.5", agent="desk")
     hourly_session_totals.update_hourly_session_sums(None)
     assert "desk 2 0 % 0 $0.50" in visible_text(reader.get("/overview/"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ticks"),
+    [(250, ("6 min", "3 min", "0")), (500_000, ("8 days", "4 days", "0")), (7, ("10 s", "5.0 s", "0"))],
+)
+def test_labels_of_the_axis_of_waiting_times_are_where_they_say(seconds: float, ticks: tuple[str, ...]) -> None:
+    period, _problem = utc_periods.parse_period(QueryDict("period=24h"), datetime.now(UTC))
+    steps = [(step, totals.WaitingTimes(1, seconds, seconds)) for step in period.list_steps()]
+    assert charts.draw_waiting_times_chart(period, steps).ticks == ticks
 
 
 def test_hours_are_those_of_the_reader(reader: Client) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import models
+from django.db import connection, models
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.db import keyset_pagination
 from checkpoints.exceptions import SealKeyMissing
@@ -80,6 +81,24 @@ def test_sessions_sealed_with_an_unknown_key_do_not_keep_the_sweep_from_the_othe
     cp = open_checkpointer()
     assert [cp.sweep_lost_runs(limit=1) for _ in range(3)] == [["d"], ["e"], []]
     assert [cp.sweep_deadlines(limit=1).expired for _ in range(3)] == [("call of d",), ("call of e",), ()]
+    assert list_quarantined() == []
+
+
+def test_number_of_statements_of_a_sweep_does_not_grow_with_sessions_that_cannot_be_verified(
+    open_checkpointer: Open, settings: Any
+) -> None:
+    counts = []
+    for names in ("ab", "cdef"):
+        settings.HARNESS_SEAL_KEY = OTHER_KEY
+        for name in names:
+            start_session(open_checkpointer(), name)
+            lose_run(name)
+        settings.HARNESS_SEAL_KEY = KEY
+        cp = open_checkpointer()
+        with CaptureQueriesContext(connection) as statements:
+            assert cp.sweep_lost_runs() == []
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
     assert list_quarantined() == []
 
 

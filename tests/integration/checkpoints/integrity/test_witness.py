@@ -91,6 +91,20 @@ def test_only_the_session_with_restored_rows_is_not_resumed(cp: SyncCheckpointer
     assert cp.resume("s").version == 1
 
 
+def test_write_to_restored_rows_is_refused(cp: SyncCheckpointer) -> None:
+    """It would be noted in the witness, which would know the old copy as the newest state then."""
+    cp.release_session("s")
+    restore_rows = remember_state()
+    cp.resume("s")
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    cp.release_session("s")
+    restore_rows()
+    for act in (lambda: cp.append_checkpoint("s", conversation("d"), expected_version=1), lambda: cp.resume("s")):
+        with pytest.raises(WitnessAhead):
+            act()
+    assert plain(Checkpoint).count() == 1
+
+
 def test_restored_state_is_adopted_with_a_reason(cp: SyncCheckpointer) -> None:
     cp.release_session("s")
     restore_rows = remember_state()
