@@ -280,11 +280,6 @@ class TranscriptBuilder:
             content_blocks.list_message_parts(message.body) if parts is None else parts,
         )
 
-    @property
-    def has_facts_to_add(self) -> bool:
-        """Whether the next message to record gets notes or a context that differs from that of the one before."""
-        return bool(self._notes) or self._context != self._written_context
-
     def _undo_context_of_repeated_last_message(self, key: str) -> bool:
         """Take back what the last message has from beside the conversation, if it comes again. Returns whether it
         does."""

@@ -8,6 +8,7 @@ versions.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -24,6 +25,15 @@ _MAX_COUNTED_IDS: Final = 256
 _MAX_NOTES_IN_A_ROW: Final = 100
 
 
+@dataclass
+class _AgentLine:
+    """Line of a message of the agent, with the notes between it and the line before it."""
+
+    key: str
+    line: Line
+    notes: list[Line] = field(default_factory=list)
+
+
 class ConversationImport:
     """Importer of the lines of one conversation, in order."""
 
@@ -31,9 +41,11 @@ class ConversationImport:
         self.builder = builder
         self._recorder, self._titles = builder.recorder, titles
         self._seen: dict[str, bytes] = {}
-        self._group: list[tuple[str, Line]] = []
+        self._group: list[_AgentLine] = []
         #: Number of lines of the group that are written, of a message that may be extended.
         self._written_size = 0
+        #: Notes after the last line of the group: of its next line, or else of the next message.
+        self._notes_after_group: list[Line] = []
         self._homes: dict[str, str] = {}
         self._counted: OrderedDict[str, Counter[str]] = OrderedDict()
         self._costs: dict[str, Decimal] = {}
@@ -51,22 +63,32 @@ class ConversationImport:
             self.builder.report.repeated += 1
             return
         self.builder.report.unknown.update(line_types.iterate_unknown_types(line))
-        self._add_session_facts_of_line(line)
         if is_note_line:
-            self.builder.add_note(line)
             if key and line_types.get_type(line) == "system" and isinstance(line.get("parentUuid"), str):
                 self._homes.setdefault(key, line["parentUuid"])  # a prompt may continue from what the note follows
+            if self._group:
+                self._notes_after_group.append(line)
+            else:
+                self._add_note(line)
             return
+        if self._belongs_to_group(line):
+            self._group.append(_AgentLine(key, line, self._notes_after_group))
+            self._notes_after_group = []
+            return
+        self._close_group()
         message = line_types.get_message_of_line(line)
-        is_agent = line_types.get_type(line) == "assistant"
-        if not self._belongs_to_group(line):
-            self._write_grouped_message()
-        if is_agent and message is not None:
-            self._group.append((key, line))
-        elif message is not None:
+        if message is not None and line_types.get_type(line) == "assistant":
+            self._group.append(_AgentLine(key, line))
+            return
+        self._add_session_facts_of_line(line)
+        if message is not None:
             self._write_user_message(key, line, message)
         else:
             self._write_other_line(key, line)
+
+    def _add_note(self, line: Line) -> None:
+        self._add_session_facts_of_line(line)
+        self.builder.add_note(line)
 
     def _get_key_of_new_line(self, line: Line) -> str | None:
         """Return the key of a line; None if the same line has been read.
@@ -120,42 +142,55 @@ class ConversationImport:
         message = line_types.get_message_of_line(line)
         if not self._group or message is None or line_types.get_type(line) != "assistant":
             return False
-        previous = self._group[-1][1]["message"]
+        previous = self._group[-1].line["message"]
         return isinstance(message.get("id"), str) and message["id"] == previous.get("id")
 
+    def _close_group(self) -> None:
+        """Write the message that the lines of the group make up; the notes after it belong to the next message."""
+        self._write_grouped_message()
+        self._group, self._written_size = [], 0
+
     def _write_grouped_message(self) -> None:
-        """Write the message that the lines of the group make up.
+        """Write the message that the lines of the group make up, and add the notes after it.
 
         If an earlier import ended in the middle of it, what it wrote stays, and the rest becomes a message of its
         own, unless the session is one whose last message may be extended.
         """
-        group, self._group = self._group, []
-        written_size, self._written_size = self._written_size, 0
-        if group and self._recorder.extends_last_message:
-            if len(group) > written_size or self.builder.has_facts_to_add:
-                self._write_agent_message(group)
-            return
-        while group:
-            size = self._count_message_lines(group)
-            self._write_agent_message(group[:size])
-            group = group[size:]
+        group = self._group
+        if self._recorder.extends_last_message:
+            if len(group) > self._written_size:
+                self._write_agent_message(group, self._written_size)
+        else:
+            while group:
+                size = self._count_message_lines(group)
+                self._write_agent_message(group[:size])
+                group = group[size:]
+        notes, self._notes_after_group = self._notes_after_group, []
+        for note in notes:
+            self._add_note(note)
 
-    def _count_message_lines(self, group: list[tuple[str, Line]]) -> int:
+    def _count_message_lines(self, group: list[_AgentLine]) -> int:
         """Count the lines that belong to the first message of the group."""
-        first = group[0][0]
+        first = group[0].key
         if self._tail is not None and self._tail[0] == first:
             return min(self._tail[1], len(group))
-        positions = (number for number, (key, _) in enumerate(group) if number and self._recorder.has_message(key))
+        positions = (number for number, one in enumerate(group) if number and self._recorder.has_message(one.key))
         return next(positions, len(group))
 
-    def _write_agent_message(self, group: list[tuple[str, Line]]) -> None:
-        key, first = group[0]
+    def _write_agent_message(self, group: list[_AgentLine], written_size: int = 0) -> None:
+        """Write a message that consists of the lines of the group; the notes of the first ones are added already."""
+        for one in group[written_size:]:
+            for note in one.notes:
+                self._add_note(note)
+            self._add_session_facts_of_line(one.line)
+        key = group[0].key
         self.builder.interrupted = False
-        for other, _ in group[1:]:
-            self._homes[other] = key
-        messages = [line["message"] for _, line in group]
+        for one in group[1:]:
+            self._homes[one.key] = key
+        lines = [one.line for one in group]
+        messages = [line["message"] for line in lines]
         usage: dict[str, Any] = {}
-        for _, line in group:
+        for line in lines:
             usage = self._add_new_usage_to_totals(line) or usage
         content = messages[0].get("content")
         if len(messages) > 1:
@@ -163,11 +198,15 @@ class ConversationImport:
                 block for message in messages for block in line_types.convert_content_to_blocks(message.get("content"))
             ]
         body = {"role": line_types.get_text_or_empty(messages[0].get("role")) or "assistant", "content": content}
-        at = parse_time(group[-1][1].get("timestamp"))  # the message is complete with its last line
+        at = parse_time(lines[-1].get("timestamp"))  # the message is complete with its last line
         message = ImportedMessage(
-            key, line_types.get_message_role(first, messages[0]), body, at, times=_read_call_times(group) if at else {}
+            key,
+            line_types.get_message_role(lines[0], messages[0]),
+            body,
+            at,
+            times=_read_call_times(lines) if at else {},
         )
-        self._record_message(message, [line for _, line in group], usage)
+        self._record_message(message, lines, usage)
 
     def _add_new_usage_to_totals(self, line: Line) -> dict[str, Any]:
         """Count the usage of a message once: each of its lines repeats it, the last one in full."""
@@ -271,18 +310,19 @@ class ConversationImport:
 
     def finish(self) -> None:
         """Write everything read so far, and describe the session."""
-        group = self._group
-        self._write_grouped_message()
         if self._recorder.extends_last_message:
-            self._group, self._written_size = group, len(group)
+            self._write_grouped_message()
+            self._written_size = len(self._group)
+        else:
+            self._close_group()
         self._titles.set_title(self.builder, self._seen)
         self.builder.finish()
 
 
-def _read_call_times(group: list[tuple[str, Line]]) -> dict[str, datetime]:
+def _read_call_times(lines: list[Line]) -> dict[str, datetime]:
     """Read when each call of a message was made: the time of its line."""
     times: dict[str, datetime] = {}
-    for _, line in group:
+    for line in lines:
         for block in line_types.convert_content_to_blocks(line["message"].get("content")):
             call_id = block.get("id") if isinstance(block, dict) and block.get("type") == "tool_use" else None
             if isinstance(call_id, str) and (at := parse_time(line.get("timestamp"))) is not None:

@@ -157,7 +157,7 @@ def test_a_mirrored_session_is_what_an_import_of_its_file_is(
 ) -> None:
     transcript_writer = write_conversation(tmp_path / f"{SESSION}.jsonl")
     transcript_writer.says("There is light.", message="msg_6")
-    transcript_writer.note("progress", data="100 %")  # stored with the answer before it, and so is the next folder
+    transcript_writer.note("progress", data="100 %")  # stored with the next message
     transcript_writer.user("And upstairs?", cwd="/srv/attic")
     lines, chance = read_file(transcript_writer.path), random.Random(seed)
     while lines:
@@ -366,12 +366,18 @@ def test_lines_of_an_older_version_are_read_and_known(store: HarnessSessionStore
     assert load(again) == lines
 
 
-def test_a_note_after_an_answer_is_shown_once(cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path) -> None:
+def test_a_note_and_another_folder_after_an_answer_do_not_change_the_answer(
+    cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path
+) -> None:
     transcript_writer = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
     transcript_writer.user("Where are lamps?")
     transcript_writer.says("In the hall.", message="msg_1")
     transcript_writer.note("progress", data="100 %")
     transcript_writer.user("Thanks", cwd="/srv/attic")
     mirror(store, read_file(transcript_writer.path))
-    answer = (cp.load_latest(MIRRORED) or {})["transcript"][1]
-    assert [note["data"] for note in answer["source"]["before"]] == ["100 %"]
+    versions = [cp.load(MIRRORED, number)["transcript"] for number in (1, 2, 3)]
+    assert [versions[2][: len(version)] for version in versions] == versions
+    answer, thanks = versions[2][1:]
+    assert "before" not in answer.get("source", {})
+    assert [note["data"] for note in thanks["source"]["before"]] == ["100 %"]
+    assert thanks["source"]["context"]["cwd"] == "/srv/attic"
