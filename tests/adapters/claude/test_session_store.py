@@ -364,3 +364,14 @@ def test_lines_of_an_older_version_are_read_and_known(store: HarnessSessionStore
     again = HarnessSessionStore(store.sync_checkpointer)
     mirror(again, [lines[1], lines[2]], batch=2)
     assert load(again) == lines
+
+
+def test_a_note_after_an_answer_is_shown_once(cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path) -> None:
+    transcript_writer = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
+    transcript_writer.user("Where are lamps?")
+    transcript_writer.says("In the hall.", message="msg_1")
+    transcript_writer.note("progress", data="100 %")
+    transcript_writer.user("Thanks", cwd="/srv/attic")
+    mirror(store, read_file(transcript_writer.path))
+    answer = (cp.load_latest(MIRRORED) or {})["transcript"][1]
+    assert [note["data"] for note in answer["source"]["before"]] == ["100 %"]
