@@ -26,7 +26,7 @@ from harness_site.sessions.selectors import (
 )
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.call_result_pairs import Spot
-from harness_site.sessions.selectors.message_origin_versions_and_runs import Origin, RunFacts
+from harness_site.sessions.selectors.message_origin_versions_and_runs import Origin, RunFacts, SegmentFacts
 from harness_site.sessions.selectors.message_windows import WINDOW, StoredMessage
 from harness_site.sessions.selectors.version_list import Version
 
@@ -337,6 +337,7 @@ class _ConversationBuilder:
         self.origins = message_origin_versions_and_runs.load_first_versions_by_position(
             session.pk, [lead, *messages] if lead else messages
         )
+        self.continued = self._find_continued_messages()
         self.log = self._load_logged_calls(at.version)
         self.replayed = self._load_replayed_calls()
         self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
@@ -390,14 +391,14 @@ class _ConversationBuilder:
         return self._measure_time_within_run(self.messages[call_index], self.messages[result_index])
 
     def _measure_time_within_run(self, earlier: StoredMessage, later: StoredMessage) -> timedelta | None:
-        """Return the time between two messages of one run and segment; None if it is not positive.
+        """Return the time between two messages of one run, if nobody rewrote the later one; None if it is not positive.
 
         Versions that were saved without a run, as frameworks do, count as those of one run.
         """
         saved, saved_later = self.origins.get(earlier.position), self.origins.get(later.position)
         if saved is None or saved_later is None or saved.run_number != saved_later.run_number:
             return None
-        if earlier.segment_id != later.segment_id:
+        if earlier.segment_id != later.segment_id and later.pk not in self.continued:
             return None
         return later.created_at - earlier.created_at if later.created_at > earlier.created_at else None
 
@@ -459,13 +460,42 @@ class _ConversationBuilder:
     def _build_transcript_edit_items(
         self, index: int, message: StoredMessage, origin: Origin | None
     ) -> Iterator[Rewrite]:
-        segment = self.segments.get(message.segment_id)
-        if segment and segment.parent_id is not None and segment.parent_length == message.position:
+        parent = self._get_parent_of_rewrite(message)
+        if parent is not None and message.pk not in self.continued:
             yield Rewrite(
                 origin.version if origin else None,
-                forked=segment.parent_session != self.session.pk,
+                forked=parent.parent_session != self.session.pk,
                 compacted=content_blocks.is_compaction(self.parts[index]),
             )
+
+    def _get_parent_of_rewrite(self, message: StoredMessage) -> SegmentFacts | None:
+        """Return the facts of a message's segment if the message is the first one that differs from its parent."""
+        segment = self.segments.get(message.segment_id)
+        is_rewrite = segment and segment.parent_id is not None and segment.parent_length == message.position
+        return segment if is_rewrite else None
+
+    def _find_continued_messages(self) -> set[int]:
+        """Find messages that have grown: the parts of the message that they replaced, and more.
+
+        A framework that stores an answer while it is written replaces it by a longer one. Nobody has rewritten it.
+        """
+        replaced = {
+            message.pk: (segment.parent_id, message.position)
+            for message in self.messages
+            if message.message_id
+            and (segment := self._get_parent_of_rewrite(message)) is not None
+            and segment.parent_id is not None
+            and segment.parent_session == self.session.pk
+        }
+        bodies = message_windows.load_bodies_at_places(set(replaced.values()))
+        return {
+            message.pk
+            for message, parts in zip(self.messages, self.parts, strict=True)
+            if message.pk in replaced
+            and (before := bodies.get(replaced[message.pk])) is not None
+            and before[0] == message.message_id
+            and (known := content_blocks.parse_message_parts(before[1])) == parts[: len(known)]
+        }
 
     def _build_pending_items(self, run_number: int | None) -> Iterator[Item]:
         """Yield logged calls that the transcript does not contain yet, then runs that have not saved."""

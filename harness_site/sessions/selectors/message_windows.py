@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -101,3 +101,15 @@ def load_complete_message_window(segment_id: int, first: int, upto: int) -> list
     if not messages or expected != upto - len(messages) - 1:
         raise IntegrityError(Message._meta.db_table, f"at position {expected}", "it is missing")
     return messages
+
+
+def load_bodies_at_places(places: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[str, str]]:
+    """Load messages by segment and position, without verifying them. Map each place to the message id and the body."""
+    if not places:
+        return {}
+    segments, positions = ({place[number] for place in places} for number in (0, 1))
+    rows = Message.objects.filter(segment__in=segments, position__in=positions)
+    return {
+        (segment, position): (message_id, body)
+        for segment, position, message_id, body in rows.values_list("segment", "position", "message_id", "body")
+    }

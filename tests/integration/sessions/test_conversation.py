@@ -114,6 +114,22 @@ def test_edit_is_marked_at_its_start(session: Session) -> None:
     assert [item.kind for item in read(session, 1).items] == ["message", "message"]
 
 
+@pytest.mark.parametrize(
+    ("after", "is_marked"),
+    [(["look", "found"], False), (["Look", "found"], True), (["found"], True), ([], True)],
+    ids=["continued", "changed", "other", "emptied"],
+)
+def test_message_that_was_only_continued_is_no_edit(session: Session, after: list[str], is_marked: bool) -> None:
+    make_messages(session=session, texts=["a"])
+    make_message(session=session, blocks=[{"kind": "text", "text": "look"}])
+    make_checkpoint(session=session)
+    session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=1)
+    session.save()
+    make_message(session=session, blocks=[{"kind": "text", "text": text} for text in after])
+    make_checkpoint(session=session)
+    assert [item.kind for item in read(session).items if not isinstance(item, Entry)] == ["rewrite"] * is_marked
+
+
 def test_edit_is_marked_in_a_window_that_begins_there_and_not_after_it(session: Session) -> None:
     make_messages(session=session, texts=map(str, range(30)))
     make_checkpoint(session=session)
