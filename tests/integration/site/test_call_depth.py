@@ -47,7 +47,6 @@ def test_save_passes_few_files(cp: SyncCheckpointer) -> None:
         "checkpoints/client.py",
         "checkpoints/database_backend/client_backend.py",
         "checkpoints/versions/save_version.py",
-        "checkpoints/store/session_head_optimistic_lock.py",
         "checkpoints/db/hot_statements.py",
     ]
 
