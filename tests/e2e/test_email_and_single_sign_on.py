@@ -60,7 +60,7 @@ def test_link_in_an_email_opens_the_card(mail_site: Site, start_agent: StartAgen
 
     admin = open_page("dora", mail_site)
     admin.goto("/settings/notifications/")
-    row = admin.get_by_role("listitem").filter(has_text="alice@example.com")
+    row = admin.get_by_role("row").filter(has_text="alice@example.com")
     expect(row.get_by_text("Sent")).to_be_visible()
 
 
