@@ -28,7 +28,7 @@ from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import ClientState
-from checkpoints.store.owning_run import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
 

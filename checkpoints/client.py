@@ -24,7 +24,7 @@ from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome_types import build_call_intent
-from checkpoints.store.owning_run import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.versions.phase_record_migration import ImportedRecord

@@ -28,7 +28,7 @@ from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import ClientState, OwnedSession
-from checkpoints.store.owning_run import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
 from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.step_log import StepLog

@@ -19,7 +19,7 @@ from checkpoints.archive import row_serializers
 from checkpoints.archive.archive_results import ImportedSession
 from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import calls_without_outcome, verify_call_seal_signatures_and_digests
+from checkpoints.calls import calls_without_outcome, require_unaltered_call
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
@@ -172,7 +172,7 @@ class _SessionImport:
         if isinstance(row, Run) and row.status in OWNING_RUN_STATUSES:
             row.status, row.ended_at = RunStatus.LOST, row.heartbeat_at
         if isinstance(row, ToolCall):
-            verify_call_seal_signatures_and_digests.require_matching_digests(row)
+            require_unaltered_call.require_matching_digests(row)
             _mark_call_undecided_if_open(row)
 
     def _map_old_key_to_new(self, model: Any, old_key: Any) -> Any:

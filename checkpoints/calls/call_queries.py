@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_dicts, log_completeness, signed_decisions, verify_call_seal_signatures_and_digests
+from checkpoints.calls import call_dicts, log_completeness, require_unaltered_call, signed_decisions
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     POLICIES_MATCHING_ARGUMENTS,
@@ -57,7 +57,7 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
         if call is None:
             return None
         try:
-            verify_call_seal_signatures_and_digests.require_call_unaltered(call)
+            require_unaltered_call.require_call_unaltered(call)
         except IntegrityError as error:
             error.session_pk = call.session_id
             raise
@@ -87,7 +87,7 @@ def find_calls_if_all_decided(
         if any(call.status in UNDECIDED_CALL_STATUSES for call in calls):
             return None
         for call in calls:
-            verify_call_seal_signatures_and_digests.require_call_unaltered(call)
+            require_unaltered_call.require_call_unaltered(call)
         decisions = signed_decisions.select_decisions(store.using).filter(tool_call__in=calls, final=True)
         signed_decisions.verify_decisions(decisions)
         actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by("pk")}

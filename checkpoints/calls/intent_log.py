@@ -19,8 +19,8 @@ from checkpoints.calls import (
     call_seals,
     calls_without_outcome,
     log_completeness,
+    require_unaltered_call,
     signed_decisions,
-    verify_call_seal_signatures_and_digests,
 )
 from checkpoints.db import clock, hot_statements
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
@@ -255,7 +255,7 @@ def _insert_attempt_and_consume_approval(
     """Insert the attempt, using up the approval of a re-run if there is one."""
     step, attempt = position
     if approved is not None:
-        intent = _consume_rerun_approval(store, owned_session, approved, intent)
+        intent = _supersede_call_approved_for_rerun(store, owned_session, approved, intent)
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
@@ -370,7 +370,7 @@ def _start_approved_call(
     """Use up an approval: the call runs once, now, with the arguments that were approved."""
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
-    verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
+    require_unaltered_call.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transition_table.BEGIN.before).update(
         status=call_transition_table.BEGIN.after,
@@ -397,13 +397,13 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
     return call
 
 
-def _consume_rerun_approval(
+def _supersede_call_approved_for_rerun(
     store: Store, owned_session: OwnedSession, approved: ToolCall, intent: CallIntent
 ) -> CallIntent:
     """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
-    verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
+    require_unaltered_call.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transition_table.RERUN.before).update(
         status=call_transition_table.RERUN.after, revision=F("revision") + 1, settled_at=Now()

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from checkpoints import call_transition_table
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import calls_without_outcome, intent_log, verify_call_seal_signatures_and_digests
+from checkpoints.calls import calls_without_outcome, intent_log, require_unaltered_call
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, SessionStatus
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
@@ -69,7 +69,7 @@ def load_interrupt_calls_by_key(store: Store, row: Session, keys: Collection[str
         call.idempotency_key: call for call in _select_interrupt_calls(store, row).filter(idempotency_key__in=keys)
     }
     for call in calls.values():
-        verify_call_seal_signatures_and_digests.require_call_unaltered(call)
+        require_unaltered_call.require_call_unaltered(call)
     return calls
 
 

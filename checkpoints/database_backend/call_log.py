@@ -12,7 +12,7 @@ from checkpoints.calls import (
     call_queries,
     intent_log,
     registry_of_running_tools,
-    verify_call_seal_signatures_and_digests,
+    require_unaltered_call,
     write_outcomes,
 )
 from checkpoints.calls.outcome_types import ToolResult
@@ -176,11 +176,11 @@ def issue_call_or_find_answer_flow(
         if isinstance(call, IssuedCall):
             return call
         if call.status in _ANSWER_STATUSES:
-            verify_call_seal_signatures_and_digests.require_matching_digests(call)
+            require_unaltered_call.require_matching_digests(call)
             if (yield Transact(partial(intent_log.increment_replay_count, store, owned_session, call))):
                 return call
             continue  # a person has just withdrawn the decision that made the result
-        yield from _wait_for_other_call_flow(store, owned_session, call, wait_options)
+        yield from _sleep_one_poll_or_raise_flow(store, owned_session, call, wait_options)
 
 
 def _issue_call(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
@@ -237,7 +237,7 @@ def _warn_about_repeated_replay(session_id: str, request: DispatchRequest) -> No
     )
 
 
-def _wait_for_other_call_flow(
+def _sleep_one_poll_or_raise_flow(
     store: Store, owned_session: OwnedSession, other_call: ToolCall, wait_options: WaitOptions
 ) -> Flow[None]:
     """Sleep while another run works on the call of the same key, or raise the error that says why waiting is

@@ -31,7 +31,7 @@ class Vote:
 Electorate: TypeAlias = "Callable[[Sequence[Decision]], Mapping[int, Vote]]"
 
 
-def build_vote_per_actor(decisions: Sequence[Decision]) -> Mapping[int, Vote]:
+def map_decisions_to_votes_of_actors(decisions: Sequence[Decision]) -> Mapping[int, Vote]:
     """Electorate function of a script: each actor is a person, and each of them counts."""
     return {decision.pk: Vote(decision.actor) for decision in decisions}
 
@@ -54,7 +54,7 @@ class Actor:
     name: str
     role: Role | None = None
     owner: str = ""
-    electorate: Electorate = field(default=build_vote_per_actor, compare=False, repr=False)
+    electorate: Electorate = field(default=map_decisions_to_votes_of_actors, compare=False, repr=False)
 
     @property
     def person(self) -> str:

@@ -38,7 +38,7 @@ from checkpoints.importers.import_report import (
     RefusedFile,
 )
 from checkpoints.importers.new_session_batch import NewSessionBatch
-from checkpoints.importers.parallel_file_groups import group_files, split_into_transactions
+from checkpoints.importers.parallel_file_groups import group_files_by_transaction_size, split_into_transactions
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
 from checkpoints.store.database_store import Store
@@ -85,7 +85,7 @@ def import_in_processes(
         each.close()
         if has_pool(each):
             each.close_pool()  # type: ignore[attr-defined]
-    groups = deque(group_files(files))
+    groups = deque(group_files_by_transaction_size(files))
     running: list[_Worker] = []
     merged = _MergedReport(report, files)
     try:

@@ -38,7 +38,7 @@ from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.owning_run import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session, trace_session_flow

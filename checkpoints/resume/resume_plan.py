@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_queries, signed_decisions, verify_call_seal_signatures_and_digests
+from checkpoints.calls import call_queries, require_unaltered_call, signed_decisions
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.enums import (
     CallStatus,
@@ -195,7 +195,7 @@ def _was_marked_failed_by_person(store: Store, call: ToolCall) -> bool:
 
 def build_replayed_result(call: ToolCall) -> ToolResult:
     """Build the result of a settled call from its stored answer."""
-    verify_call_seal_signatures_and_digests.require_call_unaltered(call)
+    require_unaltered_call.require_call_unaltered(call)
     is_error = call.status != CallStatus.COMPLETED
     content = call.result_text
     if content is None:

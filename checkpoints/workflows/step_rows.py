@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max
 
-from checkpoints.calls import verify_call_seal_signatures_and_digests
+from checkpoints.calls import require_unaltered_call
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
@@ -165,7 +165,7 @@ def load_step_value(store: Store, call: ToolCall) -> Any:
     An answer that a person or a hook gave as text is parsed if it is the JSON of an object or list. Raises
     `CheckpointCorrupted`.
     """
-    verify_call_seal_signatures_and_digests.require_call_unaltered(call)
+    require_unaltered_call.require_call_unaltered(call)
     if call.result is None or call.status != CallStatus.COMPLETED:
         return None
     try:

@@ -265,7 +265,7 @@ def _settle_stored_call(
     call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
         raise write_outcomes.store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
-    owned_session = _find_run_that_issued_call(store, session_id, session.pk, body.fence)
+    owned_session = _find_issuing_run_even_if_lost(store, session_id, session.pk, body.fence)
     stored = (call.status, call.result, call.run_id)
     is_repeated = request.repeated is not None  # type: ignore[attr-defined]
     try:
@@ -278,7 +278,7 @@ def _settle_stored_call(
         owned_session.operations.release_pairing(get_call_fingerprint(call), call_id)
 
 
-def _find_run_that_issued_call(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
+def _find_issuing_run_even_if_lost(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
     """Return the state of the run that issued the call; if it has lost the session, one whose writes come too late."""
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None and owned_session.fence == fence:

@@ -57,7 +57,7 @@ class LongPolls:
         try:
             while True:
                 answer = _HeldAnswer()
-                await self._application(scope, _receive_empty_body, answer.append_message)
+                await self._application(scope, _receive_empty_body, answer.buffer_asgi_message)
                 left = until - clock()
                 if not answer.is_waiting or left <= 0 or disconnect_task.done():
                     await answer.send_messages(send)
@@ -96,7 +96,7 @@ class LongPolls:
 
     async def _get_current_answer(self, scope: Scope) -> _HeldAnswer:
         answer = _HeldAnswer()
-        await self._application(scope, _receive_empty_body, answer.append_message)
+        await self._application(scope, _receive_empty_body, answer.buffer_asgi_message)
         return answer
 
 
@@ -142,7 +142,7 @@ class _HeldAnswer:
     def __init__(self) -> None:
         self._messages: list[Message] = []
 
-    async def append_message(self, message: Message) -> None:
+    async def buffer_asgi_message(self, message: Message) -> None:
         self._messages.append(message)
 
     @property

@@ -34,7 +34,7 @@ from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_store import Store
-from checkpoints.store.owning_run import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable

@@ -11,7 +11,7 @@ from harness_site.core import deferred_writes
 from harness_site.core.background_task import BackgroundTask
 from harness_site.installation.migration_state import probe
 from harness_site.live.change_feed_task import ChangeFeedTask
-from harness_site.live.sweep_task import SweepTask
+from harness_site.live.lost_run_and_deadline_sweep_task import SweepTask
 from harness_site.notifications.delivery_task import DeliveryTask
 from harness_site.search.index_task import IndexerTask
 

@@ -242,10 +242,10 @@ class GuardProxy:
             running.scope.cancel()
             return
         await self._send_to_server(message)
-        tasks.start_soon(_end_call_after, running, CANCEL_SECONDS)
+        tasks.start_soon(_end_cancelled_call_after_grace_period, running, CANCEL_SECONDS)
 
 
-async def _end_call_after(running: _RunningCall, seconds: float) -> None:
+async def _end_cancelled_call_after_grace_period(running: _RunningCall, seconds: float) -> None:
     await anyio.sleep(seconds)
     _end_call_without_reply(running, "The client cancelled the call, and the server gave no answer.")
 

@@ -284,7 +284,7 @@ def _build_positioned_bars(
             width=round(width * _FILLED, 2),
             pieces=pieces[index],
             title=titles[index],
-            query=f"{period.build_step_query(step)}&{query}",
+            query=f"{period.build_query_of_chart_step(step)}&{query}",
         )
         for index, step in enumerate(steps)
     )

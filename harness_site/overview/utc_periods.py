@@ -61,7 +61,7 @@ class Period:
             return build_range_query(self.start, self.end)
         return f"first={self.first_day.isoformat()}&last={self.last_day.isoformat()}"
 
-    def build_step_query(self, step: datetime) -> str:
+    def build_query_of_chart_step(self, step: datetime) -> str:
         """Return the parameters `first` and `last` that select one step of this period in lists."""
         if self.has_hourly_steps:
             return build_range_query(step, step + _HOUR)

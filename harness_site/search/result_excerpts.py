@@ -145,14 +145,16 @@ def _map_messages_to_versions(messages: Iterable[Message]) -> dict[int, int]:
     other_segments = [segment for segment in segments if segment not in heads]
     if not other_segments:
         return {}
-    return dict(_query_last_versions(sorted({segments[segment] for segment in other_segments}), other_segments))
+    return dict(
+        _query_last_version_of_each_segment(sorted({segments[segment] for segment in other_segments}), other_segments)
+    )
 
 
 def _query_head_segments(sessions: list[int]) -> QuerySet[Session, int | None]:
     return Session.objects.filter(pk__in=sessions).values_list("head_segment_id", flat=True)
 
 
-def _query_last_versions(sessions: list[int], segments: list[int]) -> QuerySet[Checkpoint, Any]:
+def _query_last_version_of_each_segment(sessions: list[int], segments: list[int]) -> QuerySet[Checkpoint, Any]:
     """Query the last version that ends in each segment."""
     checkpoints = Checkpoint.objects.filter(session__in=sessions, segment__in=segments)
     return checkpoints.values_list("segment_id").annotate(last=Max("version"))

@@ -35,7 +35,7 @@ class ServerLimits:
         """Return the seconds after the headers by which more than `received` bytes of the body have to arrive."""
         return min(self.body_seconds, self.grace_seconds + received / self.minimum_rate)
 
-    def get_response_deadline(self, sent: int) -> float:
+    def compute_response_deadline(self, sent: int) -> float:
         """Return the total seconds that a client may block the server while it reads `sent` bytes of a response."""
         return self.write_seconds + sent / self.minimum_rate
 

@@ -55,7 +55,7 @@ class ResponseDeadlines:
 
     def compute_remaining_seconds(self, sent: int, waited: float) -> float:
         """Return the seconds for which a client may still block its thread."""
-        allowed = self._limits.get_response_deadline(sent) - waited
+        allowed = self._limits.compute_response_deadline(sent) - waited
         return max(min(allowed, float(self._limits.write_seconds)), 0.0)
 
     def add_slow_response(self, response: _Response) -> None:

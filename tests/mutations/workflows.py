@@ -25,7 +25,7 @@ WORKFLOW_MUTATIONS = [
     ),
     Mutation(
         "a changed result is not replayed",
-        "checkpoints/calls/verify_call_seal_signatures_and_digests.py",
+        "checkpoints/calls/require_unaltered_call.py",
         "if text is not None and digest != digests.digest_text(text):",
         "if False:",
         f"{PHASES}::test_changed_result_is_not_replayed",

@@ -95,7 +95,7 @@ def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTota
         row,
         (
             (
-                f"{address}?sort=started&{period.build_step_query(step)}{chosen}",
+                f"{address}?sort=started&{period.build_query_of_chart_step(step)}{chosen}",
                 format_iso_time(step),
                 format_exact_time(step),
                 format_step_of_period(period, step),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from checkpoints.decisions.actors import Electorate, Vote, build_vote_per_actor
+from checkpoints.decisions.actors import Electorate, Vote, map_decisions_to_votes_of_actors
 from checkpoints.decisions.decide import list_open_votes
 from checkpoints.enums import DECIDING_KINDS, DecisionKind
 from checkpoints.models import Decision, ToolCall
@@ -26,7 +26,7 @@ class Agreement:
 
 
 def list_incomplete_agreements(
-    call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = build_vote_per_actor
+    call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = map_decisions_to_votes_of_actors
 ) -> tuple[Agreement, ...]:
     """List the incomplete agreements of a call by kind of decision; `decisions` are all of the call, in order.
 
@@ -56,7 +56,7 @@ def _build_agreements_by_kind(
 
 
 def load_agreements_of_calls(
-    calls: Sequence[ToolCall], electorate: Electorate = build_vote_per_actor
+    calls: Sequence[ToolCall], electorate: Electorate = map_decisions_to_votes_of_actors
 ) -> dict[int, tuple[Agreement, ...]]:
     """Load the agreements of all calls that need several people, by primary key: one query and those of the
     electorate."""

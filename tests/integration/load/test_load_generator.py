@@ -14,7 +14,7 @@ from benchmarks.load.generated_session_sizes import HUGE, Plan, Size
 from benchmarks.load.random_sentences import SentenceGenerator
 from benchmarks.load.session_rows import MESSAGE_FIELDS, SessionBuilder, get_session_duration
 from checkpoints import SyncCheckpointer
-from checkpoints.calls import verify_call_seal_signatures_and_digests
+from checkpoints.calls import require_unaltered_call
 from checkpoints.models import Decision, Message, Session, ToolCall, Workspace
 from tests.integration.search.conftest import complete
 from tests.support.factories import make_session, make_user
@@ -81,7 +81,7 @@ def test_library_reads_and_continues_generated_sessions(filled: bool) -> None:
         more = {"id": "new", "role": "user", "content": "And then?"}
         assert cp.append_checkpoint(going.session_id, [more], expected_version=going.latest_version)
         for call in ToolCall.objects.exclude(status="interrupted")[:50]:
-            verify_call_seal_signatures_and_digests.require_matching_digests(call)
+            require_unaltered_call.require_matching_digests(call)
     assert Message.objects.count() > 1500
     assert Decision.objects.exists()
     new = make_session()

@@ -12,7 +12,7 @@ from django.db import OperationalError
 from harness_site.notifications import create_due_notices, delivery_task
 from harness_site.notifications.models import Delivery
 from tests.integration.notifications.conftest import Start, interrupted
-from tests.integration.site.test_sweep_task import served_until
+from tests.integration.site.test_lost_run_and_deadline_sweep_task import served_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
 

@@ -27,4 +27,4 @@ def test_fast_body_has_more_time_than_a_slow_one() -> None:
 
 def test_fast_reader_has_more_time_than_a_stopped_one() -> None:
     limits = ServerLimits(write_seconds=30, minimum_rate=1000)
-    assert [limits.get_response_deadline(size) for size in (0, 10_000)] == [30, 40]
+    assert [limits.compute_response_deadline(size) for size in (0, 10_000)] == [30, 40]

@@ -14,7 +14,7 @@ from checkpoints.models import Join as JoinRow
 from checkpoints.models import PeerCall, Run, Workspace
 from checkpoints.peers import sweep_lost_runs_and_deadlines as peers_sweep
 from harness_site.asgi import application
-from harness_site.live import sweep_task
+from harness_site.live import lost_run_and_deadline_sweep_task
 from tests.integration.checkpoints.peers.paused_agents import accepted, expire_deadlines, join, pause
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_task, "SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr(lost_run_and_deadline_sweep_task, "SWEEP_SECONDS", 0.01)
 
 
 async def served_until(condition: Callable[[], bool]) -> None:
@@ -80,7 +80,7 @@ async def test_thread_continues_after_a_database_outage(
             raise failure
         return peers_sweep.sweep_workspaces(using)
 
-    monkeypatch.setattr(sweep_task, "sweep_workspaces", sweep)
+    monkeypatch.setattr(lost_run_and_deadline_sweep_task, "sweep_workspaces", sweep)
     with caplog.at_level(logging.ERROR):
         await served_until(lambda: PeerCall.objects.get().status == "expired")
     assert "tries again" in caplog.text
