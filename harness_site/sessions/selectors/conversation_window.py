@@ -487,7 +487,8 @@ class _ConversationBuilder:
             and segment.parent_id is not None
             and segment.parent_session == self.session.pk
         }
-        bodies = message_windows.load_bodies_at_places(set(replaced.values()))
+        longest = max((message.size for message in self.messages if message.pk in replaced), default=0)
+        bodies = message_windows.load_bodies_at_places(set(replaced.values()), longest=longest)
         return {
             message.pk
             for message, parts in zip(self.messages, self.parts, strict=True)

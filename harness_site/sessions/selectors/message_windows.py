@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.models.functions import Length
 
 from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Message
@@ -103,12 +104,18 @@ def load_complete_message_window(segment_id: int, first: int, upto: int) -> list
     return messages
 
 
-def load_bodies_at_places(places: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[str, str]]:
-    """Load messages by segment and position, without verifying them. Map each place to the message id and the body."""
+def load_bodies_at_places(
+    places: Collection[tuple[int, int]], *, longest: int
+) -> dict[tuple[int, int], tuple[str, str]]:
+    """Load messages by segment and position, without verifying them. Map each place to the message id and the body.
+
+    Bodies of more than `longest` characters are left out, so that huge messages cannot exhaust memory.
+    """
     if not places:
         return {}
     segments, positions = ({place[number] for place in places} for number in (0, 1))
-    rows = Message.objects.filter(segment__in=segments, position__in=positions)
+    messages = Message.objects.filter(segment__in=segments, position__in=positions)
+    rows = messages.alias(size=Length("body")).filter(size__lte=longest)
     return {
         (segment, position): (message_id, body)
         for segment, position, message_id, body in rows.values_list("segment", "position", "message_id", "body")
