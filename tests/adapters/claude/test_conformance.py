@@ -1,6 +1,7 @@
 """The Claude Agent SDK's own contracts for stores of sessions, on the database under test."""
 
 import asyncio
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -35,7 +36,8 @@ def test_every_contract_holds(workspace: object, client: type[Checkpointer] | ty
         await run_session_store_conformance(create_store)
         for opened in clients:
             if isinstance(opened, Checkpointer):
-                held = [each for each in opened._connections if each.connection is not None]
+                connections: list[Any] = opened._connections
+                held = [each for each in connections if each.connection is not None]
                 assert not has_pool(connection) or not held
                 await opened.close()
 
