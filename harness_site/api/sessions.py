@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints.calls import call_dicts
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.exceptions import (
@@ -33,7 +33,7 @@ from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.owning_run_protocol import OwningRun
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run

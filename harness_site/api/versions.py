@@ -17,7 +17,7 @@ from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import UNCHANGED, VersionChange
 from checkpoints.versions import phase_versions
 from checkpoints.versions.save_version import (

@@ -11,7 +11,7 @@ from checkpoints.decisions.decide import RULES
 from checkpoints.enums import CallStatus, DecisionKind, RunStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.resume import resume_preview
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from harness_site.review.decision_options import list_answers
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
