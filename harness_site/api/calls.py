@@ -77,7 +77,7 @@ def issue_call(
     if body.idempotency == "key":
         return _issue_call_with_agent_key(store, session_id, owned_session, body)
     try:
-        outcome = sansio.run_flow(_open_issue_flow(store, session_id, body))
+        outcome = sansio.run_flow(_build_issue_call_flow(store, session_id, body))
     except CallInProgress as error:
         return build_running_call_response(error.call_id, error.tool)
     if isinstance(outcome, ToolResult):
@@ -101,7 +101,7 @@ def allow_retried_request_to_run_issued_call(
             store.issued.discard(number)
 
 
-def _open_issue_flow(store: Store, session_id: str, body: request_schemas.IssueCall) -> Any:
+def _build_issue_call_flow(store: Store, session_id: str, body: request_schemas.IssueCall) -> Any:
     validate_id("call id", body.call_id)
     args = parse_call_args(body)
     request = DispatchRequest(

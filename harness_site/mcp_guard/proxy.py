@@ -217,7 +217,7 @@ class GuardProxy:
         if not replies:
             return _build_replayed_reply(message, result), result.call_id, result.content
         if _requires_more_input(replies[-1]):
-            self.session.reuse_call_id(request, result.call_id)
+            self.session.keep_call_id_for_next_equal_call(request, result.call_id)
             return replies[-1], None, ""
         return replies[-1], result.call_id, result.content
 
