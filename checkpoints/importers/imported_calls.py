@@ -218,6 +218,8 @@ class ImportedCallLog:
 
 def insert_call_rows(using: str, calls: Sequence[ToolCall]) -> None:
     """Insert complete rows at once, without the ORM's work for each; their keys are not read."""
+    if not calls:
+        return
     connection = connections[using]
     rows = [
         convert_values_of_fields(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES])

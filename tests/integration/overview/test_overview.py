@@ -82,7 +82,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         settled(f"other-{number}")
     complete()
     hourly_session_totals.update_hourly_session_sums(None)
-    with django_assert_num_queries(19):
+    with django_assert_num_queries(20):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -108,6 +108,25 @@ def test_current_counts_are_up_to_date() -> None:
     make_session(workspace=make_workspace(slug="other"))
     found = current_counts.load_current_counts(make_workspace().pk)
     assert [str(each) for each in (found.running, found.stalled, found.paused)] == ["1", "2", "2"]
+
+
+def test_numbers_of_sessions_agree_with_the_lists_that_they_link_to(reader: Client) -> None:
+    """A quarantined session has no other status in the list, so it is counted under no other."""
+    now = datetime.now(UTC)
+    for quarantined_at in (None, now):
+        for status in (SessionStatus.COMPLETED, SessionStatus.FAILED, SessionStatus.NEEDS_REVIEW, SessionStatus.PAUSED):
+            begun(0, status=status, quarantined_at=quarantined_at)
+        make_run(session=begun(0, quarantined_at=quarantined_at), owner=False, status=RunStatus.LOST)
+    hourly_session_totals.update_hourly_session_sums(None)
+    found = current_counts.load_current_counts(make_workspace().pk)
+    assert [each.number for each in (found.stalled, found.paused, found.quarantined)] == [1, 2, 5]
+    assert load().total == SessionTotals(sessions=10, completed=1, failed=1, undecided=1)
+    page = reader.get("/overview/").content.decode()
+    assert "5 sessions are quarantined" in page
+    main = page[page.index('<div id="overview"') :]
+    for link, number in {"status=quarantined": 5, "status=stalled": 1, "status=failed": 1, "sort=started": 10}.items():
+        query = re.findall(rf'href="/sessions/\?({link}[^"]*)"', main)[0]
+        assert reader.get("/sessions/?" + query.replace("&amp;", "&")).context["page"].total == number, link
 
 
 def test_counts_stop_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
