@@ -7,8 +7,10 @@ that code on the caller's event loop and take only the database work to a thread
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
@@ -33,7 +35,7 @@ from checkpoints.tools.registry import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
-    from checkpoints.store.database_store import Store
+    from checkpoints.store.database_client_state import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -104,7 +106,8 @@ class Checkpointer:
         self._closed = False
         self._connections: list[Closable] = []
         self._executor = self.backend.create_executor(self._connections)
-        weakref.finalize(self, self._executor.shutdown, wait=False)
+        # A client that is dropped without `close` would keep its connections from the pool of the process.
+        weakref.finalize(self, _close_in_background, self._executor, self._connections).atexit = False
 
     @classmethod
     def open(
@@ -183,12 +186,7 @@ class Checkpointer:
             return
         await self.run_blocking(self.sync.close)
         self._closed = True
-        await asyncio.to_thread(self._close_threads_and_connections)
-
-    def _close_threads_and_connections(self) -> None:
-        self._executor.shutdown(wait=True)
-        for connection in self._connections:
-            connection.close()
+        await asyncio.to_thread(_close_threads_and_connections, self._executor, self._connections)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(constants.CANNOT_BE_PICKLED)
@@ -403,6 +401,16 @@ class Checkpointer:
     edit_call = derive_async_method(SyncCheckpointer.edit_call)
     reject_call = derive_async_method(SyncCheckpointer.reject_call)
     respond_call = derive_async_method(SyncCheckpointer.respond_call)
+
+
+def _close_threads_and_connections(executor: ThreadPoolExecutor, opened: list[Closable]) -> None:
+    executor.shutdown(wait=True)
+    for connection in opened:
+        connection.close()
+
+
+def _close_in_background(executor: ThreadPoolExecutor, opened: list[Closable]) -> None:
+    threading.Thread(target=_close_threads_and_connections, args=(executor, opened), daemon=True).start()
 
 
 async def check_pending_tool_calls(checkpointer: Checkpointer, session_id: str) -> list[dict[str, Any]]:

@@ -431,6 +431,11 @@ class Migration(migrations.Migration):
                         fields=["workspace", "-budget_spent_usd", "-id"],
                         name="session_costliest",
                     ),
+                    models.Index(
+                        condition=models.Q(("quarantined_at__isnull", False)),
+                        fields=["workspace", "-updated_at", "-id"],
+                        name="session_quarantined",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(fields=("workspace", "session_id"), name="session_id_per_workspace")

@@ -148,6 +148,11 @@ class Session(SealedModel):
             models.Index(
                 fields=["workspace", "-budget_spent_usd", "-id"], condition=~_IS_ACTIVE, name="session_costliest"
             ),
+            models.Index(
+                fields=["workspace", "-updated_at", "-id"],
+                condition=models.Q(quarantined_at__isnull=False),
+                name="session_quarantined",
+            ),
         )
 
     def __str__(self) -> str:

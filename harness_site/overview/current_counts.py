@@ -21,15 +21,17 @@ LIMIT: Final = 1000
 @dataclass(frozen=True, slots=True)
 class CurrentCounts:
     """`stalled` are the sessions whose last run was lost or whose owner has no lease; of the active sessions that no
-    run owns, only those with the newest activity are counted."""
+    run owns, only those with the newest activity are counted. A quarantined session has no other status, as in lists,
+    and no run owns it."""
 
     running: BoundedCount
     stalled: BoundedCount
     paused: BoundedCount
+    quarantined: BoundedCount
 
 
 def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
-    """Load the counts with three queries; with `agent`, those of this agent.
+    """Load the counts with four queries; with `agent`, those of this agent.
 
     Reading a thousand flags takes less time than building a query that counts those of a subquery.
     """
@@ -38,6 +40,7 @@ def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
     leases = list(_select_leases_of_owning_runs().filter(session__workspace=workspace, **runs_of_agent)[: LIMIT + 1])
     losses = list(_select_losses_of_unowned_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
     paused = _select_paused_sessions().filter(workspace=workspace, **of_agent)
+    quarantined = Session.objects.filter(workspace=workspace, quarantined_at__isnull=False, **of_agent)
     has_more_owned, has_more_unowned = len(leases) > LIMIT, len(losses) > LIMIT
     running = sum(leases)
     stalled = len(leases) - running + sum(losses)
@@ -45,6 +48,7 @@ def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
         running=BoundedCount(min(running, LIMIT), has_more_owned),
         stalled=BoundedCount(min(stalled, LIMIT), has_more_owned or has_more_unowned or stalled > LIMIT),
         paused=_build_bounded_count(paused[: LIMIT + 1].count()),
+        quarantined=_build_bounded_count(quarantined[: LIMIT + 1].count()),
     )
 
 
@@ -65,11 +69,12 @@ def _select_leases_of_owning_runs() -> QuerySet[Run, bool]:
 @cache
 def _select_losses_of_unowned_sessions() -> QuerySet[Session, bool]:
     """Select whether the last run of each active session without an owner was lost, newest activity first."""
-    unowned = Session.objects.filter(status=SessionStatus.ACTIVE, owner=None).order_by("-updated_at", "-pk")
+    unowned = Session.objects.filter(status=SessionStatus.ACTIVE, owner=None, quarantined_at=None)
     was_lost = ExpressionWrapper(LAST_RUN_WAS_LOST, output_field=BooleanField())
-    return unowned.values_list(was_lost, flat=True)
+    return unowned.order_by("-updated_at", "-pk").values_list(was_lost, flat=True)
 
 
 @cache
 def _select_paused_sessions() -> QuerySet[Session]:
-    return Session.objects.filter(status__in=[SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED])
+    statuses = [SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED]
+    return Session.objects.filter(status__in=statuses, quarantined_at=None)

@@ -47,7 +47,7 @@ class SessionTotals:
 
     @property
     def unfinished(self) -> int:
-        """Number of all other sessions: running, paused or cancelled."""
+        """Number of all other sessions: running, paused, cancelled or quarantined."""
         return self.sessions - self.completed - self.failed - self.undecided
 
     @property

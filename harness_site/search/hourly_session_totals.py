@@ -16,10 +16,10 @@ from django.db.models.functions import TruncHour
 
 from checkpoints.db.clock import database_now
 from checkpoints.enums import SessionStatus
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import llm_model_usage
-from harness_site.search.daily_call_statistics_rollup import get_start_of_hourly_sums, merge_hourly_sums_into_days
+from harness_site.search.hourly_to_daily_sums import get_start_of_hourly_sums, merge_hourly_sums_into_days
 from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
 #: Number of days that are kept up to date.
@@ -198,11 +198,15 @@ def _query_sessions_of_day(workspace: int, start: datetime) -> QuerySet[Session]
 def _sum_sessions_by_agent(
     sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
 ) -> dict[tuple[datetime, str], dict[str, Any]]:
+    # A quarantined session has no other status, as in the list that these numbers lead to.
+    statuses = {
+        "completed": SessionStatus.COMPLETED,
+        "failed": SessionStatus.FAILED,
+        "undecided": SessionStatus.NEEDS_REVIEW,
+    }
     rows: QuerySet[Any, Any] = sessions.values("agent", **keys).annotate(
         sessions=Count("pk"),
-        completed=Count("pk", filter=Q(status=SessionStatus.COMPLETED)),
-        failed=Count("pk", filter=Q(status=SessionStatus.FAILED)),
-        undecided=Count("pk", filter=Q(status=SessionStatus.NEEDS_REVIEW)),
+        **{name: Count("pk", filter=Q(status=status, quarantined_at=None)) for name, status in statuses.items()},
         cost=Sum("budget_spent_usd"),
     )
     return {(row.get("period", start), row["agent"]): {name: row[name] for name in _AGENT_AMOUNTS} for row in rows}

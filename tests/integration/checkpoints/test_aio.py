@@ -1,15 +1,20 @@
 """The async checkpointer: same results as the blocking one, and one change of thread for each operation."""
 
 import asyncio
+import gc
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from django.db import connection
 
 from checkpoints import Checkpointer, check_pending_tool_calls
 from checkpoints.exceptions import CheckpointsError, SessionBusy
 from checkpoints.models import Run, Workspace
 from tests.integration.checkpoints.session_setups import conversation
 from tests.support.async_database import in_thread
+from tests.support.processes import PATIENCE
 
 pytestmark = pytest.mark.asyncio
 
@@ -68,6 +73,23 @@ async def test_close_ends_the_threads(workspace: Workspace) -> None:
     left = [thread.name for thread in set(threading.enumerate()) - before]
 
     assert [name for name in left if name.startswith("harness_")] == []
+
+
+async def test_dropped_client_closes_its_connections(workspace: Workspace) -> None:
+    cp = Checkpointer()
+    await asyncio.gather(*[cp.load_latest(f"s{number}") for number in range(20)])
+    opened = cp._connections
+    assert opened
+    assert connection.vendor != "sqlite" or _count_open(opened) == len(opened)
+    del cp
+    async with asyncio.timeout(PATIENCE):
+        while _count_open(opened):
+            gc.collect()
+            await asyncio.sleep(0.01)
+
+
+def _count_open(connections: Sequence[Any]) -> int:
+    return sum(each.connection is not None for each in connections)
 
 
 async def test_many_concurrent_sessions(workspace: Workspace) -> None:
