@@ -25,7 +25,7 @@ from checkpoints.ids import validate_id
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session:
@@ -37,6 +37,13 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
         raise SessionNotFound(session_id)
     row_seals.verify_row(rows[0])
     return rows[0]
+
+
+def session_exists(store: Store, session_id: str) -> bool:
+    """Return whether the store's workspace has a session of that id."""
+    sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
+    with database_operation(store.using, writes=False):
+        return sessions.exists()
 
 
 def lock_session(store: Store, session_id: str, *, mark_changed: bool = False) -> Session:

@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import AnsweredCall, NewMessage, NewVersion, SaveBase
-from checkpoints.db.row_batches import iterate_rows
+from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
 from checkpoints.models import Checkpoint, Message, Session
@@ -201,7 +201,7 @@ def iterate_verified_messages(
 ) -> Iterator[Message]:
     """Iterate over consecutive messages of a segment in order, each verified as `verify_messages` does."""
     batch: list[Message] = []
-    for message in iterate_rows(messages, by="position"):
+    for message in iterate_rows_in_batches(messages, by="position"):
         batch.append(message)
         if len(batch) == _BATCH_SIZE:
             verify_messages(connection, segment_id, batch)

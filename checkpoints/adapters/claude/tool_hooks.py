@@ -12,22 +12,22 @@ import logging
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from claude_agent_sdk import HookMatcher
 
-from checkpoints.adapters.claude import transcript_keys
+from checkpoints.adapters.claude import forked_sessions, transcript_keys
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.aio import Checkpointer
-from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store import row_lookups
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 
@@ -96,11 +96,11 @@ def tool_hooks(
     hooks = _ToolHooks(checkpointer, policies or ToolPolicies(READING_TOOLS), agent, gate)
     matcher = partial(HookMatcher, timeout=_HOOK_TIMEOUT)
     return {
-        _PRE: [matcher(hooks=[hooks.before_call], on_failure="block")],
-        _POST: [matcher(hooks=[hooks.after_call])],
-        _FAILURE: [matcher(hooks=[hooks.after_call])],
-        "Stop": [matcher(hooks=[hooks.after_turn])],
-        "SubagentStop": [matcher(hooks=[hooks.after_turn])],
+        _PRE: [matcher(hooks=[hooks.log_intent_before_call], on_failure="block")],
+        _POST: [matcher(hooks=[hooks.log_outcome_after_call])],
+        _FAILURE: [matcher(hooks=[hooks.log_outcome_after_call])],
+        "Stop": [matcher(hooks=[hooks.release_session_after_turn])],
+        "SubagentStop": [matcher(hooks=[hooks.release_session_after_turn])],
     }
 
 
@@ -168,16 +168,24 @@ class _ToolHooks:
 
     # hooks
 
-    async def before_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+    async def log_intent_before_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Log the intent of a call, or answer it from the log."""
         name, args = hook["tool_name"], hook["tool_input"]
         if not self._policies.logs_calls(name):
             return {}
         try:
             key = transcript_keys.find_transcript_key_of_hook(hook)
+            await self._run_blocking(partial(self._create_session_of_fork, key, hook))
             return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
         except CheckpointsError as error:
             return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
+
+    def _create_session_of_fork(self, key: TranscriptKey, hook: Any) -> None:
+        """Create the session of a fork before its first call: its lines may be stored at the end of the turn only."""
+        store = self._sync.store
+        if store.find_owned_session(key.session_id) is None and not row_lookups.session_exists(store, key.session_id):
+            lines = forked_sessions.read_lines_of_transcript_file(hook, '"forkedFrom"')
+            forked_sessions.create_session_of_fork(store, key, lines)
 
     async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
         call = _GuardedCall()
@@ -223,7 +231,7 @@ class _ToolHooks:
             return _build_permission_output("allow", "A person approved the call.")
         return {}
 
-    async def after_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+    async def log_outcome_after_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Log the outcome of a call."""
         key = transcript_keys.find_transcript_key_of_hook(hook)
         call = self._calls.pop((key, str(tool_use_id or hook.get("tool_use_id"))), None)
@@ -233,7 +241,7 @@ class _ToolHooks:
         await self._wait_for_logged_outcome(call)
         return {}
 
-    async def after_turn(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+    async def release_session_after_turn(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Release the session at the end of a turn. Calls that the program refused have not happened."""
         key = transcript_keys.find_transcript_key_of_hook(hook)
         waiting = {call_id: call for (of, call_id), call in self._calls.items() if of == key}
@@ -280,19 +288,12 @@ def _build_value_or_error(hook: Any) -> Any:
 
 def _find_refused_calls(hook: Any, call_ids: set[str]) -> dict[str, str]:
     """Find the calls that the program refused by its own rules: the file of the transcript says so."""
-    path = hook.get("agent_transcript_path") or hook.get("transcript_path")
     refused: dict[str, str] = {}
-    try:
-        text = Path(str(path)).read_text("utf-8", "replace")
-    except OSError:
-        return refused
-    for line in text.splitlines():
-        if '"toolDenialKind"' not in line:
-            continue
+    for line in forked_sessions.read_lines_of_transcript_file(hook, '"toolDenialKind"'):
         try:
-            content = json.loads(line)["message"]["content"]
+            content = line["message"]["content"]
             found = {block["tool_use_id"]: str(block.get("content", "")) for block in content}
-        except (ValueError, TypeError, KeyError):
+        except (TypeError, KeyError):
             continue
         refused |= {call_id: why for call_id, why in found.items() if call_id in call_ids}
     return refused
