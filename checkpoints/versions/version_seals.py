@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -179,6 +179,33 @@ def verify_messages(connection: BaseDatabaseWrapper, segment_id: int, messages: 
     for position, message in enumerate(messages, messages[0].position):
         verify_message(message, position, previous)
         previous = bytes(message.chain)
+
+
+def read_chains_before_messages(
+    connection: BaseDatabaseWrapper, messages: Iterable[Message]
+) -> dict[tuple[int, int], Any]:
+    """Read the stored chains of the messages before some, in one statement.
+
+    Returns them by the segment and the position of the latter, as far as they are in the same segment.
+    """
+    stored: set[tuple[Any, Any]] = {(message.segment_id, message.position) for message in messages}
+    places = {
+        (segment, position - 1)
+        for segment, position in stored  # SQLite may have other values than numbers
+        if isinstance(segment, int) and isinstance(position, int) and position > 0
+    }
+    rows = segment_queries.read_chains(connection, sorted(places))
+    return {(segment, position + 1): chain for segment, position, chain in rows}
+
+
+def verify_separate_message(
+    connection: BaseDatabaseWrapper, message: Message, chains: Mapping[tuple[int, int], Any]
+) -> None:
+    """Verify a message as `verify_messages` does, with chains that `read_chains_before_messages` has read."""
+    previous = chains.get((message.segment_id, message.position))
+    if previous is None:  # it is the first one of its segment
+        previous = _read_chain_before(connection, message.segment_id, message.position)
+    verify_message(message, message.position, bytes(previous))
 
 
 def verify_message(message: Message, position: int, previous: bytes | None) -> None:
