@@ -20,7 +20,7 @@ from checkpoints.db.hot_statements import AnsweredCall, NewMessage, NewVersion, 
 from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
-from checkpoints.models import Checkpoint, Message, Session
+from checkpoints.models import Checkpoint, Message, Segment, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
@@ -85,8 +85,8 @@ def require_newest_version_of_session(session: Session, newest: Checkpoint | Non
         newest: Its newest version, read while nobody could write to the session; None if there is none.
 
     Raises:
-        IntegrityError: The session names another version, its transcript ends elsewhere, or it has messages and no
-            version, which the library never writes.
+        IntegrityError: The session names another version, its transcript ends elsewhere, or it has no version and
+            either messages or no segment of its own, which the library never writes.
     """
     if get_seal_keys() is None or not session.row_seal:
         return
@@ -96,6 +96,9 @@ def require_newest_version_of_session(session: Session, newest: Checkpoint | Non
     end = (session.message_count, bytes(session.head_chain))
     if newest is None:
         is_same, why = end == (0, digests.EMPTY_CHAIN), "it has messages and no version"
+        if is_same and session.head_segment_id is not None:
+            segments = Segment.objects.using(session._state.db).filter(pk=session.head_segment_id, session=session)
+            is_same, why = segments.exists(), "its transcript is in a segment that is missing or of another session"
     else:
         row_seals.verify_row(newest)
         is_same = (session.head_segment_id, *end) == (newest.segment_id, newest.length, bytes(newest.chain))
