@@ -52,7 +52,7 @@ def option(page: str, kind: str) -> str:
 
 def test_two_people_approve(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
-    assert "2 people must decide the same. One person is enough to reject or edit." in visible_text(
+    assert "Needs 2 approvals. One person can reject or edit." in visible_text(
         people["alice"].get(url(call))
     )
     assert "Nothing changes yet: 1 more person has to decide the same." in visible_text(people["alice"].get(url(call)))
