@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from strands.multiagent.base import Status
 from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
@@ -376,7 +377,8 @@ class HarnessSessionRepository(SessionRepository):
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
         """Read the state of a graph or a swarm. Returns None if there is none."""
         name = _MULTI_AGENT + _validate_identifier(multi_agent_id)
-        return self._run_blocking(partial(self._load_document, _validate_identifier(session_id), name))  # type: ignore[no-any-return]
+        state = self._run_blocking(partial(self._load_document, _validate_identifier(session_id), name))
+        return None if state is None else _end_answered_interrupts(state)
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Replace the state of a graph or a swarm. Raises `SessionException` if there is none."""
@@ -463,6 +465,20 @@ class HarnessSessionRepository(SessionRepository):
                 return work()
             return asyncio.run(run_on_thread(self.client.given, work))
         return self._thread.submit(lambda: asyncio.run(run_on_thread(self.client.given, work))).result()
+
+
+def _end_answered_interrupts(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a graph or a swarm without interrupts, if it runs and all of them have their responses.
+
+    A graph stores the interrupts that it was resumed from until the nodes after them have ended. If its process dies
+    meanwhile, Strands would neither take a task nor run these nodes.
+    """
+    internal = state.get("_internal_state") or {}
+    interrupts = (internal.get("interrupt_state") or {}).get("interrupts", {}).values()
+    if state.get("status") != Status.EXECUTING.value or any(each.get("response") is None for each in interrupts):
+        return state
+    none = {"interrupts": {}, "context": {}, "activated": False}
+    return {**state, "_internal_state": {**internal, "interrupt_state": none}}
 
 
 def _list_agents_of_completed_nodes(multi_agent: Any) -> Iterator[Any]:
