@@ -197,7 +197,17 @@ class HarnessSessionRepository(SessionRepository):
         if record is None:
             return None
         self._known[place] = record
+        pending = _get_interrupt_state(record).get("pending_tool_execution")
+        if pending is not None and self._has_results_as_last_message(place):
+            record = _replace_interrupts_by_none(record)
         return SessionAgent.from_dict(record)
+
+    def _has_results_as_last_message(self, place: str) -> bool:
+        """Return whether the last message has results of tools. Then the calls of which an interrupt was are over,
+        although the process died before it stored the state of the agent without the interrupt."""
+        newest = durable_message_list.list_newest_messages
+        messages = self._run_blocking(lambda: newest(self.client.store, place, 1))
+        return any("toolResult" in block for message in messages for block in message["content"])
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Replace the state of an agent.
@@ -473,12 +483,19 @@ def _end_answered_interrupts(state: dict[str, Any]) -> dict[str, Any]:
     A graph stores the interrupts that it was resumed from until the nodes after them have ended. If its process dies
     meanwhile, Strands would neither take a task nor run these nodes.
     """
-    internal = state.get("_internal_state") or {}
-    interrupts = (internal.get("interrupt_state") or {}).get("interrupts", {}).values()
+    interrupts = _get_interrupt_state(state).get("interrupts", {}).values()
     if state.get("status") != Status.EXECUTING.value or any(each.get("response") is None for each in interrupts):
         return state
+    return _replace_interrupts_by_none(state)
+
+
+def _get_interrupt_state(record: dict[str, Any]) -> dict[str, Any]:
+    return (record.get("_internal_state") or {}).get("interrupt_state") or {}
+
+
+def _replace_interrupts_by_none(record: dict[str, Any]) -> dict[str, Any]:
     none = {"interrupts": {}, "context": {}, "activated": False}
-    return {**state, "_internal_state": {**internal, "interrupt_state": none}}
+    return {**record, "_internal_state": {**(record.get("_internal_state") or {}), "interrupt_state": none}}
 
 
 def _list_agents_of_completed_nodes(multi_agent: Any) -> Iterator[Any]:

@@ -344,8 +344,39 @@ def test_graph_that_dies_after_it_was_resumed_continues_with_its_task(cp: SyncCh
     assert not ToolCall.objects.filter(answered_version=None).exists()
 
 
+def test_agent_that_dies_before_it_stores_that_its_interrupt_is_over_has_its_results_once(cp: SyncCheckpointer) -> None:
+    payments = _Payments(cp)
+    payments.build_agent()("Pay.")
+    (call,) = cp.pending_tool_calls("s")
+    cp.approve_call("s", call["call_id"], revision=call["revision"], **ABOUT)
+
+    agent = payments.build_agent()
+    repository = agent._session_manager.session_repository  # type: ignore[union-attr, attr-defined]
+    create = repository.create_message
+
+    def create_and_die(*args: Any) -> None:
+        create(*args)
+        repository.create_message = repository.update_agent = _die  # type: ignore[method-assign]
+        raise _Died
+
+    repository.create_message = create_and_die
+    with pytest.raises(_Died):
+        agent(Harness("s", repository).build_responses())
+
+    agent = payments.build_agent()
+    repository = agent._session_manager.session_repository  # type: ignore[union-attr, attr-defined]
+    agent(Harness("s", repository).build_responses() or None)
+    assert payments.paid == ["12.50"]
+    kinds = [next(iter(block)) for message in agent.messages for block in message["content"]]
+    assert kinds == ["text", "toolUse", "toolResult", "text"]
+
+
 class _Died(BaseException):
     """End of a process."""
+
+
+def _die(*_: Any) -> None:
+    raise _Died
 
 
 def _die_after_next_graph_state(repository: HarnessSessionRepository) -> None:
@@ -358,4 +389,4 @@ def _die_after_next_graph_state(repository: HarnessSessionRepository) -> None:
         is_dead = True
         raise _Died
 
-    repository.update_multi_agent = update_and_die  # type: ignore[method-assign]
+    repository.update_multi_agent = update_and_die  # type: ignore[method-assign, assignment]
