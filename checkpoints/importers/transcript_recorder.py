@@ -202,7 +202,7 @@ class TranscriptRecorder:
         self._end_turn()
         self._write_pending_turns()
 
-    def finish(self, *, interrupted: bool = False) -> None:
+    def flush(self, *, interrupted: bool = False) -> None:
         """Write the pending turns, and update the session's row, in one transaction. More messages may follow."""
         self._end_turn()
         if not self._started:

@@ -165,9 +165,9 @@ class TranscriptMirror:
             except InvalidInput:
                 continue
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything that was read, and describe the session. More lines may follow."""
-        self._reader.finish()
+        self._reader.flush()
 
 
 def is_subagent_description(line: Any) -> bool:
