@@ -224,7 +224,7 @@ def test_query_count_is_independent_of_the_rows(
     session: Session, reader: Client, calls: int, django_assert_num_queries: Queries
 ) -> None:
     make_calls(session, calls)
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(12):
         reader.get("/calls/")
 
 
