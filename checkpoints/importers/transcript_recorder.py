@@ -217,7 +217,7 @@ class TranscriptRecorder:
         self._writer.known_end = end
         with self._writer.open_transaction():
             self._write_pending_turns()
-            self._writer.finish_session(end, self._calls)
+            self._writer.update_session_at_end(end, self._calls)
         self._writer.known_end = None
         if not self._counted:
             self._counted = True
