@@ -151,6 +151,19 @@ def build_new_head(row: models.Model) -> SessionHead | None:
     return None if get_seal_keys() is None else SessionHead(row_seals.read_sealed_columns(row), 0, None)
 
 
+def seal_new_session(stored: models.QuerySet[Any]) -> None:
+    """Write the head of a session that this transaction has inserted, if it did. Nothing if sealing is off.
+
+    It counts no row: one that is there already was put there by somebody else, and the first use of the session finds
+    it.
+    """
+    keys = get_seal_keys()
+    row = None if keys is None else stored.first()
+    if keys is not None and row is not None:
+        head = SessionHead(row_seals.read_sealed_columns(row), 0, None)
+        write_head(stored.db, head.compute_next_head(keys, 0, {}))
+
+
 def copy_head_columns(stored_rows: Iterable[models.Model], row: models.Model) -> None:
     """Copy the stored head of a session to its object, which may have been read before the last write of the head."""
     for stored in stored_rows:
