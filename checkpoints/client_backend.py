@@ -34,7 +34,7 @@ from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.step_log import StepLog
 
 if TYPE_CHECKING:
-    from checkpoints.store.database_store import Store
+    from checkpoints.store.database_client_state import Store
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class BackendClient:
     state: ClientState
 
     def _set_backend(self, backend: ClientBackend) -> None:
-        self.backend, self.state = backend, backend.store
+        self.backend, self.client_state = backend, backend.store
 
     @property
     def store(self) -> Store:
@@ -67,9 +67,9 @@ class BackendClient:
         Raises:
             NotOverHttp: The client is one of a server.
         """
-        if not self.state.has_database:
+        if not self.client_state.has_database:
             raise NotOverHttp("Work on the database")
-        return cast("Store", self.state)
+        return cast("Store", self.client_state)
 
 
 class Closable(Protocol):

@@ -17,7 +17,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
-from benchmarks.load.session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows
+from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows
 from checkpoints.db.sql_quoting import quote_columns, quote_table
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
 
@@ -110,14 +110,14 @@ def _list_fields(model: type[Model]) -> tuple[str, ...]:
 
 
 @cache
-def _make_reader(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
+def _make_column_reader(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
     return attrgetter(*(field.attname for field in model._meta.concrete_fields))
 
 
 def _prepare_values(row: Model, updated_at: datetime) -> tuple[Any, ...]:
     return tuple(
         value if type(value) in _COPYABLE_TYPES else _prepare_value(value, updated_at)
-        for value in _make_reader(type(row))(row)
+        for value in _make_column_reader(type(row))(row)
     )
 
 

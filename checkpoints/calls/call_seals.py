@@ -13,7 +13,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from checkpoints import call_transition_table
+from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import AnsweredCall
 from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES, CallStatus, KeyScope
@@ -24,7 +24,7 @@ from checkpoints.store.client_state import ChangingCallColumns, OwnedSession, Se
 
 #: Values of the columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {"sentence_template": "", "allowed_decisions": ""}
-_ISSUED = ChangingCallColumns(call_transition_table.ISSUE.after)
+_ISSUED = ChangingCallColumns(call_transitions_by_agent_or_system.ISSUE.after)
 _select_changing_columns = itemgetter(*ChangingCallColumns._fields)
 #: Largest number of calls that a run remembers.
 _MAX_REMEMBERED_CALLS = 512
@@ -33,8 +33,8 @@ _MAX_REMEMBERED_CALLS = 512
 def seal_new_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
     """Return a call that is issued with `values`, with its seal. `place` is its workspace, session and step."""
     sealer = row_seals.get_row_sealer(keys.current, ToolCall)
-    start = sealer.start({**_NEW_CALL, **values, **place})
-    seal = sealer.finish(start, _ISSUED)
+    start = sealer.start_seal({**_NEW_CALL, **values, **place})
+    seal = sealer.finish_seal(start, _ISSUED)
     term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     is_answerable = _is_answerable(values["key_policy"], values["key_scope"])
     return SealedCall(_ISSUED, seal, term, start, values["run"], values["idempotency_key"], is_answerable)
@@ -46,7 +46,9 @@ def _is_answerable(key_policy: str, key_scope: str) -> bool:
     return key_policy in POLICIES_MATCHING_ARGUMENTS and key_scope == KeyScope.SESSION
 
 
-def take_issued_call(using: str, owned_session: OwnedSession, keys: SealKeys, call_pk: int) -> SealedCall | None:
+def pop_cached_or_load_issued_call(
+    using: str, owned_session: OwnedSession, keys: SealKeys, call_pk: int
+) -> SealedCall | None:
     """Return a call before its outcome, which is not remembered any more; None if it is not issued by this run.
 
     Raises `IntegrityError` for a call that does not match its seal.
@@ -86,7 +88,7 @@ def seal_outcome(
         known.answered_version,
         call_pk,
     )
-    seal = before.start.sealer.finish(before.start, columns)
+    seal = before.start.sealer.finish_seal(before.start, columns)
     term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     values = {**values, "interrupted_at" if is_interrupted else "settled_at": now, "row_seal": seal}
     is_final = not before.is_answerable or values["status"] not in SETTLED_CALL_STATUSES
@@ -121,7 +123,7 @@ def compute_answered_call_seals(
         call = known.get(pk)
         if call is None or not _is_settled_and_unanswered(call.columns):
             continue
-        seal = call.start.sealer.finish(call.start, call.columns._replace(answered_version=version))
+        seal = call.start.sealer.finish_seal(call.start, call.columns._replace(answered_version=version))
         answered.rows.append(AnsweredCall(pk, call.columns.revision, seal))
         answered.difference += session_heads.compute_row_sum_term(keys, ToolCall, seal) - call.term
     return answered
@@ -155,7 +157,7 @@ def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) 
             ChangingCallColumns._make(_select_changing_columns(columns)),
             seal,
             session_heads.compute_row_sum_term(keys, ToolCall, seal) if seal else 0,
-            sealer.start(columns),
+            sealer.start_seal(columns),
             call.run_id,
             call.idempotency_key,
             _is_answerable(call.key_policy, call.key_scope),

@@ -12,12 +12,16 @@ class WitnessError(SealError):
 
 
 class WitnessUnreachable(WitnessError):
-    """The database with the witness does not answer, or refuses what is noted in it. `path` names it."""
+    """The database with the witness does not answer, or it or the disk of a file refuses what is noted in it.
+
+    `path` names it.
+    """
 
     code = "witness_unreachable"
     hint = (
         "Nothing was written. Look whether the database that HARNESS_WITNESS names runs, whether this machine reaches "
-        "it, and whether its role may insert and read; then try again."
+        "it, and whether its role may insert and read; for a file, whether its disk has room and no fault. Then try "
+        "again."
     )
 
     def __init__(self, path: str, why: str) -> None:
@@ -79,8 +83,9 @@ class WitnessAhead(WitnessError):
 
     code = "witness_ahead"
     hint = (
-        "Nothing was run. If nobody has restored a backup, somebody has put the database back. After an intended "
-        "restore, `manage.py witness adopt --all --reason …` takes what the database holds as the newest state."
+        "Nothing was run. If nobody has restored a backup or released this session from quarantine with altered rows, "
+        "somebody has put the database back. Otherwise `manage.py witness adopt --session … --reason …` takes what the "
+        "database holds as the newest state; `--all` does after a restore."
     )
 
     def __init__(self, session_id: str, known: int, stored: int) -> None:

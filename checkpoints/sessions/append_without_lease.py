@@ -37,7 +37,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness_check, session_head_optimistic_lock
-from checkpoints.store.database_store import Store, UnconfirmedAppend
+from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
 from checkpoints.tracing import SAVE, trace_session
@@ -147,8 +147,10 @@ class _AppendAttempt:
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
         operations = OpenOperations()  # no run has requested calls, so they are matched by the ids of the log
         answered_rows = (
-            operations.list_rows_answered_by(end.results, lambda: call_queries.list_unanswered_calls(store, row.pk))
-            if end.results
+            operations.list_rows_answered_by(
+                end.result_counts, lambda: call_queries.list_unanswered_calls(store, row.pk)
+            )
+            if end.result_counts
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)

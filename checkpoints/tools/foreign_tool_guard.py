@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from checkpoints import sansio
-from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, SideEffect
 from checkpoints.tools.dispatch import to_model_content
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
@@ -57,7 +57,7 @@ class ToolPolicies:
         Args:
             checkpointer: Client, blocking or async.
         """
-        checkpointer.state.add_verify_hook_provider(self)
+        checkpointer.client_state.add_verify_hook_provider(self)
 
     def find_options(self, name: str) -> ToolOptions:
         """Return the options of a tool.

@@ -15,13 +15,13 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
 from checkpoints.formats import money
-from checkpoints.formats.canonical import parse_json, parse_json_object
+from checkpoints.formats.canonical_json import parse_json, parse_json_object
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import segment_queries, version_seals
 
 #: Largest number of entries of one list.
@@ -67,7 +67,7 @@ def _read_newest_version_with_retry(
 def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
     """Load one version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
     with database_operation(store.using, writes=False):
-        row = _select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+        row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
         if row is not None:
             try:
                 return checkpoint_to_dict(store, session_id, row)
@@ -145,7 +145,7 @@ def _find_version_or_newest(store: Store, session_id: str, version: int | None) 
 
 
 def _get_version(store: Store, session_id: str, version: int) -> Checkpoint:
-    row = _select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+    row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
     if row is None:
         row_lookups.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
@@ -157,7 +157,7 @@ def _message_to_dict(session_id: str, row: Message) -> dict[str, Any]:
     return {"position": row.position, "created_at": row.created_at.isoformat(), "message": message}
 
 
-def _select_checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
+def _flush_and_select_checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
     store.flush_pending_writes(session_id)
     sessions = Session.objects.using(store.using).filter(
         workspace_id=store.workspace_id, session_id=validate_id("session id", session_id)

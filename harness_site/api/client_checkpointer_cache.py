@@ -14,12 +14,12 @@ from typing import Final
 from checkpoints import SyncCheckpointer
 from checkpoints.client import build_client_of_backend
 from checkpoints.constants import LEASE_SECONDS
-from checkpoints.database_backend.client_backend import DatabaseBackend
+from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import ApiToken
 
 #: Number of clients whose state is kept in memory.

@@ -116,13 +116,13 @@ def render_name_options(names: Iterable[str], selected: str = "") -> SafeString:
 
 
 @register.simple_tag(name="keys_and_export")
-def render_keys_and_export() -> SafeString:
+def render_keyboard_help_and_export_progress() -> SafeString:
     """Render the list of keys and the progress of an export, which every page contains until they are asked for."""
-    return _render_keys_and_export_cached(get_language())
+    return _render_keyboard_help_and_export_progress_cached(get_language())
 
 
 @cache
-def _render_keys_and_export_cached(_language: str | None) -> SafeString:
+def _render_keyboard_help_and_export_progress_cached(_language: str | None) -> SafeString:
     """Render them in the current language, which is the key of the cache: they contain nothing else that changes."""
     return render_to_string("parts/keys_and_export.html")
 
@@ -205,8 +205,9 @@ def render_time(moment: datetime, milliseconds: bool = False, beside: datetime |
 
 @register.simple_tag(name="expiry")
 def render_expiry(moment: datetime) -> SafeString:
-    """Render the time at which something ends: always with the date and the name of the reader's time zone."""
-    return _render_time_element(moment, formatting.format_time_with_zone(moment), "at")
+    """Render the day on which something ends, in the reader's time zone; the exact time is on hover."""
+    local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
+    return _render_time_element(moment, formatting.format_date_with_year(local.date()), "day")
 
 
 @register.simple_tag(name="time_of_day")

@@ -35,7 +35,7 @@ from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_th
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
-from checkpoints.database_backend.client_backend import DatabaseBackend
+from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
 from checkpoints.exceptions import (
     CheckpointCorrupted,
@@ -187,9 +187,9 @@ class HarnessSessionStore(SessionStore):
         with ExitStack() as exits:
             mirror.begin_without_lock(known, exits)
             log = LineLog(store, known.row, None, key.log_group, known=(mirror.size, mirror.header))
-            log.add_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
+            log.queue_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
             mirror.read_lines(lines)
-            mirror.finish()
+            mirror.flush()
             self._update_line_log_header(key, log, lines, int((time.time() + self._clock_lead) * 1000))
             if len(lines) + len(mirror.written) >= last_written_sessions.MAX_ROWS:  # the header is a row, too
                 mirror.lock_session()
@@ -197,7 +197,7 @@ class HarnessSessionStore(SessionStore):
                 mirror.write_without_lock(log.build_rows(mirror.written))
             else:
                 log.row = mirror.row
-                log.insert_added_lines(mirror.written)
+                log.insert_queued_lines(mirror.written)
                 log.save_header()
                 last_written_sessions.remember_session(store, key.session_id, None, {})
         mirror.header = log.header
@@ -224,7 +224,7 @@ class HarnessSessionStore(SessionStore):
             new = _list_new_lines(lines, known_keys)
             if new or not log.header:
                 mirror = self._write_versions_of_lines(key, log, mirror, stored, new)
-                log.insert_added_lines(mirror.written)
+                log.insert_queued_lines(mirror.written)
                 now = database_now(store.using).timestamp()
                 self._clock_lead = now - time.time()
                 self._update_line_log_header(key, log, new, int(now * 1000))
@@ -286,9 +286,9 @@ class HarnessSessionStore(SessionStore):
             log.row.parent_session_id = key.root_id
         mirror.begin_transaction(log.row, log.owned_session)
         mirror.read_lines(stored, repeats=True)
-        log.add_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
+        log.queue_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
         mirror.read_lines(new)
-        mirror.finish()
+        mirror.flush()
         mirror.version, mirror.chain = log.row.latest_version, bytes(log.row.head_chain)
         return mirror
 

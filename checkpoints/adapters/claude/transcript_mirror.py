@@ -36,7 +36,7 @@ from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage
@@ -165,9 +165,9 @@ class TranscriptMirror:
             except InvalidInput:
                 continue
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything that was read, and describe the session. More lines may follow."""
-        self._reader.finish()
+        self._reader.flush()
 
 
 def is_subagent_description(line: Any) -> bool:
@@ -387,7 +387,7 @@ class MirrorWriter(ImportWriter):
             and self._run.session_id == self._row.pk
             and first >= self._row.created_at
             and self._transaction.can_add_version(self.origin.session_id)
-            and not turns[0].results
+            and not turns[0].result_counts
         )
 
     def _write_versions(
@@ -397,7 +397,7 @@ class MirrorWriter(ImportWriter):
         owned_session = self._owned_session
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
-            results = turn.results
+            results = turn.result_counts
             rows = self._list_answered_rows(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
             answered.difference += difference
@@ -418,7 +418,7 @@ class MirrorWriter(ImportWriter):
                 head = self._execute_save_of_turns(row, head, [turn], run_id, answered)
             row.latest_version, row.message_count, row.head_chain = head.version, head.length, head.chain
             if owned_session is not None:
-                sync = partial(_update_owned_session, owned_session, head, rows, results)
+                sync = partial(_move_owned_session_to_mirrored_version, owned_session, head, rows, results)
                 transaction.on_commit(sync, using=self.store.using)
         return head
 
@@ -444,7 +444,7 @@ class MirrorWriter(ImportWriter):
                 rows.append(call.pk)
         return rows
 
-    def finish_session(self, end: SessionEnd, calls: ImportedCallLog) -> None:
+    def update_session_at_end(self, end: SessionEnd, calls: ImportedCallLog) -> None:
         if self._row is None or self._run is None:
             return
         if self._transaction.is_without_lock and not calls.has_late_results() and not self._build_changed_columns(end):
@@ -470,7 +470,7 @@ class MirrorWriter(ImportWriter):
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 
 
-def _update_owned_session(
+def _move_owned_session_to_mirrored_version(
     owned_session: OwnedSession, head: TranscriptHead, answered_rows: list[int], results: Counter[str]
 ) -> None:
     """Let the run of this client go on from a version that was written beside it."""

@@ -150,7 +150,7 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     return redirect("harness_review:card", pk)
 
 
-def list_colleagues(member: Membership) -> dict[str, Membership]:
+def list_colleagues_who_may_decide(member: Membership) -> dict[str, Membership]:
     """List the other members of the workspace who may decide, by username."""
     others = Membership.objects.filter(workspace=member.workspace, user__is_active=True).exclude(pk=member.pk)
     colleagues = {}
@@ -199,17 +199,18 @@ def render_decision_card(
 ) -> HttpResponse:
     """Render the decision page of a call, with the forms that were sent."""
     if comment_form is None:
-        comment_form = CommentForm(colleagues=sorted(list_colleagues(request.membership)))
+        comment_form = CommentForm(colleagues=sorted(list_colleagues_who_may_decide(request.membership)))
     context: dict[str, Any] = {
         **decision_card_context.build_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
-        "files": evidence_files.list_evidence_files(call),
         "company": people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership),
         "refused": problem,
         "seen": _get_seen_revision(request) or str(call.revision),
         "comment_form": comment_form,
         "withdraw_form": withdraw_form,
     }
+    # A file is shown if a decision cites it.
+    context["files"] = evidence_files.list_evidence_files(call) if context["known"].decisions else []
     if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):

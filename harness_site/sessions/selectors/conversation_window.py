@@ -12,7 +12,7 @@ from typing import Any
 
 from checkpoints.enums import RunStatus
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats import content_blocks, parse_json, parse_or_text, to_canonical_json
+from checkpoints.formats import content_blocks, parse_json, parse_json_or_return_text, to_canonical_json
 from checkpoints.formats.argument_order import sort_arguments
 from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
@@ -460,30 +460,27 @@ class _ConversationBuilder:
     def _build_transcript_edit_items(
         self, index: int, message: StoredMessage, origin: Origin | None
     ) -> Iterator[Rewrite]:
-        parent = self._get_parent_of_rewrite(message)
+        parent = self._get_segment_of_rewrite(message)
         if parent is not None and message.pk not in self.continued:
             yield Rewrite(
                 origin.version if origin else None,
                 forked=parent.parent_session != self.session.pk,
-                compacted=content_blocks.is_compaction(self.parts[index]),
+                compacted=content_blocks.is_compaction_sentence(self.parts[index]),
             )
 
-    def _get_parent_of_rewrite(self, message: StoredMessage) -> SegmentFacts | None:
+    def _get_segment_of_rewrite(self, message: StoredMessage) -> SegmentFacts | None:
         """Return the facts of a message's segment if the message is the first one that differs from its parent."""
         segment = self.segments.get(message.segment_id)
         is_rewrite = segment and segment.parent_id is not None and segment.parent_length == message.position
         return segment if is_rewrite else None
 
     def _find_continued_messages(self) -> set[int]:
-        """Find messages that have grown: the parts of the message that they replaced, and more.
-
-        A framework that stores an answer while it is written replaces it by a longer one. Nobody has rewritten it.
-        """
+        """Find messages that have grown: the parts of the message that they replaced, and more."""
         replaced = {
             message.pk: (segment.parent_id, message.position)
             for message in self.messages
             if message.message_id
-            and (segment := self._get_parent_of_rewrite(message)) is not None
+            and (segment := self._get_segment_of_rewrite(message)) is not None
             and segment.parent_id is not None
             and segment.parent_session == self.session.pk
         }
@@ -493,9 +490,7 @@ class _ConversationBuilder:
             message.pk
             for message, parts in zip(self.messages, self.parts, strict=True)
             if message.pk in replaced
-            and (before := bodies.get(replaced[message.pk])) is not None
-            and before[0] == message.message_id
-            and (known := content_blocks.parse_message_parts(before[1])) == parts[: len(known)]
+            and message_windows.has_message_only_grown(bodies.get(replaced[message.pk]), message.message_id, parts)
         }
 
     def _build_pending_items(self, run_number: int | None) -> Iterator[Item]:
@@ -505,7 +500,7 @@ class _ConversationBuilder:
             last = rows[-1]
             yield from self._build_handovers(run_number, last.run_number)
             run_number = max(run_number or 0, last.run_number)
-            call = CallPart(last.call_id, last.tool, parse_or_text(last.args_json_in_caller_order))
+            call = CallPart(last.call_id, last.tool, parse_json_or_return_text(last.args_json_in_caller_order))
             yield CallCard(call, None, None, tuple(rows))
         if self.runs:
             yield from self._build_handovers(run_number, max(self.runs))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Tool, ToolRegistry, ToolResult, tool
-from checkpoints.calls.outcome_types import NotLanded, Unknown
+from checkpoints.calls.tool_results_and_verify_answers import NotLanded, Unknown
 from checkpoints.exceptions import InvalidArguments, InvalidIdentifier, InvalidInput, RegistryNotBound
 
 
@@ -141,7 +141,7 @@ def test_invalid_arguments_are_refused(args: Any) -> None:
 def test_sentence_with_unknown_placeholders_is_omitted(sentence: str, said: str) -> None:
     made: Tool = tool(sentence=sentence)(anything)
 
-    assert made.describe({"order": 17, "items": [1]}) == said
+    assert made.describe_call({"order": 17, "items": [1]}) == said
 
 
 def test_second_tool_with_the_same_name_is_refused() -> None:

@@ -13,12 +13,12 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput, NotOverHttp, SessionNotFound
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.peers import agent_response_outcomes
 from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept
-from checkpoints.remote.call_log import report_call_outcome
+from checkpoints.remote.remote_call_log import report_call_outcome
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Transact

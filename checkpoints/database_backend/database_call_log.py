@@ -15,9 +15,9 @@ from checkpoints.calls import (
     require_unaltered_call,
     write_outcomes,
 )
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.db.database_operation import database_operation
-from checkpoints.decisions import run_verify_hooks
+from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -33,7 +33,7 @@ from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools.dispatch import (
     APPROVAL_POLL_SECONDS,
     POLL_SECONDS,
@@ -261,7 +261,7 @@ def _sleep_one_poll_or_raise_flow(
         return  # it ended between the two checks
     if not wait_options.for_others:
         raise CallInProgress(session_id, other_call.call_id, other_call.tool)
-    registry_of_running_tools.require_outside_call(session_id, other_call.tool, other_call.call_id)
+    registry_of_running_tools.require_not_inside_running_call(session_id, other_call.tool, other_call.call_id)
     yield Sleep(POLL_SECONDS)
 
 
@@ -282,9 +282,9 @@ def _ask_verify_hook_about_call_flow(
 ) -> Flow[ToolCall]:
     """Ask the tool's own verify hook about the call. If it cannot tell, a person has to decide."""
     call: ToolCall = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
-    probe = run_verify_hooks.build_probe_with_hook(tool.verify, session_id, call)
+    probe = record_verify_hook_answers.build_probe_with_hook(tool.verify, session_id, call)
     if probe is not None:
-        yield from run_verify_hooks.run_probe_flow(store, probe)
+        yield from record_verify_hook_answers.run_probe_flow(store, probe)
         call = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
     if call.status in UNDECIDED_CALL_STATUSES:
         raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [call]))) from error
