@@ -18,7 +18,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import SessionFinished
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.framework_states import state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
