@@ -27,7 +27,7 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.review import argument_changes, decision_preview
 from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
-from harness_site.review.decision_options import AnswerOption, list_answers
+from harness_site.review.decision_options import AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
 from harness_site.review.selectors import call_evidence, pending_calls
@@ -256,7 +256,7 @@ def build_decision_options(
         decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
     )
     by_kind = {agreement.kind: agreement for agreement in agreed}
-    options = [option for option in list_answers(call) if _is_decision_option_available(call, option.kind)]
+    options = [option for option in list_answer_options(call) if _is_decision_option_available(call, option.kind)]
     unknown = _("This cannot be predicted, because the session cannot be read.")
     fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"
