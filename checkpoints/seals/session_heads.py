@@ -90,9 +90,9 @@ class SessionHead(NamedTuple):
         columns["head_number"] = number = columns["head_number"] + 1
         columns["row_sum"] = row_sum = nonce + masked.to_bytes(NUMBER_SIZE, "big")
         if start is None or start.sealer is not sealer or not _are_changing_columns(changes):
-            start = sealer.start(columns)
+            start = sealer.start_seal(columns)
         newest = columns["newest_seal"]
-        seal = sealer.finish(start, (columns["latest_version"], newest, number, row_sum))
+        seal = sealer.finish_seal(start, (columns["latest_version"], newest, number, row_sum))
         written = {"newest_seal": newest, "head_number": number, "row_sum": row_sum, "row_seal": seal}
         return SessionHead(columns, total, seal, start, written, self.seal)
 
