@@ -302,8 +302,9 @@ def _list_sessions_with_unexpected_head(using: str, sessions: Sequence[Session],
         newest, head = placed.newest.get(session.pk), session_heads.build_head(session, keys)
         newest_seal = None if session.newest_seal is None else bytes(session.newest_seal)
         end = (newest_seal, session.head_segment_id, session.message_count, bytes(session.head_chain))
+        own_segment = placed.segments.get(session.head_segment_id or 0, (None,))[0] == session.pk
         expected = (
-            (None, session.head_segment_id, 0, digests.EMPTY_CHAIN)
+            (None, session.head_segment_id if own_segment else None, 0, digests.EMPTY_CHAIN)
             if newest is None
             else (newest.seal, newest.segment_id, newest.position + 1, newest.chain)
         )

@@ -93,7 +93,7 @@ class AxisLabel:
         return f"{self.percent:.2f}%"
 
     @property
-    def anchor(self) -> str:
+    def text_anchor(self) -> str:
         """Part of the text that is at `x`: labels at the edges do not reach beyond the drawing."""
         return "start" if self.percent < 2 else "end" if self.percent > 98 else "middle"
 

@@ -64,7 +64,12 @@ def _is_overdue(call: ToolCall) -> bool:
 
 
 def may_member_decide_call(call: ToolCall, reader: Membership) -> bool:
-    """Return whether the role of a member allows a decision about a call now; after its deadline only admins decide."""
+    """Return whether a member may decide about a call now.
+
+    Only admins decide after the deadline, and nobody does while the session is quarantined.
+    """
+    if call.session.quarantined_at is not None:
+        return False
     return reader.role == Role.ADMIN or (reader.role == Role.APPROVER and not _is_overdue(call))
 
 
@@ -136,6 +141,8 @@ def _load_preceding_conversation(call: ToolCall) -> conversation_window.Conversa
 
 def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
     """Return the question that the card asks, or the decision it got."""
+    if call.undecided and call.session.quarantined_at is not None:
+        return _("Nobody can decide this call now")
     if call.is_question:
         return _get_question_heading(call, decision)
     if call.status == CallStatus.INTERRUPTED:
