@@ -183,10 +183,13 @@ def get_decision_sentence_template(decision: str) -> str:
     return str(sentence) if sentence else gettext("%(name)s decided at %(time)s")
 
 
-def format_unknown_outcome_reason(reason: str, *, verifiable: bool) -> str:
-    """Explain why the outcome of a call is unknown, and whether a verify hook of its tool may tell."""
+def format_unknown_outcome_reason(reason: str, *, verifiable: bool, hook_could_not_tell: bool = False) -> str:
+    """Explain why the outcome of a call is unknown, and whether a verify hook of its tool may tell or could not."""
     why = str(_WHY.get(reason, gettext("The reason is unknown")))
-    how = gettext("has a verify hook") if verifiable else gettext("no verify hook")
+    if hook_could_not_tell:
+        how = gettext("its verify hook could not tell")
+    else:
+        how = gettext("has a verify hook") if verifiable else gettext("no verify hook")
     return f"{why} · {how}"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from math import ceil, floor, log10
@@ -23,12 +23,14 @@ from harness_site.core.formatting import (
 )
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
-from harness_site.sessions.session_formatting import format_count, format_money
+from harness_site.sessions.session_formatting import format_count, format_money, render_rounded_money
 
 WIDTH: Final = 700
 HEIGHT: Final = 160
 #: Maximum number of values of a line that are drawn as dots.
 MOST_DOTS: Final = 31
+#: Charts that all have at most so many values are lists of these: on a time axis they would be nearly empty.
+MOST_LISTED_VALUES: Final = 3
 #: Names of the lists that bars link to.
 SESSIONS: Final = "harness_sessions:sessions"
 CALLS: Final = "harness:calls-log"
@@ -63,7 +65,10 @@ class BarPiece:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step."""
+    """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step.
+
+    `time` names the step, and `amount` is what the bar shows; it is empty if that is nothing.
+    """
 
     step_x: float
     step_width: float
@@ -72,6 +77,8 @@ class Bar:
     pieces: tuple[BarPiece, ...]
     title: str
     query: str
+    time: str
+    amount: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +123,20 @@ class Chart:
     ticks: tuple[str, ...]
     labels: tuple[AxisLabel, ...]
     zone: str
-    is_empty: bool
 
     @property
     def view_box(self) -> str:
         return f"0 0 {WIDTH} {HEIGHT}"
+
+    @property
+    def values(self) -> list[Bar]:
+        """The steps with a value, the newest first."""
+        return [bar for bar in reversed(self.bars) if bar.amount]
+
+
+def are_values_listed(drawn: Iterable[Chart]) -> bool:
+    """Return whether the charts of a page have so few values that lists of them say more than time axes."""
+    return all(len(chart.values) <= MOST_LISTED_VALUES for chart in drawn)
 
 
 def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
@@ -169,7 +185,9 @@ def draw_cost_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotal
     amounts = [(("cost", float(totals.cost)),) for _step, totals in steps]
     titles = [f"{format_step_of_period(period, step)}: {format_money(totals.cost)}" for step, totals in steps]
     link = SESSIONS, STARTED_QUERY
-    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, link, _format_dollars)
+    chart = _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, link, _format_dollars)
+    costs = [render_rounded_money(totals.cost) if totals.cost else "" for _step, totals in steps]
+    return replace(chart, bars=tuple(replace(bar, amount=cost) for bar, cost in zip(chart.bars, costs, strict=True)))
 
 
 def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, WaitingTimes]]) -> Chart:
@@ -177,30 +195,36 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
     highest = max((waits.p95 or 0 for _step, waits in steps), default=0)
     top = next((end for end in _DURATIONS if end >= highest), ceil(highest / 2_592_000) * 2_592_000)
     titles = [_describe_waiting_times(format_step_of_period(period, step), waits) for step, waits in steps]
-    bars = _build_positioned_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, DECIDED_QUERY)
+    amounts = [_describe_decisions(waits) for _step, waits in steps]
+    bars = _build_positioned_bars(
+        period, [step for step, _waits in steps], [()] * len(steps), titles, amounts, DECIDED_QUERY
+    )
     lines = (
         _draw_line("p95", [waits.p95 for _step, waits in steps], top),
         _draw_line("p50", [waits.median for _step, waits in steps], top),
     )
     ticks = (format_duration(top), format_duration(top / 2), "0")
-    return Chart(DECISIONS, bars, lines, ticks, build_time_labels(period), format_axis_zone(period), not highest)
+    return Chart(DECISIONS, bars, lines, ticks, build_time_labels(period), format_axis_zone(period))
 
 
 def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
     if not waits.decisions:
         return _("%(time)s: no decision") % {"time": time}
+    return f"{time}: {_describe_decisions(waits)}"
+
+
+def _describe_decisions(waits: WaitingTimes) -> str:
+    """Describe how many decisions there were, and how long their calls waited; empty without any."""
+    if not waits.decisions:
+        return ""
     if waits.decisions == 1:
-        return _("%(time)s: 1 decision, after %(median)s") % {
-            "time": time,
-            "median": format_duration(waits.median or 0),
-        }
+        return _("1 decision, after %(median)s") % {"median": format_duration(waits.median or 0)}
     values = {
-        "time": time,
         "number": format_count(waits.decisions),
         "median": format_duration_limit(waits.median or 0),
         "p95": format_duration_limit(waits.p95 or 0),
     }
-    return _("%(time)s: %(number)s decisions, half of them within %(median)s, 95 %% within %(p95)s") % values
+    return _("%(number)s decisions, half of them within %(median)s, 95 %% within %(p95)s") % values
 
 
 def format_step_of_period(period: Period, step: datetime) -> str:
@@ -247,12 +271,13 @@ def _draw_bar_chart(
 ) -> Chart:
     """Draw bars that link to a list; `link` is its URL name and the filter of what the bars count."""
     list_name, query = link
-    highest = max((sum(amount for _kind, amount in parts) for parts in amounts), default=0)
-    top = _round_up_to_axis_end(float(highest), whole=format_amount is format_count)
+    sums = [sum(amount for _kind, amount in parts) for parts in amounts]
+    top = _round_up_to_axis_end(float(max(sums, default=0)), whole=format_amount is format_count)
     pieces = [_stack_bar_segments(parts, top) for parts in amounts]
     ticks = tuple(format_amount(_convert_to_int_if_whole(value)) for value in (top, top / 2, 0))
-    bars = _build_positioned_bars(period, steps, pieces, titles, query)
-    return Chart(list_name, bars, (), ticks, build_time_labels(period), format_axis_zone(period), not highest)
+    texts = [format_amount(_convert_to_int_if_whole(amount)) if amount else "" for amount in sums]
+    bars = _build_positioned_bars(period, steps, pieces, titles, texts, query)
+    return Chart(list_name, bars, (), ticks, build_time_labels(period), format_axis_zone(period))
 
 
 def _convert_to_int_if_whole(value: float) -> float:
@@ -273,6 +298,7 @@ def _build_positioned_bars(
     steps: Sequence[datetime],
     pieces: Sequence[tuple[BarPiece, ...]],
     titles: Sequence[str],
+    amounts: Sequence[str],
     query: str,
 ) -> tuple[Bar, ...]:
     width = WIDTH / max(1, len(steps))
@@ -285,6 +311,8 @@ def _build_positioned_bars(
             pieces=pieces[index],
             title=titles[index],
             query=f"{period.build_query_of_chart_step(step)}&{query}",
+            time=format_step_of_period(period, step),
+            amount=amounts[index],
         )
         for index, step in enumerate(steps)
     )

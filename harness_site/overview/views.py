@@ -40,6 +40,13 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     oldest = pending_calls.find_longest_waiting_call(workspace.pk, agent)
     if oldest is not None:
         mark_excerpts_shown_in_response(request, "overview", {oldest.session_id})
+    drawn = {
+        "sessions": charts.draw_session_outcome_chart(period, sums.steps),
+        "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
+        "failures": charts.draw_failed_sessions_chart(period, sums.steps),
+        "interruptions": charts.draw_interrupted_calls_chart(period, sums.interruptions),
+        "costs": charts.draw_cost_chart(period, sums.steps),
+    }
     context = {
         "period": period,
         "choices": [(key, label) for key, (label, _days) in utc_periods.CHOICES.items()],
@@ -61,13 +68,8 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "cost_change": _describe_cost_change(sums.total.cost, sums.preceding.cost),
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
         "wait_trend": _get_style_class_of_change(sums.waits.p95, sums.preceding_waits.p95),
-        "charts": {
-            "sessions": charts.draw_session_outcome_chart(period, sums.steps),
-            "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
-            "failures": charts.draw_failed_sessions_chart(period, sums.steps),
-            "interruptions": charts.draw_interrupted_calls_chart(period, sums.interruptions),
-            "costs": charts.draw_cost_chart(period, sums.steps),
-        },
+        "charts": drawn,
+        "values_are_listed": charts.are_values_listed(drawn.values()),
         "complete_at": get_index_completion_time(),
     }
     return render(request, "overview/overview.html", context)

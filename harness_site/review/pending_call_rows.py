@@ -161,6 +161,7 @@ class PendingRowBuilder:
         together: OutageGroupRow | None,
         *,
         now: datetime,
+        hook_could_not_tell: bool,
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
         if error := _find_seal_error(call):
@@ -168,7 +169,8 @@ class PendingRowBuilder:
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
         args = formatting.parse_json_or_text(call.args)
         with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
-            return self._build_row_in_masking_context(call, agreements, company, together, now)
+            why = _describe_unknown_outcome(call, hook_could_not_tell=hook_could_not_tell)
+            return self._build_row_in_masking_context(call, agreements, company, together, now, why)
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()) -> OutageGroupRow:
         lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call", attrgetter("session_id"))
@@ -201,6 +203,7 @@ class PendingRowBuilder:
         company: CallClaimsAndPresence,
         together: OutageGroupRow | None,
         now: datetime,
+        why: str,
     ) -> PendingCallRow:
         session, deadline = call.session, call.deadline
         css_class, status = status_labels.get_status_shape_and_label(call.status)
@@ -219,7 +222,7 @@ class PendingRowBuilder:
             status=gettext("Awaiting answer") if asking and call.is_question else status,
             asking=asking,
             overdue=deadline is not None and deadline < now,
-            why="" if asking else status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable),
+            why=why,
             risk=call.risk,
             risk_link=self._build_risk_filter_link(call),
             since=render_time_ago(call.interrupted_at or call.issued_at),
@@ -249,6 +252,15 @@ class PendingRowBuilder:
         words = str(translate_label(Risk(call.risk))) if call.risk in Risk.values else call.risk
         label = gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)}
         return FilterLink(words, build_filter_url(self._query, risk=call.risk), label)
+
+
+def _describe_unknown_outcome(call: ToolCall, *, hook_could_not_tell: bool) -> str:
+    """Return why the outcome of a call is unknown; empty for a call that has not run."""
+    if call.status == CallStatus.AWAITING_APPROVAL:
+        return ""
+    return status_labels.format_unknown_outcome_reason(
+        call.reason, verifiable=call.verifiable, hook_could_not_tell=hook_could_not_tell
+    )
 
 
 def _find_seal_error(call: ToolCall) -> SealError | None:

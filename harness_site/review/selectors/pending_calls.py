@@ -11,8 +11,8 @@ from django.db.models import Q, QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.db import clock
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, Risk
-from checkpoints.models import ToolCall, Workspace
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Risk
+from checkpoints.models import Decision, ToolCall, Workspace
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.queue_order import QueueSort
@@ -115,6 +115,13 @@ def load_calls_with_sessions(pks: Iterable[int]) -> dict[int, ToolCall | Unreada
         return {}
     calls = ToolCall.objects.select_related("session").filter(pk__in=keys)
     return {call.pk: call for call in load_rows_or_mark_unreadable(calls, "call", session_column="session_id")}
+
+
+def load_keys_of_calls_whose_hook_could_not_tell(calls: Iterable[ToolCall]) -> frozenset[int]:
+    """Load the keys of those of these calls whose verify hook answered that it does not know the outcome."""
+    pks = sorted(call.pk for call in calls if call.status == CallStatus.INTERRUPTED and call.verifiable)
+    answers = Decision.objects.filter(tool_call__in=pks, kind=DecisionKind.PROBE_UNKNOWN)
+    return frozenset(answers.values_list("tool_call", flat=True)) if pks else frozenset()
 
 
 def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:

@@ -158,12 +158,14 @@ def _build_pending_rows(
     agreements_by_call = multi_person_approvals.load_agreements_of_calls(
         readable, build_voter_lookup(request.membership.workspace)
     )
+    silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
 
     def build_row(call: ToolCall) -> PendingCallRow | UnverifiedCallRow:
         outage = outages_by_call.get(call.pk)
         group = None if outage is None else builder.build_outage_group(outage)
-        return builder.build_row(call, agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY), group, now=now)
+        agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
+        return builder.build_row(call, agreements, company, group, now=now, hook_could_not_tell=call.pk in silent)
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))
 

@@ -475,10 +475,7 @@ class _ConversationBuilder:
         return segment if is_rewrite else None
 
     def _find_continued_messages(self) -> set[int]:
-        """Find messages that have grown: the parts of the message that they replaced, and more.
-
-        A framework that stores an answer while it is written replaces it by a longer one. Nobody has rewritten it.
-        """
+        """Find messages that have grown: the parts of the message that they replaced, and more."""
         replaced = {
             message.pk: (segment.parent_id, message.position)
             for message in self.messages
@@ -493,9 +490,7 @@ class _ConversationBuilder:
             message.pk
             for message, parts in zip(self.messages, self.parts, strict=True)
             if message.pk in replaced
-            and (before := bodies.get(replaced[message.pk])) is not None
-            and before[0] == message.message_id
-            and (known := content_blocks.parse_message_parts(before[1])) == parts[: len(known)]
+            and message_windows.has_message_only_grown(bodies.get(replaced[message.pk]), message.message_id, parts)
         }
 
     def _build_pending_items(self, run_number: int | None) -> Iterator[Item]:

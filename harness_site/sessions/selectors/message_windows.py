@@ -10,6 +10,8 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models.functions import Length
 
 from checkpoints.exceptions import IntegrityError
+from checkpoints.formats import content_blocks
+from checkpoints.formats.content_blocks import Part
 from checkpoints.models import Message
 from checkpoints.versions import segment_queries, version_seals
 
@@ -120,3 +122,19 @@ def load_bodies_at_places(
         (segment, position): (message_id, body)
         for segment, position, message_id, body in rows.values_list("segment", "position", "message_id", "body")
     }
+
+
+def has_message_only_grown(replaced: tuple[str, str] | None, message_id: str, parts: Sequence[Part]) -> bool:
+    """Return whether a message has the parts of the message that it replaced, and perhaps more.
+
+    A framework that stores an answer while it is written replaces it by a longer one. Nobody has rewritten it.
+
+    Args:
+        replaced: Id and body of the replaced message, as `load_bodies_at_places` returns them; None if not loaded.
+        message_id: Id of the message.
+        parts: Parts of the message.
+    """
+    if replaced is None or not message_id or replaced[0] != message_id:
+        return False
+    known = content_blocks.parse_message_parts(replaced[1])
+    return known == tuple(parts[: len(known)])

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db.models import Count, F, QuerySet
 
 from checkpoints.enums import CostBasis, Phase
-from checkpoints.formats import money, parse_json
+from checkpoints.formats import content_blocks, money, parse_json
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.models.enum_labels import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.sessions import plan_steps
 from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
+from harness_site.sessions.selectors import message_windows
 from harness_site.sessions.selectors.calls_between_versions import SavedVersion, build_calls_between_condition
 from harness_site.sessions.selectors.message_windows import Stretch, count_shared_messages
 
 PAGE = 30
 #: Maximum number of versions to choose from.
 CHOICES = 200
+#: Longest message, in characters, that is compared with the one that it replaced.
+_LONGEST_COMPARED_BODY: Final = 50_000
 N = TypeVar("N", int, Decimal)
 
 
@@ -59,7 +62,8 @@ class Version:
 class VersionRow:
     """A version with its changes since `previous`, the nearest earlier version that exists.
 
-    `calls` is the number of calls issued between the two.
+    `calls` is the number of calls issued between the two. `is_answer_continued` says that the removed message is one
+    that a longer one with the same beginning has replaced.
     """
 
     version: Version
@@ -71,6 +75,7 @@ class VersionRow:
     cost_delta: Decimal | None
     tokens_delta: int | None
     calls: int
+    is_answer_continued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +95,9 @@ def load_version_page(session_pk: int, *, before: int | None = None, size: int =
     tree = _load_segment_tree(session_pk)
     pairs = list(zip(versions, [*versions[1:], None], strict=False))[:size]
     calls = _count_calls_by_version(session_pk, pairs)
-    rows = tuple(_build_version_row(version, previous, tree, calls[version.version]) for version, previous in pairs)
-    return VersionPage(rows, rows[-1].version.version if len(versions) > size else None)
+    rows = [_build_version_row(version, previous, tree, calls[version.version]) for version, previous in pairs]
+    rows = _mark_continued_answers(rows, tree)
+    return VersionPage(tuple(rows), rows[-1].version.version if len(versions) > size else None)
 
 
 def load_version(session_pk: int, version: int) -> Version | None:
@@ -200,6 +206,37 @@ def _build_version_row(
         tokens_delta=_compute_delta(previous.tokens, version.tokens),
         calls=calls,
     )
+
+
+def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple[int | None, int]]) -> list[VersionRow]:
+    """Mark the rows whose version only continues the last message of the version before it."""
+    places = {
+        row.version.version: (
+            _find_place(tree, row.previous, row.previous.length - 1),
+            _find_place(tree, row.version, row.previous.length - 1),
+        )
+        for row in rows
+        if row.previous is not None and row.removed == 1 and row.added
+    }
+    bodies = message_windows.load_bodies_at_places(
+        {place for pair in places.values() for place in pair}, longest=_LONGEST_COMPARED_BODY
+    )
+    continued = {
+        version
+        for version, (before, after) in places.items()
+        if (grown := bodies.get(after)) is not None
+        and message_windows.has_message_only_grown(
+            bodies.get(before), grown[0], content_blocks.parse_message_parts(grown[1])
+        )
+    }
+    return [replace(row, is_answer_continued=row.version.version in continued) for row in rows]
+
+
+def _find_place(tree: Mapping[int, tuple[int | None, int]], version: Version, position: int) -> tuple[int, int]:
+    """Find the segment that has the message of a version at a position; returns both."""
+    stretches = _compute_segment_ranges(tree, version)
+    segment = next((each.segment_id for each in stretches if each.first <= position < each.upto), version.segment_id)
+    return segment, position
 
 
 def _compute_delta(old: N | None, new: N | None) -> N | None:

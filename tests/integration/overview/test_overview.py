@@ -50,6 +50,12 @@ def nothing_is_indexed(db: None) -> None:
 
 
 @pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few values are drawn on an axis as well, not listed."""
+    monkeypatch.setattr(charts, "MOST_LISTED_VALUES", -1)
+
+
+@pytest.fixture
 def reader(client: Client) -> Client:
     client.force_login(make_user(name="alice"))
     return client
@@ -87,7 +93,8 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
     assert all(f"desk-{number}" in page for number in range(rows))
 
 
-def test_empty_store_is_reported(reader: Client) -> None:
+def test_a_store_that_was_not_counted_yet_is_reported(reader: Client) -> None:
+    make_session()
     page = visible_text(reader.get("/overview/"))
     assert "nothing waits" in page
     assert "No session was started in this period." in page
@@ -184,6 +191,34 @@ def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
     begun(20)
     hourly_session_totals.update_hourly_session_sums(None)
     assert "days in UTC" in visible_text(reader.get("/overview/"))
+
+
+def test_few_values_are_listed_and_more_are_drawn_on_an_axis(reader: Client) -> None:
+    for days in range(3):
+        begun(days, "1.234", status=SessionStatus.COMPLETED)
+    hourly_session_totals.update_hourly_session_sums(None)
+    html = reader.get("/overview/?period=14d").content.decode()
+    (values, costs) = re.findall(r'<ul class="values">(.*?)</ul>', html)
+    today = datetime.now(UTC)
+    assert re.findall(r"<b>(.*?)</b>", values) == ["1"] * 3
+    assert re.findall(r'first=([0-9-]+)&amp;last=([0-9-]+)&amp;sort=started"', values)[0] == (f"{today:%Y-%m-%d}",) * 2
+    assert re.findall(r">([^<>]+)</span></b>", costs) == ["$1.23"] * 3  # as in the strip above
+    assert "No session failed in this period." in html
+    assert "<figure" not in html
+    begun(4)
+    hourly_session_totals.update_hourly_session_sums(None)
+    html = reader.get("/overview/?period=14d").content.decode()
+    assert (html.count('<ul class="values">'), html.count("<figure")) == (0, 5)
+
+
+def test_agents_are_a_choice_once_there_are_two(reader: Client) -> None:
+    begun(0, agent="desk")
+    hourly_session_totals.update_hourly_session_sums(None)
+    assert 'id="agent"' not in reader.get("/overview/").content.decode()
+    assert 'id="agent"' in reader.get("/overview/?agent=other").content.decode()
+    begun(0, agent="mail")
+    hourly_session_totals.update_hourly_session_sums(None)
+    assert 'id="agent"' in reader.get("/overview/").content.decode()
 
 
 def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
@@ -342,6 +377,7 @@ def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -
         assert "desk" in visible_text(reader.get(link.replace("&amp;", "&")))
 
 
+@pytest.mark.usefixtures("drawn")
 def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) -> None:
     desk = make_session(agent="refund desk", status=SessionStatus.FAILED, budget_spent_usd="2", title="Cracked shade")
     mail = make_session(agent="mail", budget_spent_usd="4")
@@ -375,6 +411,7 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
     assert all("agent=refund+desk" in link or "agent=refund%20desk" in link for link in links)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
     for title, start in (("before", -1), ("inside", 59), ("after", 60)):
@@ -410,6 +447,7 @@ def test_a_session_without_times_is_in_no_list_of_started_sessions(reader: Clien
     assert re.findall(r'dir="auto">(\w+)</a>', listed) == ["known"]
 
 
+@pytest.mark.usefixtures("drawn")
 def test_the_list_behind_a_bar_of_decisions_has_those_that_were_counted(reader: Client) -> None:
     """Votes, withdrawals and verify hooks have no waiting time; several decisions of one session count one by one."""
     now = datetime.now(UTC)
@@ -475,7 +513,9 @@ def test_an_interrupted_call_that_ran_again_stays_counted_and_listed(reader: Cli
     assert (pay.calls, pay.interrupted) == (2, 1)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_axes_name_the_zone_of_their_steps(reader: Client) -> None:
+    make_session()
     reader.cookies["harness_zone"] = "Asia/Kolkata"
     days = reader.get("/overview/").content.decode()
     hours = reader.get("/overview/?period=24h").content.decode()
@@ -505,6 +545,7 @@ def test_labels_of_the_axis_of_waiting_times_are_where_they_say(seconds: float, 
     assert charts.draw_waiting_times_chart(period, steps).ticks == ticks
 
 
+@pytest.mark.usefixtures("drawn")
 def test_hours_are_those_of_the_reader(reader: Client) -> None:
     begun(0)
     hourly_session_totals.update_hourly_session_sums(None)

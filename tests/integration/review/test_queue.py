@@ -28,8 +28,8 @@ def test_query_count_is_independent_of_the_calls(
     reader: Client, django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     for minute in range(calls):
-        interrupted(minute)
-    with django_assert_num_queries(17):
+        interrupted(minute, verifiable=True)
+    with django_assert_num_queries(18):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -135,6 +135,14 @@ def test_row_describes_its_call(reader: Client) -> None:
         "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
         f"session {call.session.session_id} · The run died during this call · has a verify hook Outcome unknown" in page
     )
+
+
+def test_row_says_that_the_verify_hook_could_not_tell(reader: Client) -> None:
+    asked, _not_asked = interrupted(0, verifiable=True), interrupted(1, verifiable=True)
+    make_decision(call=asked, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK)
+    page = visible_text(reader.get("/review/"))
+    assert page.count("The tool failed and may still have done it · its verify hook could not tell") == 1
+    assert page.count("The tool failed and may still have done it · has a verify hook") == 1
 
 
 def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -> None:

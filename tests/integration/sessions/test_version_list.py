@@ -7,7 +7,7 @@ from django.test import Client
 
 from checkpoints.models import Segment, Session
 from harness_site.sessions.selectors import version_list
-from tests.support.factories import make_checkpoint, make_messages, make_run, make_session
+from tests.support.factories import make_checkpoint, make_message, make_messages, make_run, make_session
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +50,27 @@ def test_rewritten_version_shows_its_removed_messages(session: Session) -> None:
     rewrite(session, 0, "summary")
     make_checkpoint(session=session)
     assert rows(session) == [(3, 1, 2), (2, 1, 2), (1, 3, 0)]
+
+
+def test_answer_that_only_grew_is_continued_and_not_rewritten(session: Session, reader: Client) -> None:
+    def answer(*texts: str) -> None:
+        make_message(session=session, blocks=[{"kind": "text", "text": text} for text in texts])
+
+    make_messages(session=session, texts=["a"])
+    answer("look")
+    make_checkpoint(session=session)
+    for texts in (["look", "found"], ["look", "found", "done"], ["Look"]):
+        rewrite(session, 1)
+        answer(*texts)
+        if texts[-1] == "done":
+            make_messages(session=session, texts=["thanks"])
+        make_checkpoint(session=session)
+    found = version_list.load_version_page(session.pk).rows
+    assert [row.is_answer_continued for row in found] == [False, True, True, False]
+    page = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert page.count("The last answer was continued") == 2
+    assert "The last answer was continued, +1 message" in page
+    assert page.count("the conversation was rewritten") == 1
 
 
 def test_fork_shares_the_messages_of_its_origin(session: Session) -> None:
