@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from harness_site.command_overview import format_overview, needs_site
@@ -18,10 +22,41 @@ def main(arguments: list[str] | None = None) -> None:
     Settings come from `DJANGO_SETTINGS_MODULE` if it is set. Otherwise they are the site's if its packages are
     installed, and those of the library alone if not, on the database of `HARNESS_DATABASE_URL`. `harness mcp` needs
     neither settings nor a database, and `harness mcp-guard` no settings.
+
+    If the reader of the output ends first, as `head` does, the process ends quietly, with the status of a program that
+    SIGPIPE has ended.
     """
+    with _exit_quietly_after_closed_output():
+        _run_command(["harness", *(sys.argv[1:] if arguments is None else arguments)])
+
+
+@contextmanager
+def _exit_quietly_after_closed_output() -> Iterator[None]:
+    try:
+        try:
+            yield
+        except SystemExit:  # after `--help` of a command
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _is_output_closed():
+            raise  # it was another connection
+        # What is still buffered goes nowhere, so that the interpreter does not complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(128 + signal.SIGPIPE) from None
+
+
+def _is_output_closed() -> bool:
+    """Return whether the standard output is a pipe that nobody reads."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return bool(poll.poll(0))
+
+
+def _run_command(command_line: list[str]) -> None:
     from django.core.management import execute_from_command_line
 
-    command_line = ["harness", *(sys.argv[1:] if arguments is None else arguments)]
     if command_line[1:] in (["version"], ["--version"]):
         from checkpoints import __version__
 

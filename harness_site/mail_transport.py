@@ -18,10 +18,10 @@ from django.conf import settings
 from django.dispatch import Signal
 from django.utils import translation
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from harness_site.core import formatting
+from harness_site.core.stored_sentence import StoredSentence
 from harness_site.mail_settings import MailServer, Security
 
 logger = logging.getLogger(__name__)
@@ -41,16 +41,15 @@ class NoMailServer(Exception):
     """Sending was asked for, but HARNESS_EMAIL_URL is not set."""
 
     def __init__(self) -> None:
-        super().__init__(_("No mail server is set. Set HARNESS_EMAIL_URL and restart the site."))
+        super().__init__(gettext_lazy("No mail server is set. Set HARNESS_EMAIL_URL and restart the site."))
 
 
 class HeaderContainsLineBreak(ValueError):
     """Refusal of a message with a line break in a header."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(
-            _("The header %(name)s of the message contains a line break. Nothing was sent.") % {"name": name}
-        )
+        sentence = gettext_lazy("The header %(name)s of the message contains a line break. Nothing was sent.")
+        super().__init__(StoredSentence.build(sentence, name=name))
 
 
 #: Line break that ends a header.
@@ -186,13 +185,18 @@ def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
 
 def describe_connection_error(error: Exception) -> str:
     """Describe an error of a mail server or a connection in sentences: what happened, and what to do."""
+    return str(build_connection_error_sentence(error))[:_MAX_ERROR_LENGTH]
+
+
+def build_connection_error_sentence(error: Exception) -> StoredSentence:
+    """Do what `describe_connection_error` does, for a description that is stored."""
     code, answer = _parse_server_answer(error)
     if isinstance(error, NoMailServer | HeaderContainsLineBreak):
-        return answer[:_MAX_ERROR_LENGTH]
+        return StoredSentence.build(error.args[0])
     description = _find_smtp_error_description(error, code, answer)
     if description is None:
-        return f"{type(error).__name__}: {answer}"[:_MAX_ERROR_LENGTH]
-    return (str(description) % {"answer": answer})[:_MAX_ERROR_LENGTH]
+        return StoredSentence.build("%(error)s", error=f"{type(error).__name__}: {answer}"[:_MAX_ERROR_LENGTH])
+    return StoredSentence.build(description, answer=answer[:_MAX_ERROR_LENGTH])
 
 
 def log_mail_error(message_name: str, error: Exception) -> None:

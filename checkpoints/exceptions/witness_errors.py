@@ -12,12 +12,16 @@ class WitnessError(SealError):
 
 
 class WitnessUnreachable(WitnessError):
-    """The database with the witness does not answer, or refuses what is noted in it. `path` names it."""
+    """The database with the witness does not answer, or it or the disk of a file refuses what is noted in it.
+
+    `path` names it.
+    """
 
     code = "witness_unreachable"
     hint = (
         "Nothing was written. Look whether the database that HARNESS_WITNESS names runs, whether this machine reaches "
-        "it, and whether its role may insert and read; then try again."
+        "it, and whether its role may insert and read; for a file, whether its disk has room and no fault. Then try "
+        "again."
     )
 
     def __init__(self, path: str, why: str) -> None:

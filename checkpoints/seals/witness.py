@@ -11,9 +11,10 @@ second database, or the dotted name of a function that returns a `Witness`.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from checkpoints.exceptions import (
     SealKeyInvalid,
     WitnessAhead,
     WitnessBehind,
+    WitnessError,
 )
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness_database import DatabaseWitness
@@ -38,6 +40,8 @@ from checkpoints.seals.witness_records import (
     build_head_of_deleted_session,
     build_session_name,
 )
+
+logger = logging.getLogger(__name__)
 
 SETTING = "HARNESS_WITNESS"
 SYNC_SETTING = "HARNESS_WITNESS_SYNC"
@@ -101,10 +105,21 @@ def record_expected_head(head: WitnessedHead) -> None:
 
 
 def record_written_head_on_commit(using: str, head: WitnessedHead) -> None:
-    """Note a head that a statement has written, when its transaction is committed."""
+    """Note a head that a statement has written, when its transaction is committed.
+
+    A witness that cannot be written then is no error, because the head was written, and was expected. The next write
+    finds out whether it can be.
+    """
     witness = get_witness()
     if witness is not None:
-        transaction.on_commit(lambda: witness.record_written_head(head), using=using)
+        transaction.on_commit(partial(_confirm_head, witness, head), using=using)
+
+
+def _confirm_head(witness: Witness, head: WitnessedHead) -> None:
+    try:
+        witness.record_written_head(head)
+    except WitnessError as error:
+        logger.warning("Write %s of session %s was not confirmed: %s", head.number, head.name, error)
 
 
 def record_deleted_session_on_commit(using: str, key_space: str, session_pk: int) -> None:

@@ -6,10 +6,10 @@ can put the witness back. Each row has the line that a file would have, whose di
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -26,7 +26,7 @@ from checkpoints.seals.witness_records import (
     parse_record,
 )
 
-logger = logging.getLogger(__name__)
+Outcome = TypeVar("Outcome")
 
 TABLE = "harness_witness"
 _KEY_TYPES = {
@@ -86,11 +86,7 @@ class DatabaseWitness:
         self._insert_record(EXPECTED, head, sync=self._sync_each)
 
     def record_written_head(self, head: WitnessedHead) -> None:
-        """Note a head that was written. A database that cannot be reached now is no error: the head was expected."""
-        try:
-            self._insert_record(CONFIRMED, head, sync=False)
-        except WitnessUnreachable as error:
-            logger.warning("Write %s of session %s was not confirmed: %s", head.number, head.name, error)
+        self._insert_record(CONFIRMED, head, sync=False)
 
     def record_accepted_head(self, head: WitnessedHead) -> None:
         self._insert_record(ADOPTED, head, sync=True)
@@ -98,11 +94,7 @@ class DatabaseWitness:
     def find_session(self, name: str) -> WitnessedSession | None:
         with self._lock:
             known = self._newest.get(name, 0)
-        with self._open_cursor() as cursor:
-            cursor.execute(_FIND_SQL, [name] * 4)
-            rows = cursor.fetchall()
-            cursor.execute(_NEWEST_ROW_SQL, [name])
-            newest = cursor.fetchone()[0] or 0
+        rows, newest = self._run(lambda cursor: _find_rows(cursor, name))
         if newest < known:
             raise WitnessTruncated(str(self), known, newest, "rows")
         self._cache_newest_row_key(name, newest)
@@ -112,9 +104,7 @@ class DatabaseWitness:
         return session if rows else None
 
     def list_session_names(self) -> list[str]:
-        with self._open_cursor() as cursor:
-            cursor.execute(f"SELECT DISTINCT session FROM {TABLE}")  # noqa: S608 - a constant
-            return [name for (name,) in cursor.fetchall()]
+        return self._run(_list_sessions)
 
     def _parse_row(self, name: str, pk: int, kind: str, number: int, line: str) -> tuple[str, WitnessedHead]:
         try:
@@ -127,37 +117,78 @@ class DatabaseWitness:
 
     def _insert_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
         values: list[str | int] = [head.name, kind, head.number, encode_record(kind, head).decode().rstrip("\n")]
-        with self._open_cursor() as cursor:
-            if connections[self.alias].vendor == "sqlite":
-                cursor.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
-                cursor.execute(_INSERT_SQL, values)
-            else:
-                cursor.execute(_INSERT_SQL if sync else _INSERT_BATCHED_SQL, values)
-            newest = cursor.fetchone()[0]
+        newest = self._run(lambda cursor: _insert_row(cursor, values, sync=sync))
         self._cache_newest_row_key(head.name, newest)
 
     def _cache_newest_row_key(self, name: str, newest: int) -> None:
         with self._lock:
             self._newest[name] = max(newest, self._newest.get(name, 0))
 
-    @contextmanager
-    def _open_cursor(self) -> Iterator[CursorWrapper]:
-        """Open a cursor. Raises `WitnessMissing` without the table, `WitnessUnreachable` for other errors."""
+    def _run(self, work: Callable[[CursorWrapper], Outcome]) -> Outcome:
+        """Run statements by a cursor. Raises `WitnessMissing` without the table, `WitnessUnreachable` for other errors.
+
+        If their connection was lost, as after a restart of the server, they are run by a new one: a record that is
+        there twice says nothing else.
+        """
         connection = connections[self.alias]
-        was_open = connection.connection is not None
         try:
-            with connection.cursor() as cursor:
-                yield cursor
+            try:
+                return _run_once(connection, work)
+            except Error:
+                if not getattr(connection.connection, "closed", False) or connection.in_atomic_block:
+                    raise
+                _close_lost_connections(connection)
+                return _run_once(connection, work)
         except Error as error:
-            is_missing = was_open or connection.connection is not None
-            is_missing = is_missing and not _has_table(connection)
+            is_missing = connection.connection is not None and not _has_table(connection)
             if not connection.in_atomic_block:
                 connection.close()
             why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise (WitnessMissing if is_missing else WitnessUnreachable)(str(self), why.rstrip(".")) from error
-        finally:
-            if not was_open and connection.settings_dict["OPTIONS"].get("pool") and not connection.in_atomic_block:
-                connection.close()  # it goes back to the pool
+
+
+def _run_once(connection: BaseDatabaseWrapper, work: Callable[[CursorWrapper], Outcome]) -> Outcome:
+    was_open = connection.connection is not None
+    with connection.cursor() as cursor:
+        outcome = work(cursor)
+    if not was_open and _has_pool(connection) and not connection.in_atomic_block:
+        connection.close()  # it goes back to the pool
+    return outcome
+
+
+def _close_lost_connections(connection: BaseDatabaseWrapper) -> None:
+    """Close the connection, and those of its pool that were lost with it."""
+    connection.close()
+    if _has_pool(connection):
+        with suppress(Exception):  # the server may not answer
+            connection.pool.check()  # type: ignore[attr-defined]
+
+
+def _has_pool(connection: BaseDatabaseWrapper) -> bool:
+    return bool(connection.settings_dict["OPTIONS"].get("pool"))
+
+
+def _find_rows(cursor: CursorWrapper, name: str) -> tuple[list[tuple[Any, ...]], int]:
+    """Return the rows of a session that still say something, and the key of its newest one."""
+    cursor.execute(_FIND_SQL, [name] * 4)
+    rows = cursor.fetchall()
+    cursor.execute(_NEWEST_ROW_SQL, [name])
+    return rows, cursor.fetchone()[0] or 0
+
+
+def _list_sessions(cursor: CursorWrapper) -> list[str]:
+    cursor.execute(f"SELECT DISTINCT session FROM {TABLE}")  # noqa: S608 - a constant
+    return [name for (name,) in cursor.fetchall()]
+
+
+def _insert_row(cursor: CursorWrapper, values: list[str | int], *, sync: bool) -> int:
+    """Insert a row, and return its key."""
+    if cursor.db.vendor == "sqlite":
+        cursor.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+        cursor.execute(_INSERT_SQL, values)
+    else:
+        cursor.execute(_INSERT_SQL if sync else _INSERT_BATCHED_SQL, values)
+    return int(cursor.fetchone()[0])
 
 
 def _has_table(connection: BaseDatabaseWrapper) -> bool:

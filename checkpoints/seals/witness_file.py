@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -9,8 +10,10 @@ from pathlib import Path
 
 from checkpoints.exceptions import (
     WitnessDamaged,
+    WitnessError,
     WitnessMissing,
     WitnessTruncated,
+    WitnessUnreachable,
 )
 from checkpoints.seals.witness_records import (
     ADOPTED,
@@ -20,7 +23,10 @@ from checkpoints.seals.witness_records import (
     WitnessedSession,
     encode_record,
     parse_record,
+    write_whole_record,
 )
+
+logger = logging.getLogger(__name__)
 
 #: Seconds within which what was noted is on the disk, if it is not synced for each write.
 SYNC_SECONDS = 0.1
@@ -60,14 +66,14 @@ class FileWitness:
         self._require_file_not_truncated()
         self._append_record(EXPECTED, head)
         if self._sync_each:
-            os.fdatasync(self._get_or_open_descriptor())
+            self._sync_file()
 
     def record_written_head(self, head: WitnessedHead) -> None:
         self._append_record(CONFIRMED, head)
 
     def record_accepted_head(self, head: WitnessedHead) -> None:
         self._append_record(ADOPTED, head)
-        os.fsync(self._get_or_open_descriptor())
+        self._sync_file()
 
     def find_session(self, name: str) -> WitnessedSession | None:
         with self._lock:
@@ -90,8 +96,11 @@ class FileWitness:
         self._known_size = max(self._known_size, status.st_size)
 
     def _append_record(self, kind: str, head: WitnessedHead) -> None:
-        descriptor = self._get_or_open_descriptor()
-        os.write(descriptor, encode_record(kind, head))
+        descriptor, line = self._get_or_open_descriptor(), encode_record(kind, head)
+        try:
+            _append_line(descriptor, line)
+        except OSError as error:
+            raise WitnessUnreachable(str(self.path), error.strerror or type(error).__name__) from error
         # The end of the last write of this process, which another thread may have made since: never behind the end.
         self._known_size = max(self._known_size, os.lseek(descriptor, 0, os.SEEK_CUR))
         self._unsynced.set()
@@ -103,9 +112,6 @@ class FileWitness:
             if self._descriptor is None or self._pid != os.getpid():
                 try:
                     self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
-                    size = os.fstat(self._descriptor).st_size
-                    if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-                        os.write(self._descriptor, b"\n")
                 except OSError as error:
                     raise WitnessMissing(str(self.path), type(error).__name__) from error
                 self._pid = os.getpid()
@@ -113,12 +119,21 @@ class FileWitness:
                     threading.Thread(target=self._sync_file_in_loop, name="harness-witness", daemon=True).start()
             return self._descriptor
 
+    def _sync_file(self) -> None:
+        try:
+            os.fdatasync(self._get_or_open_descriptor())
+        except OSError as error:
+            raise WitnessUnreachable(str(self.path), error.strerror or type(error).__name__) from error
+
     def _sync_file_in_loop(self) -> None:
         while True:
             self._unsynced.wait()
             time.sleep(SYNC_SECONDS)
             self._unsynced.clear()
-            os.fdatasync(self._get_or_open_descriptor())
+            try:
+                self._sync_file()
+            except WitnessError as error:
+                logger.warning("What was noted last may be lost in a power failure. %s", error)
 
     def _read_and_apply_new_lines(self) -> None:
         """Read what was appended since the last time, and verify it."""
@@ -148,3 +163,14 @@ class FileWitness:
         if record is not None:
             kind, head = record
             self._sessions.setdefault(head.name, WitnessedSession()).apply_record(kind, head)
+
+
+def _append_line(descriptor: int, line: bytes) -> None:
+    """Append a line. One before it that is not whole is ended first: its writer was stopped, or found the disk full.
+
+    Raises `OSError`.
+    """
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        line = b"\n" + line
+    write_whole_record(descriptor, line)

@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkpoints.exceptions import WitnessDamaged, WitnessMissing, WitnessTruncated
+from checkpoints.exceptions import WitnessDamaged, WitnessMissing, WitnessTruncated, WitnessUnreachable
 from checkpoints.seals.witness_records import (
     ADOPTED,
     CONFIRMED,
@@ -21,6 +21,7 @@ from checkpoints.seals.witness_records import (
     WitnessedSession,
     encode_record,
     parse_record,
+    write_whole_record,
 )
 
 #: File that says that the folder is a witness, and not the empty place of a mount that is missing.
@@ -89,8 +90,10 @@ class FolderWitness:
             try:
                 place.mkdir(mode=0o700, exist_ok=True)
                 number = _write_next_record_file(place, known.read, content, sync=sync)
-            except OSError as error:
+            except FileNotFoundError as error:
                 raise WitnessMissing(str(place), type(error).__name__) from error
+            except OSError as error:
+                raise WitnessUnreachable(str(place), error.strerror or type(error).__name__) from error
             if number == known.read:
                 known.session.apply_record(kind, head)
                 known.read += 1
@@ -162,10 +165,10 @@ def _write_next_record_file(place: Path, number: int, content: bytes, *, sync: b
 
 
 def _create_file_exclusively(path: Path, content: bytes, *, sync: bool) -> None:
-    """Make a file with its content. Raises `FileExistsError`."""
+    """Make a file with its content. Raises `OSError`: `FileExistsError` if there is one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
     try:
-        os.write(descriptor, content)
+        write_whole_record(descriptor, content)
         if sync:
             os.fsync(descriptor)
     finally:

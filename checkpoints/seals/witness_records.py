@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass, field
 
 from checkpoints.exceptions import SealKeyInvalid
@@ -67,6 +69,12 @@ def encode_record(kind: str, head: WitnessedHead) -> bytes:
     """Return the line of a record, with its end. Raises `SealKeyInvalid` without a key."""
     content = f"{kind} {head.name} {head.number} {head.seal.hex()}"
     return f"{content} {_compute_mac(content)}\n".encode()
+
+
+def write_whole_record(descriptor: int, content: bytes) -> None:
+    """Write a record to a file. Raises `OSError`, also if the file takes only a part of it, as on a full disk."""
+    if os.write(descriptor, content) < len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def parse_record(line: bytes) -> tuple[str, WitnessedHead] | None:

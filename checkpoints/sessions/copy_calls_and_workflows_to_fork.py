@@ -10,7 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.db.hot_statements import NOW_SQL
 from checkpoints.db.sql_quoting import convert_values, make_placeholders, quote_column, quote_columns, quote_table
-from checkpoints.enums import CallStatus, InterruptReason, KeyScope
+from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason, KeyScope
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals, sealed_model
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -38,12 +38,15 @@ def copy_calls_to_fork(
     reason: InterruptReason,
     shift: int,
     version: int,
+    *,
+    with_imported: bool = True,
 ) -> None:
     """Copy the calls of a session into its fork, each with the status that `carried` gives for its own.
 
     A call that becomes interrupted by this gets `reason`. Steps are lowered by `shift`, so that they stay apart from
     those of the fork. Calls answered in `version`, the first one of the fork, are answered there; later results are not
-    in its transcript. Calls with a workspace-wide key are not copied: every session finds them.
+    in its transcript. Calls with a workspace-wide key are not copied: every session finds them. `with_imported` says
+    whether calls are copied that were read from a transcript.
     """
     changed = [before.value for before, after in carried.items() if before != after]
     parameters = [
@@ -58,21 +61,24 @@ def copy_calls_to_fork(
         origin_pk,
         *[before.value for before in carried],
         KeyScope.SESSION,
+        *([] if with_imported else [IMPORTED_MARK]),
     ]
     calls = ToolCall.objects.using(connection.alias)
     if get_seal_keys() is not None:
         row_seals.verify_rows(calls.filter(session=origin_pk))
+    sql = _build_copy_calls_sql(connection.vendor, len(carried), len(changed), with_imported=with_imported)
     with connection.cursor() as cursor:
-        cursor.execute(_build_copy_calls_sql(connection.vendor, len(carried), len(changed)), parameters)
+        cursor.execute(sql, parameters)
     sealed_model.seal_stored_rows(calls.filter(session=forked_pk))
 
 
-def _build_copy_calls_sql(vendor: str, carried_count: int, changed_count: int) -> str:
+def _build_copy_calls_sql(vendor: str, carried_count: int, changed_count: int, *, with_imported: bool) -> str:
     """Build the statement that copies the calls; its parameters are in the order of `_RESET_COLUMNS`."""
     columns = [
         field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET_COLUMNS + _OMITTED_COLUMNS
     ]
     name = partial(quote_column, ToolCall)
+    own = "" if with_imported else f"AND {name('side_effects')} <> %s "
     changes = f"{name('status')} IN ({make_placeholders(changed_count)})"
     return (
         f"INSERT INTO {quote_table(ToolCall)} ({quote_columns(ToolCall, (*_RESET_COLUMNS, *columns))}) "
@@ -82,7 +88,7 @@ def _build_copy_calls_sql(vendor: str, carried_count: int, changed_count: int) -
         f"'', CASE WHEN {name('answered_version')} <= %s THEN 1 END, {quote_columns(ToolCall, columns)} "
         f"FROM {quote_table(ToolCall)} WHERE {name('session')} = %s "
         f"AND {name('status')} IN ({make_placeholders(carried_count)}) AND {name('key_scope')} = %s "
-        f"ORDER BY {name('id')}"
+        f"{own}ORDER BY {name('id')}"
     )
 
 

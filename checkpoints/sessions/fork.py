@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
+from typing import Any
 
 from django.db import IntegrityError, connections, transaction
 from django.db.models.functions import Now
@@ -12,7 +14,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import calls_without_outcome
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
-from checkpoints.exceptions import SessionExists, VersionNotFound
+from checkpoints.exceptions import SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.formats import money
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine, verification
@@ -59,7 +61,17 @@ def fork_session(
         row_lookups.require_not_quarantined(origin)
         verification.verify_session_records(store.using, origin)
         source = _find_source_version(store, origin, version)
-        fork = _create_forked_session(store, origin, new_session_id, source)
+        fork = _create_forked_session(
+            store,
+            origin,
+            new_session_id,
+            latest_version=1,
+            head_chain=source.chain,
+            message_count=source.length,
+            budget_spent_usd=money.round_to_decimal(source.budget_spent_usd),
+            total_tokens=count_total_tokens(source.usage),
+            forked_version=source.version,
+        )
         run = _create_ended_run_of_fork(store, fork)
         segment = Segment.objects.using(store.using).create(
             session=fork, parent_id=source.segment_id, parent_length=source.length
@@ -77,12 +89,54 @@ def fork_session(
             source.version,
         )
         copy_calls_and_workflows_to_fork.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
-        has_undecided_calls = bool(calls_without_outcome.list_undecided_calls(store, fork))
         fork.head_segment = segment
-        fork.status = SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE
+        fork.status = _find_status_of_fork(store, fork)
         fork.save(using=store.using, update_fields=["head_segment", "status"])
-        _record_fork_events(store, origin, fork, source, actor, actor_kind)
+        _record_fork_events(store, origin, fork, source.version, actor, actor_kind)
     return 1
+
+
+def create_fork_without_versions(store: Store, session_id: str, new_session_id: str) -> None:
+    """Create a session with the calls of another one, whose transcript a framework has forked and writes itself.
+
+    Calls that the origin's transcript has answered are answered in the fork, and calls that were only read from it are
+    not copied. Nothing is done if there is no such origin, or if the new session exists. Raises `InvalidIdentifier`,
+    `SessionQuarantined`, and `SealError` if a call was altered.
+    """
+    validate_id("session id", new_session_id)
+    if row_lookups.session_exists(store, new_session_id) or not row_lookups.session_exists(store, session_id):
+        return
+    store.flush_pending_writes(session_id)
+    with (
+        suppress(SessionExists, SessionNotFound),  # another process has been faster
+        quarantine.quarantine_on_integrity_error(store, session_id),
+        database_operation(store.using),
+        transaction.atomic(using=store.using),
+    ):
+        origin = row_lookups.get_session(store, session_id, lock=True)
+        row_lookups.require_not_quarantined(origin)
+        verification.verify_session_records(store.using, origin)
+        fork = _create_forked_session(store, origin, new_session_id)
+        run = _create_ended_run_of_fork(store, fork)
+        copy_calls_and_workflows_to_fork.copy_calls_to_fork(
+            connections[store.using],
+            origin.pk,
+            fork.pk,
+            run.pk,
+            CARRIED_STATUSES,
+            InterruptReason.FORKED,
+            origin.latest_version + 1,
+            origin.latest_version,
+            with_imported=False,
+        )
+        fork.status = _find_status_of_fork(store, fork)
+        fork.save(using=store.using, update_fields=["status"])
+        _record_fork_events(store, origin, fork, origin.latest_version, "fork", ActorKind.MACHINE)
+
+
+def _find_status_of_fork(store: Store, fork: Session) -> SessionStatus:
+    has_undecided_calls = bool(calls_without_outcome.list_undecided_calls(store, fork))
+    return SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE
 
 
 def _find_source_version(store: Store, origin: Session, version: int | None) -> Checkpoint:
@@ -94,7 +148,7 @@ def _find_source_version(store: Store, origin: Session, version: int | None) -> 
     return source
 
 
-def _create_forked_session(store: Store, origin: Session, new_session_id: str, source: Checkpoint) -> Session:
+def _create_forked_session(store: Store, origin: Session, new_session_id: str, **columns: Any) -> Session:
     rows = Session.objects.using(store.using)
     if rows.filter(workspace_id=store.workspace_id, session_id=new_session_id).exists():
         raise SessionExists(new_session_id)
@@ -106,15 +160,10 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, s
         metadata=origin.metadata,
         labels=origin.labels,
         scratchpad_root=origin.scratchpad_root,
-        latest_version=1,
-        head_chain=source.chain,
-        message_count=source.length,
-        budget_spent_usd=money.round_to_decimal(source.budget_spent_usd),
-        total_tokens=count_total_tokens(source.usage),
         cost_basis=origin.cost_basis,
         key_space=origin.key_space,
         forked_from=origin,
-        forked_version=source.version,
+        **columns,
     )
     try:
         with transaction.atomic(using=store.using):
@@ -163,7 +212,7 @@ def _create_first_version(store: Store, fork: Session, run: Run, segment: Segmen
 
 
 def _record_fork_events(
-    store: Store, origin: Session, fork: Session, source: Checkpoint, actor: str, actor_kind: ActorKind
+    store: Store, origin: Session, fork: Session, version: int, actor: str, actor_kind: ActorKind
 ) -> None:
     for row, related in ((origin, fork), (fork, origin)):
         insert_unchained_events.record_event(
@@ -174,7 +223,7 @@ def _record_fork_events(
             actor_kind=actor_kind,
             origin=origin.session_id,
             forked=fork.session_id,
-            version=source.version,
+            version=version,
             other=related.pk,
         )
         row_lookups.increment_session_revision(store, row.pk)

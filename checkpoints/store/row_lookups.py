@@ -39,6 +39,13 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
     return rows[0]
 
 
+def session_exists(store: Store, session_id: str) -> bool:
+    """Return whether the store's workspace has a session of that id."""
+    sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
+    with database_operation(store.using, writes=False):
+        return sessions.exists()
+
+
 def lock_session(store: Store, session_id: str, *, mark_changed: bool = False) -> Session:
     """Lock the session of that id until the end of the transaction; with `mark_changed`, its pages notice a change.
 

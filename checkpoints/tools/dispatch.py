@@ -22,6 +22,7 @@ from checkpoints.exceptions import (
     ReviewRequired,
     StorageError,
     TooLarge,
+    WitnessError,
 )
 from checkpoints.formats import digests
 from checkpoints.formats.argument_order import encode_argument_order
@@ -264,7 +265,7 @@ def record_outcome_flow(execution: Execution, outcome: CallOutcome, content: str
     for attempt in range(1, RECORD_ATTEMPTS + 1):
         try:
             yield Transact(lambda: execution.write_outcome(outcome))
-        except StorageError as error:
+        except (StorageError, WitnessError) as error:
             if attempt == RECORD_ATTEMPTS:
                 raise ResultNotRecorded(execution.session_id, execution.issued_call.call_id, content) from error
             yield Sleep(0.1 * attempt)

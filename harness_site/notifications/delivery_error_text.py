@@ -3,18 +3,20 @@
 import http.client
 from typing import Final
 
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
-from harness_site.mail_transport import describe_connection_error
+from harness_site.core.stored_sentence import StoredSentence
+from harness_site.mail_transport import build_connection_error_sentence
 from harness_site.notifications.safe_http import AddressRefused
 
 _MAX_ERROR_LENGTH: Final = 500
 
 
-def format_delivery_error(error: Exception) -> str:
+def describe_delivery_error(error: Exception) -> StoredSentence:
     """Describe a delivery error in one sentence."""
     if isinstance(error, AddressRefused):
-        return str(error)[:_MAX_ERROR_LENGTH]
+        return StoredSentence.build(error.args[0])
     if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
-        return (_("The answer was not HTTP: %(answer)s") % {"answer": error})[:_MAX_ERROR_LENGTH]
-    return describe_connection_error(error)
+        sentence = gettext_noop("The answer was not HTTP: %(answer)s")
+        return StoredSentence.build(sentence, answer=str(error)[:_MAX_ERROR_LENGTH])
+    return build_connection_error_sentence(error)

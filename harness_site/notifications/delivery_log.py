@@ -45,8 +45,8 @@ def load_delivery_log_page(
 def query_webhooks_with_last_attempt(workspace: int) -> QuerySet[Webhook]:
     """Select the webhooks by name.
 
-    Each has the attributes `attempted_at`, `is_failing` and `attempt_problem` of its last attempt to deliver a message;
-    the first is None before there is one.
+    Each has the attributes `attempted_at`, `is_failing`, `attempt_problem` and `attempt_problem_values` of its last
+    attempt to deliver a message; the first is None before there is one.
     """
     attempts = Delivery.objects.filter(webhook=OuterRef("pk"), attempted_at__isnull=False)
     last = attempts.exclude(status=DeliveryStatus.NOT_NEEDED).order_by("-attempted_at")
@@ -57,6 +57,7 @@ def query_webhooks_with_last_attempt(workspace: int) -> QuerySet[Webhook]:
             attempted_at=Subquery(last.values("attempted_at")[:1]),
             is_failing=Subquery(last.values(fails=fails)[:1]),
             attempt_problem=Subquery(last.values("problem")[:1]),
+            attempt_problem_values=Subquery(last.values("problem_values")[:1]),
         )
         .order_by("name", "pk")
     )

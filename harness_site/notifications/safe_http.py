@@ -17,7 +17,9 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
+
+from harness_site.core.stored_sentence import StoredSentence
 
 #: Timeouts in seconds: of each step, and of the whole request.
 STEP: Final = 10.0
@@ -37,7 +39,7 @@ _ISATAP: Final = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
 
 class AddressRefused(Exception):
-    """Refusal of an address; the message is shown to the user."""
+    """Refusal of an address; the message is shown to the user, and is a lazy translation or a `StoredSentence`."""
 
 
 def parse_webhook_url(address: str) -> SplitResult:
@@ -115,13 +117,11 @@ def _resolve_public_addresses(host: str, port: int) -> list[str]:
     if host.lower() not in settings.WEBHOOK_HOSTS and not (settings.DEBUG and all(map(_is_local_host, addresses))):
         for address in addresses:
             if not _is_public_address(address):
-                raise AddressRefused(
-                    _(
-                        "%(host)s leads to %(address)s, inside this network. An administrator of this installation "
-                        "can allow it in HARNESS_WEBHOOK_HOSTS."
-                    )
-                    % {"host": host, "address": address}
+                sentence = _(
+                    "%(host)s leads to %(address)s, inside this network. An administrator of this installation "
+                    "can allow it in HARNESS_WEBHOOK_HOSTS."
                 )
+                raise AddressRefused(StoredSentence.build(sentence, host=host, address=address))
     return addresses
 
 

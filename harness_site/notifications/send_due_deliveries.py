@@ -20,11 +20,12 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
-from django.utils.translation import gettext
+from django.utils.translation import gettext_noop
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from harness_site.accounts.models import Membership
+from harness_site.core.stored_sentence import StoredSentence
 from harness_site.mail_transport import NoMailServer
 from harness_site.notifications import (
     create_pause_and_delete_webhooks,
@@ -55,10 +56,10 @@ _chance = random.SystemRandom()
 class DeliveryOutcome:
     """Outcome of one attempt.
 
-    `problem` is empty if the message was sent; `away` means that other messages to this receiver will fail, too.
+    `problem` is None if the message was sent; `away` means that other messages to this receiver will fail, too.
     """
 
-    problem: str = ""
+    problem: StoredSentence | None = None
     answer: int | None = None
     away: bool = False
     not_needed: bool = False
@@ -112,12 +113,14 @@ def attempt_delivery_and_record_outcome(delivery: Delivery, *, most: int = MOST_
     duration = timedelta(seconds=time.monotonic() - started_at)
     status = _get_next_status(delivery, outcome, most)
     pause = _compute_retry_delay(delivery.attempts)
-    changes: dict[str, Any] = {"status": status, "answer": outcome.answer, "problem": outcome.problem, "took": duration}
+    problem = outcome.problem or StoredSentence("")
+    changes: dict[str, Any] = {"status": status, "answer": outcome.answer, "took": duration}
+    changes |= {"problem": problem.text, "problem_values": problem.values}
     if status == DeliveryStatus.WAITING:
         changes["due_at"] = clock.build_database_time_after(pause)
         _postpone_deliveries_to_receiver(delivery, outcome, pause)
-    if outcome.problem and not outcome.not_needed:
-        logger.warning("Message %s was not sent (attempt %d). %s", delivery.pk, delivery.attempts, outcome.problem)
+    if problem.text and not outcome.not_needed:
+        logger.warning("Message %s was not sent (attempt %d). %s", delivery.pk, delivery.attempts, problem.english)
     # If another process has claimed the delivery since, that process records the outcome.
     Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, status=DeliveryStatus.WAITING).update(
         attempted_at=Now(), **changes
@@ -152,45 +155,44 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
     try:
         message = build_notice_message(delivery.notice, to_person=delivery.webhook is None)
         not_needed_reason = _explain_unneeded_delivery(delivery, message)
-        if not_needed_reason or message is None:
+        if not_needed_reason is not None or message is None:
             return DeliveryOutcome(problem=not_needed_reason, not_needed=True)
         if delivery.webhook is None:
             emails.send_notification_email(delivery, message)
             return DeliveryOutcome()
         status = webhook_requests.send_to_webhook(delivery, message)
+        answered = gettext_noop("The address answered with status %(status)s.")
         return DeliveryOutcome(
             answer=status,
-            problem=""
-            if 200 <= status < 300
-            else gettext("The address answered with status %(status)s.") % {"status": status},
+            problem=None if 200 <= status < 300 else StoredSentence.build(answered, status=status),
             away=True,
         )
     except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError, UnicodeError) as error:
         # The server may accept other recipients.
-        return DeliveryOutcome(problem=delivery_error_text.format_delivery_error(error))
+        return DeliveryOutcome(problem=delivery_error_text.describe_delivery_error(error))
     except (OSError, http.client.HTTPException, safe_http.AddressRefused, NoMailServer) as error:
-        return DeliveryOutcome(problem=delivery_error_text.format_delivery_error(error), away=True)
+        return DeliveryOutcome(problem=delivery_error_text.describe_delivery_error(error), away=True)
     except Exception as error:
         # One message that cannot be built must not block all others.
         logger.exception("Delivery %s could not be made.", delivery.pk)
-        return DeliveryOutcome(problem=delivery_error_text.format_delivery_error(error))
+        return DeliveryOutcome(problem=delivery_error_text.describe_delivery_error(error))
 
 
-def _explain_unneeded_delivery(delivery: Delivery, message: NoticeMessage | None) -> str:
+def _explain_unneeded_delivery(delivery: Delivery, message: NoticeMessage | None) -> StoredSentence | None:
     if message is None:
-        return gettext("All its calls were decided before the message was sent.")
+        return StoredSentence.build(gettext_noop("All its calls were decided before the message was sent."))
     if delivery.user is None:
-        return ""
+        return None
     member = Membership.objects.filter(user=delivery.user, workspace=delivery.notice.workspace).first()
     if member is None or not has_role_for_event(member, Event(delivery.notice.event)):
-        return gettext("The recipient may not decide in this workspace any more.")
-    return ""
+        return StoredSentence.build(gettext_noop("The recipient may not decide in this workspace any more."))
+    return None
 
 
 def _get_next_status(delivery: Delivery, outcome: DeliveryOutcome, max_attempts: int) -> DeliveryStatus:
     if outcome.not_needed:
         return DeliveryStatus.NOT_NEEDED
-    if not outcome.problem:
+    if outcome.problem is None:
         return DeliveryStatus.SENT
     return DeliveryStatus.GIVEN_UP if delivery.attempts >= max_attempts else DeliveryStatus.WAITING
 

@@ -205,8 +205,9 @@ def render_time(moment: datetime, milliseconds: bool = False, beside: datetime |
 
 @register.simple_tag(name="expiry")
 def render_expiry(moment: datetime) -> SafeString:
-    """Render the time at which something ends: always with the date and the name of the reader's time zone."""
-    return _render_time_element(moment, formatting.format_time_with_zone(moment), "at")
+    """Render the day on which something ends, in the reader's time zone; the exact time is on hover."""
+    local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
+    return _render_time_element(moment, formatting.format_date_with_year(local.date()), "day")
 
 
 @register.simple_tag(name="time_of_day")

@@ -202,6 +202,24 @@ def test_numbers_of_a_bar_are_shown_on_hover_and_on_focus(sample_site: SampleSit
     expect(second).to_be_focused()
 
 
+def test_session_list_fits_a_small_laptop(sample_site: SampleSite, open_page: OpenPage) -> None:
+    page = open_page("alice", sample_site.site, viewport={"width": 960, "height": 768})
+    page.goto(sample_site.path("sessions"))
+    assert page.evaluate("document.scrollingElement.scrollWidth") == 960
+
+
+def test_chosen_agent_is_applied_at_once_and_keeps_the_focus(sample_site: SampleSite, open_page: OpenPage) -> None:
+    page = open_page("alice", sample_site.site)
+    page.goto(sample_site.path("overview, 24 hours"))
+    agents = page.get_by_role("combobox", name="Agent")
+    expect(page.locator(".of-agent button")).to_be_hidden()
+    agents.focus()
+    agents.select_option("refund-desk")
+    page.wait_for_url("**/overview/?period=24h&agent=refund-desk")
+    expect(agents).to_be_focused()
+    expect(agents).to_have_value("refund-desk")
+
+
 def visible_part(page: Page, bars: str) -> dict[str, float]:
     """Widths in pixels: of the last of `bars`, of the strip that it is drawn in, and of what the strip shows of it.
 

@@ -20,7 +20,7 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
-from checkpoints.adapters.claude import transcript_keys, transcript_line_delta_encoding
+from checkpoints.adapters.claude import forked_sessions, transcript_keys, transcript_line_delta_encoding
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.adapters.claude.transcript_mirror import (
@@ -195,6 +195,7 @@ class HarnessSessionStore(SessionStore):
     ) -> TranscriptMirror | None:
         """Store lines in a transaction that locks the session. Returns the mirror that has read all of them."""
         store, session_id = self.sync_checkpointer.store, key.session_id
+        forked_sessions.create_session_of_fork(store, key, lines)
         description = SessionDescription(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
         with line_log.open_line_log_for_writing(store, session_id, description, key.log_group) as log:
             size = log.size

@@ -12,12 +12,11 @@ import logging
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from claude_agent_sdk import HookMatcher
 
-from checkpoints.adapters.claude import transcript_keys
+from checkpoints.adapters.claude import forked_sessions, transcript_keys
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
@@ -28,6 +27,7 @@ from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store import row_lookups
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 
@@ -175,9 +175,17 @@ class _ToolHooks:
             return {}
         try:
             key = transcript_keys.find_transcript_key_of_hook(hook)
+            await self._run_blocking(partial(self._create_session_of_fork, key, hook))
             return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
         except CheckpointsError as error:
             return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
+
+    def _create_session_of_fork(self, key: TranscriptKey, hook: Any) -> None:
+        """Create the session of a fork before its first call: its lines may be stored at the end of the turn only."""
+        store = self._sync.store
+        if store.find_owned_session(key.session_id) is None and not row_lookups.session_exists(store, key.session_id):
+            lines = forked_sessions.read_lines_of_transcript_file(hook, '"forkedFrom"')
+            forked_sessions.create_session_of_fork(store, key, lines)
 
     async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
         call = _GuardedCall()
@@ -280,19 +288,12 @@ def _build_value_or_error(hook: Any) -> Any:
 
 def _find_refused_calls(hook: Any, call_ids: set[str]) -> dict[str, str]:
     """Find the calls that the program refused by its own rules: the file of the transcript says so."""
-    path = hook.get("agent_transcript_path") or hook.get("transcript_path")
     refused: dict[str, str] = {}
-    try:
-        text = Path(str(path)).read_text("utf-8", "replace")
-    except OSError:
-        return refused
-    for line in text.splitlines():
-        if '"toolDenialKind"' not in line:
-            continue
+    for line in forked_sessions.read_lines_of_transcript_file(hook, '"toolDenialKind"'):
         try:
-            content = json.loads(line)["message"]["content"]
+            content = line["message"]["content"]
             found = {block["tool_use_id"]: str(block.get("content", "")) for block in content}
-        except (ValueError, TypeError, KeyError):
+        except (TypeError, KeyError):
             continue
         refused |= {call_id: why for call_id, why in found.items() if call_id in call_ids}
     return refused

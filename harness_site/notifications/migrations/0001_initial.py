@@ -235,6 +235,7 @@ class Migration(migrations.Migration):
                 ("took", models.DurationField(null=True)),
                 ("answer", models.IntegerField(null=True)),
                 ("problem", models.TextField(blank=True)),
+                ("problem_values", models.JSONField(default=dict)),
             ],
             options={
                 "indexes": [

@@ -35,11 +35,12 @@ class Delivery(models.Model):
     attempts = models.IntegerField(default=0)
     due_at = models.DateTimeField()
     created_at = models.DateTimeField(db_default=Now())
-    #: Last attempt: end, duration, HTTP status, and error.
+    #: Last attempt: end, duration, HTTP status, and error as a `StoredSentence`, with its values.
     attempted_at = models.DateTimeField(null=True)
     took = models.DurationField(null=True)
     answer = models.IntegerField(null=True)
     problem = models.TextField(blank=True)
+    problem_values = models.JSONField(default=dict)
 
     class Meta:
         constraints = (

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_agent_sdk import ResultMessage
+from claude_agent_sdk import InMemorySessionStore, ResultMessage, fork_session_via_store
 
 from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Run, Session, ToolCall
 from examples.claude_refunds.agent import LOOK_UP, POLICIES, REFUND, SESSION_ID, STORED_ID, run_agent
+from examples.claude_refunds.scripted_claude_program import PROJECT
 from examples.kill_and_resume_agent import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
 from tests.adapters.claude import agents
 from tests.conftest import Open, StartChild
@@ -92,6 +93,67 @@ def test_a_replayed_call_is_a_new_one_after_the_model_has_read_its_result(
     run(store, effects)
     run(store, effects)  # the same question again: a new refund
     assert lines(effects) == ["17 40", "17 40"]
+
+
+# a fork
+
+
+class LinesOfFork(InMemorySessionStore):
+    """Store that reads from another one, and keeps what is appended."""
+
+    def __init__(self, origin: HarnessSessionStore) -> None:
+        super().__init__()
+        self.lines: list[Any] = []
+        self.load = origin.load  # type: ignore[method-assign]
+
+    async def append(self, key: Any, entries: list[Any]) -> None:
+        self.lines += entries
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_fork_asks_about_the_call_in_which_its_origin_died(
+    cp: SyncCheckpointer,
+    open_checkpointer: Open,
+    start_child: StartChild,
+    effects: Path,
+    tmp_path: Path,
+    is_stored: bool,
+) -> None:
+    child = start_child(agents.die_in_tool, url=database_url(), effects=str(effects), moment=AFTER_EFFECT)
+    assert child.died_by() == signal.SIGKILL
+    store = HarnessSessionStore(cp)
+    copied = store if is_stored else LinesOfFork(store)  # not stored: the program stores them at the end of the turn
+    fork = asyncio.run(fork_session_via_store(copied, SESSION_ID, directory="/srv/shop")).session_id
+    path = tmp_path / PROJECT / f"{fork}.jsonl"
+    if isinstance(copied, LinesOfFork):
+        path.parent.mkdir()
+        path.write_text("\n".join(map(json.dumps, copied.lines)))
+    fields = {"tool": REFUND, "args": {"order": 17, "amount": 40}, "session_id": fork, "transcript_path": str(path)}
+
+    def ask(call_id: str) -> Any:
+        return asyncio.run(Hooks(open_checkpointer(), POLICIES).call("PreToolUse", call_id, **fields))
+
+    assert ask("a")[0] == "defer"
+    (call,) = cp.pending_tool_calls(f"{PROJECT}/{fork}")
+    assert call["reason"] == "forked"
+    about: dict[str, Any] = {"actor": "alice", "reason": "Looked it up.", "revision": call["revision"]}
+    cp.confirm_landed(f"{PROJECT}/{fork}", call["call_id"], "refunded 40 for order 17", **about)
+    decision, reason = ask("b")
+    assert decision == "deny"
+    assert reason.endswith("refunded 40 for order 17")
+    assert Session.objects.get(session_id=f"{PROJECT}/{fork}").forked_from == Session.objects.get(session_id=STORED_ID)
+    assert run(store, effects).stop_reason == "tool_deferred"  # the origin has its own decision
+
+
+def test_a_fork_makes_answered_calls_again(cp: SyncCheckpointer, store: HarnessSessionStore, effects: Path) -> None:
+    run(store, effects)
+    fork = asyncio.run(fork_session_via_store(store, SESSION_ID, directory="/srv/shop")).session_id
+    fields = {"tool": REFUND, "args": {"order": 17, "amount": 40}, "session_id": fork}
+    assert asyncio.run(Hooks(store, POLICIES).call("PreToolUse", "a", **fields)) == (None, "")
+    tools = (
+        ToolCall.objects.filter(session__session_id=f"{PROJECT}/{fork}").order_by("pk").values_list("tool", flat=True)
+    )
+    assert list(tools) == [REFUND, LOOK_UP, REFUND]
 
 
 # a person decides

@@ -103,8 +103,10 @@ class TestWebhooks:
     def test_failed_test_message_is_not_retried(self, admin: Client, settings: Settings) -> None:
         settings.DEBUG = True
         webhook = make_webhook(f"http://127.0.0.1:{free_port()}/")
-        admin.post(f"{PAGE}{webhook.pk}/test/")
+        admin.post(f"{PAGE}{webhook.pk}/test/", headers={"Accept-Language": "de"})
         assert Delivery.objects.get().status == "given_up"
+        german = "Der Server hat die Verbindung abgelehnt."
+        assert visible_text(admin.get(PAGE, headers={"Accept-Language": "de"})).count(german) == 2
         page = visible_text(admin.get(PAGE))
         assert "pager Failing JSON" in page
         assert "The last attempt failed just now. The server refused the connection. Check host and port." in page

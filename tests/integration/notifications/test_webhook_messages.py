@@ -76,7 +76,8 @@ class TestWebhook:
         # A redirect is not followed.
         assert [got["path"] for got in receiver.messages] == ["/in?key=k"]
         delivery = Delivery.objects.get()
-        assert (delivery.answer, delivery.problem) == (status, f"The address answered with status {status}.")
+        assert (delivery.answer, delivery.problem) == (status, "The address answered with status %(status)s.")
+        assert delivery.problem_values == {"status": str(status)}
 
     def test_paused_webhook_keeps_its_messages(self, web: Start) -> None:
         receiver = web()

@@ -68,6 +68,14 @@ def test_health_probe_names_a_database_that_does_not_answer(client: Client, monk
     assert client.get("/health/live").status_code == 200
 
 
+def test_error_page_of_somebody_signed_out_stands_alone(client: Client) -> None:
+    page = client.get("/nowhere/").content.decode()
+    assert '<nav class="rail"' not in page
+    assert 'class="alone"' in page
+    client.force_login(make_user())
+    assert '<nav class="rail"' in client.get("/nowhere/").content.decode()
+
+
 def test_not_found_page_has_links(client: Client) -> None:
     client.force_login(make_user())
     response = client.get("/nowhere/")

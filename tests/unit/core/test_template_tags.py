@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.template import Context, Template
 from django.test import RequestFactory
+from django.utils import timezone
 
 from checkpoints.db import clock
 from harness_site.review.selectors.pending_calls import COUNT_LIMIT, BoundedCount
@@ -37,6 +38,14 @@ def test_time_of_another_day_has_a_date() -> None:
 def test_time_of_today_has_no_date() -> None:
     now = clock.now()
     assert f">{now:%H:%M:%S}</time>" in rendered("{% at when %}", when=now)
+
+
+def test_expiry_is_a_day_in_the_zone_of_the_reader_and_exact_on_hover() -> None:
+    with timezone.override("Pacific/Auckland"):
+        assert rendered("{% expiry when %}", when=NOON) == (
+            '<time datetime="2025-03-04T12:00:00.007Z" title="2025-03-04 12:00:00 UTC" data-time="day">'
+            "Wed 5 Mar 2025</time>"
+        )
 
 
 def test_relative_time_is_updated_by_the_page() -> None:

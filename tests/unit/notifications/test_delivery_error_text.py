@@ -4,9 +4,11 @@ import socket
 import ssl
 
 import pytest
+from django.utils import translation
 
+from harness_site.core.stored_sentence import StoredSentence
 from harness_site.mail_transport import NoMailServer
-from harness_site.notifications.delivery_error_text import format_delivery_error
+from harness_site.notifications.delivery_error_text import describe_delivery_error
 from harness_site.notifications.safe_http import AddressRefused
 
 
@@ -41,10 +43,30 @@ from harness_site.notifications.safe_http import AddressRefused
     ],
 )
 def test_delivery_error_messages(error: Exception, words: str) -> None:
-    assert format_delivery_error(error).startswith(words)
-    assert len(format_delivery_error(error)) <= 500
+    sentence = describe_delivery_error(error)
+    assert str(sentence).startswith(words)
+    assert all(len(value) <= 500 for value in sentence.values.values())
 
 
 def test_refused_password_is_not_shown() -> None:
-    text = format_delivery_error(smtplib.SMTPAuthenticationError(535, b"bad credentials for har@example.com"))
+    text = str(describe_delivery_error(smtplib.SMTPAuthenticationError(535, b"bad credentials for har@example.com")))
     assert text == "The mail server refused the user name and password. Check them in HARNESS_EMAIL_URL."
+
+
+@pytest.mark.parametrize(
+    ("error", "german"),
+    [
+        (NoMailServer(), "Es ist kein Mailserver eingestellt."),
+        (OSError(101, "Network is unreachable"), "Es konnte keine Verbindung hergestellt werden."),
+        (http.client.BadStatusLine("SSH-2.0"), "Die Antwort war kein HTTP: SSH-2.0"),
+    ],
+)
+def test_description_is_stored_in_english_and_shown_in_the_language_of_the_reader(
+    error: Exception, german: str
+) -> None:
+    with translation.override("de"):
+        sentence = describe_delivery_error(error)
+    with translation.override("en"):
+        assert sentence.english == str(sentence)
+    with translation.override("de"):
+        assert str(StoredSentence(sentence.text, sentence.values)).startswith(german)

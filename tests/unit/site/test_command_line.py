@@ -1,5 +1,10 @@
 """The console script `harness` reports operator errors in one sentence."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import get_commands
@@ -10,6 +15,8 @@ from checkpoints import __version__
 from checkpoints.exceptions import ConnectionFailed, WorkspaceNotFound
 from harness_site import command_line
 from harness_site.command_overview import COMMANDS, format_overview
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("argument", ["version", "--version"])
@@ -121,3 +128,23 @@ def test_help_of_a_command_without_django_is_that_of_the_command(
         command_line.main(["help", "mcp-guard"])
     assert ended.value.code == 0
     assert "usage: harness mcp-guard" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("arguments", "unbuffered"), [(["--help"], "1"), (["migrate", "--help"], "")])
+def test_output_that_nobody_reads_ends_the_command_quietly(arguments: list[str], unbuffered: str) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)  # as `head` does when it has enough
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    try:
+        ended = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+    assert (ended.returncode, ended.stderr) == (141, "")

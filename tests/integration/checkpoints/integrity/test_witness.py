@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -11,11 +12,21 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import WitnessAhead, WitnessBehind, WitnessDamaged, WitnessMissing, WitnessTruncated
+from checkpoints import SyncCheckpointer, ToolRegistry
+from checkpoints.exceptions import (
+    ResultNotRecorded,
+    WitnessAhead,
+    WitnessBehind,
+    WitnessDamaged,
+    WitnessMissing,
+    WitnessTruncated,
+    WitnessUnreachable,
+)
 from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
 from checkpoints.seals.witness import get_witness
 from checkpoints.seals.witness_file import FileWitness
+from checkpoints.seals.witness_folder import FolderWitness
+from checkpoints.seals.witness_records import WitnessedHead
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -244,6 +255,95 @@ def test_write_is_refused_when_the_witness_file_cannot_be_written(cp: SyncCheckp
     with pytest.raises(WitnessMissing):
         cp.save_checkpoint("s", conversation("abc"), {}, 0)
     assert plain(Checkpoint).count() == 1
+
+
+@pytest.mark.parametrize("kind", [FileWitness, FolderWitness])
+def test_disk_that_is_full_for_a_while_leaves_a_good_witness(
+    open_checkpointer: Open,
+    tmp_path: Path,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[FileWitness | FolderWitness],
+) -> None:
+    settings.HARNESS_WITNESS = f"{tmp_path}/witness{'/' if kind is FolderWitness else ''}"
+    set_witness("create", "--reason", "first use")
+    cp = start_session(open_checkpointer())
+    other = kind(tmp_path / "witness")  # of another process
+    other.record_expected_head(WitnessedHead("ab:1", 1, b"seal"))
+    write = os.write
+    with monkeypatch.context() as patch:  # the disk takes half a line
+        patch.setattr("os.write", lambda to, line: write(to, line[:70] if line.startswith(b"e ") else line))
+        with pytest.raises(WitnessUnreachable, match="No space left on device"):
+            cp.save_checkpoint("s", conversation("ab"), {}, 0)
+    assert plain(Checkpoint).count() == 0
+    other.record_written_head(WitnessedHead("ab:1", 1, b"seal"))
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
+    cp.release_session("s")
+    forget_witness()
+    assert cp.resume("s").version == 1
+
+
+class FailingWitness(FileWitness):
+    """Witness that cannot be written for a number of attempts, before a commit or after it."""
+
+    expected, confirmed = 0, 0
+
+    def record_expected_head(self, head: WitnessedHead) -> None:
+        self.expected -= 1
+        if self.expected >= 0:
+            raise WitnessUnreachable("The witness", "it starts")
+        super().record_expected_head(head)
+
+    def record_written_head(self, head: WitnessedHead) -> None:
+        self.confirmed -= 1
+        if self.confirmed >= 0:
+            raise WitnessUnreachable("The witness", "it starts")
+        super().record_written_head(head)
+
+
+@pytest.fixture
+def failing(witness: Path, settings: Any) -> FailingWitness:
+    settings.HARNESS_WITNESS = f"{__name__}.build_witness"
+    failing_witness = FailingWitness(witness)
+    BUILT[:] = [failing_witness]
+    return failing_witness
+
+
+@pytest.mark.parametrize("attempts", [3, 99])
+def test_result_is_not_lost_while_the_witness_is_away(
+    open_checkpointer: Open, failing: FailingWitness, monkeypatch: pytest.MonkeyPatch, attempts: int
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    cp, paid = start_session(open_checkpointer()), list[int]()
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+
+    @registry.tool
+    def pay(order: int) -> str:
+        paid.append(order)
+        failing.expected = attempts
+        return f"paid {order}"
+
+    if attempts < 5:
+        assert registry.dispatch("pay", {"order": 17}, "call_1").content == "paid 17"
+        assert plain(ToolCall).get().status == "completed"
+    else:
+        with pytest.raises(ResultNotRecorded) as caught:
+            registry.dispatch("pay", {"order": 17}, "call_1")
+        assert caught.value.result == "paid 17"
+        assert isinstance(caught.value.__cause__, WitnessUnreachable)
+        failing.expected = 0
+    assert paid == [17]
+
+
+def test_write_that_is_committed_is_no_error_if_the_witness_is_away_then(
+    open_checkpointer: Open, failing: FailingWitness, caplog: pytest.LogCaptureFixture
+) -> None:
+    cp = start_session(open_checkpointer())
+    failing.confirmed = 1
+    assert cp.save_checkpoint("s", conversation("ab"), {}, 0) == 1
+    assert "was not confirmed: The witness" in caplog.text
+    cp.release_session("s")
+    assert cp.resume("s").version == 1
 
 
 def test_witness_factory_can_be_configured(open_checkpointer: Open, witness: Path, settings: Any) -> None:

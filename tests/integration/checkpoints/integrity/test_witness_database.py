@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.management import CommandError
-from django.db import connections
+from django.db import connection, connections
 from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import SyncCheckpointer
@@ -26,7 +27,6 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals.witness import get_witness
-from checkpoints.seals.witness_database import DatabaseWitness
 from checkpoints.seals.witness_records import WitnessedHead
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.integrity.conftest import KEY
@@ -147,9 +147,19 @@ def test_nothing_is_written_while_the_database_does_not_answer(
     with pytest.raises(WitnessUnreachable):
         cp.append_checkpoint("s", conversation("c"), expected_version=1)
     assert plain(Checkpoint).count() == 1
-    witness = get_witness()
-    assert isinstance(witness, DatabaseWitness)
-    witness.record_written_head(WitnessedHead("s", 1, b"seal"))  # the write was done: that is no error
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="a file has no server")
+def test_connection_that_was_lost_is_opened_again(cp: SyncCheckpointer, fresh_url: str) -> None:
+    """As after a restart of the server of the witness, of which the sessions know nothing."""
+    with psycopg.connect(fresh_url, autocommit=True) as server:
+        server.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    assert cp.save_checkpoint("s", conversation("abc"), {}, 0) == 2
+    cp.release_session("s")
+    assert cp.resume("s").version == 2
 
 
 def test_the_database_of_the_sessions_is_no_witness(open_checkpointer: Open, settings: Any) -> None:
