@@ -32,12 +32,12 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	$(addprefix crash/test_,every_boundary.py request_worker.py database_creation.py http_kills.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py \
-		integrity/test_stored_types.py) \
+		integrity/test_mistyped_values.py) \
 		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py)
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.
 EXHAUSTIVE_MATTERS := $(addprefix tests/,crash property \
-	$(addprefix integration/checkpoints/,importers/test_import_workers.py integrity/test_stored_types.py))
+	$(addprefix integration/checkpoints/,importers/test_import_workers.py integrity/test_mistyped_values.py))
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py

@@ -16,7 +16,7 @@ def main() -> None:
     options = _parse_options()
     started_at = time.monotonic()
 
-    def say(message: str) -> None:
+    def print_progress(message: str) -> None:
         print(f"{time.monotonic() - started_at:4.0f} s  {message}", flush=True)
 
     with places.create_temporary_databases() as databases:
@@ -24,14 +24,14 @@ def main() -> None:
         from benchmarks import measure_all, report  # models can be imported only now
 
         extent = full_and_quick_run_sizes.QUICK if options.quick else full_and_quick_run_sizes.FULL
-        page = report.format_page(measure_all.measure_all(databases, extent, say))
+        page = report.format_page(measure_all.measure_all(databases, extent, print_progress))
     output: Path | None = options.output or (None if options.quick else PAGE)
     if output is None:
         print(page)
     else:
         output.parent.mkdir(exist_ok=True)
         output.write_text(page)
-    say("done")
+    print_progress("done")
 
 
 def _parse_options() -> argparse.Namespace:

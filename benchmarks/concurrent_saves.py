@@ -56,7 +56,7 @@ class ProcessTeam:
 
     members: list[subprocess.Popen[str]]
 
-    def run(self, saves: int, members: int) -> float:
+    def measure_saves_per_second(self, saves: int, members: int) -> float:
         """Return the saves per second if this many members make this many saves, all at the same time."""
         start = time.perf_counter()
         for member in self.members[:members]:
@@ -74,20 +74,22 @@ class ProcessTeam:
 
 def measure_processes(databases: Databases, kind: Kind, plan: Plan) -> Rates:
     """Measure the rates of one process and of all, for each way of saving."""
-    teams = {way: _start_team(databases, kind, way, plan.processes) for way in WAYS}
+    teams = {way: _start_process_team(databases, kind, way, plan.processes) for way in WAYS}
     rates = Rates()
     try:
         for count in (1, plan.processes):
             for _ in range(plan.rounds):
                 for way, team in teams.items():
-                    rates.found.setdefault((way, count), []).append(team.run(plan.saves_per_process, count))
+                    rates.found.setdefault((way, count), []).append(
+                        team.measure_saves_per_second(plan.saves_per_process, count)
+                    )
     finally:
         for team in teams.values():
             team.close()
     return rates
 
 
-def _start_team(databases: Databases, kind: Kind, way: str, size: int) -> ProcessTeam:
+def _start_process_team(databases: Databases, kind: Kind, way: str, size: int) -> ProcessTeam:
     database = databases.create_database(kind, f"processes_{way}")
     (create_library_tables if way == "library" else create_plain_tables)(database.alias)
     command = [sys.executable, "-m", "benchmarks.workers.saving_worker", way, database.url]

@@ -42,8 +42,8 @@ from strands.types.session import Session as StrandsSession
 from strands.types.session import SessionAgent, SessionMessage, SessionType
 
 from benchmarks.benchmark_databases import KINDS, TITLES, Database, Kind, TableSize, create_temporary_databases
+from benchmarks.cpu_cores import describe_cores
 from benchmarks.generated_conversation import build_conversation
-from benchmarks.machine import describe_cores
 from benchmarks.recorded_saver_calls import WRITING, CallPlayer, RecordedCall, RecordingSaver
 from benchmarks.virtual_environments import ROOT
 from checkpoints import Checkpointer, SyncCheckpointer
@@ -453,9 +453,9 @@ class SaverWorkers:
             other_end.close()
             self._pipes.append(pipe)
             self._processes.append(process)
-        self._wait()
+        self._wait_until_ready()
 
-    def _wait(self) -> None:
+    def _wait_until_ready(self) -> None:
         """Wait until each process is ready for its next turns, or done. Raises `EOFError` for one that has failed."""
         done = [pipe.recv() for pipe in self._pipes]
         self.is_done = all(done)
@@ -465,7 +465,7 @@ class SaverWorkers:
         start = time.perf_counter()
         for pipe in self._pipes:
             pipe.send(None)
-        self._wait()
+        self._wait_until_ready()
         return time.perf_counter() - start
 
     def close(self) -> None:

@@ -73,10 +73,12 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         found = self._newest
         if found is not None:
-            values = _replace(found.checkpoint["channel_values"], BaseMessage, lambda message: message.model_copy())
+            values = _copy_with_objects_replaced(
+                found.checkpoint["channel_values"], BaseMessage, lambda message: message.model_copy()
+            )
             found = found._replace(checkpoint={**found.checkpoint, "channel_values": values})
         self._loaded = _list_messages(found)
-        self.calls.append(RecordedCall("get_tuple", self._record([config]), self._loaded))
+        self.calls.append(RecordedCall("get_tuple", self._record_arguments([config]), self._loaded))
         return found
 
     def put(
@@ -86,7 +88,7 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        self.calls.append(RecordedCall("put", self._record([config, checkpoint, metadata, new_versions])))
+        self.calls.append(RecordedCall("put", self._record_arguments([config, checkpoint, metadata, new_versions])))
         place = {**config["configurable"], "checkpoint_id": checkpoint["id"]}
         stored: RunnableConfig = {"configurable": place}
         self._newest = CheckpointTuple(stored, checkpoint, metadata, None, [])
@@ -95,17 +97,17 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        self.calls.append(RecordedCall("put_writes", self._record([config, writes, task_id, task_path])))
+        self.calls.append(RecordedCall("put_writes", self._record_arguments([config, writes, task_id, task_path])))
 
-    def _record(self, value: Any) -> Any:
+    def _record_arguments(self, value: Any) -> Any:
         if isinstance(value, list) and self._loaded:
             pairs = zip(value, self._loaded, strict=False)
             kept = next((place for place, (item, loaded) in enumerate(pairs) if item is not loaded), None)
             kept = min(len(value), len(self._loaded)) if kept is None else kept
-            return _RecordedList(kept, [self._record(item) for item in value[kept:]])
+            return _RecordedList(kept, [self._record_arguments(item) for item in value[kept:]])
         if isinstance(value, BaseMessage):
             return _RecordedMessage(value, value.id)
-        return _map_items(value, self._record)
+        return _copy_with_items_mapped(value, self._record_arguments)
 
 
 @dataclass
@@ -141,7 +143,7 @@ class CallPlayer:
             return self._find_own_message(recorded)
         if isinstance(recorded, _RecordedList):
             return [*self.loaded[: recorded.kept], *map(self._build_args, recorded.others)]
-        return _map_items(recorded, self._build_args)
+        return _copy_with_items_mapped(recorded, self._build_args)
 
     def _find_own_message(self, recorded: _RecordedMessage) -> BaseMessage:
         own = self.messages.get(id(recorded.message))
@@ -158,14 +160,14 @@ def _list_messages(found: CheckpointTuple | None) -> list[BaseMessage]:
     return [each for value in values if type(value) is list for each in value if isinstance(each, BaseMessage)]
 
 
-def _replace(value: Any, kind: type[Any], replace: Callable[[Any], Any]) -> Any:
+def _copy_with_objects_replaced(value: Any, kind: type[Any], replace: Callable[[Any], Any]) -> Any:
     """Copy dictionaries and sequences, with the objects of a type in them replaced."""
     if isinstance(value, kind):
         return replace(value)
-    return _map_items(value, lambda item: _replace(item, kind, replace))
+    return _copy_with_items_mapped(value, lambda item: _copy_with_objects_replaced(item, kind, replace))
 
 
-def _map_items(value: Any, change: Callable[[Any], Any]) -> Any:
+def _copy_with_items_mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Copy a dictionary or a sequence with each item changed; anything else is returned as it is."""
     if isinstance(value, dict):
         return {name: change(item) for name, item in value.items()}

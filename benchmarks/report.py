@@ -64,7 +64,7 @@ def _format_sections(results: Results) -> Iterator[str]:
         yield f"## {TITLES[kind]}"
         yield ""
         yield from _format_saving_section(results, measured)
-        yield from _format_bytes(results, measured)
+        yield from _format_disk_size_section(results, measured)
         yield from _format_loading_section(results, measured)
         yield from _format_tool_calls_section(results, measured)
         yield from _format_concurrent_agents_section(results, measured)
@@ -99,7 +99,7 @@ def _format_saving_section(results: Results, measured: Measured) -> Iterator[str
     yield ""
 
 
-def _format_bytes(results: Results, measured: Measured) -> Iterator[str]:
+def _format_disk_size_section(results: Results, measured: Measured) -> Iterator[str]:
     yield f"### Bytes on disk after {results.plan.together} turns"
     yield ""
     sizes = measured.saving.bytes_on_disk

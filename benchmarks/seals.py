@@ -83,8 +83,8 @@ def main() -> None:
         return
     url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{tempfile.mkdtemp()}/seals.db"
     with SyncCheckpointer.open(url, migrate=True) as checkpointer:
-        _print_paired_costs(url)
-        _print_witness_kinds()
+        _print_seal_costs(url)
+        _print_witness_costs()
         _print_decision_signature_costs(checkpointer)
         _print_verification_time(checkpointer)
 
@@ -199,7 +199,7 @@ def _measure_alternating(url: str) -> dict[tuple[str, str], list[Cost]]:
     return costs
 
 
-def _print_paired_costs(url: str) -> None:
+def _print_seal_costs(url: str) -> None:
     costs = _measure_alternating(url)
     for operation, target in TARGETS.items():
         sealed = Comparison(costs[operation, PLAIN], costs[operation, SEALED])
@@ -231,7 +231,7 @@ def _switch_seals_on() -> None:
     get_seal_keys.cache_clear()
 
 
-def _print_witness_kinds() -> None:
+def _print_witness_costs() -> None:
     """Print the time of the two notes that a witness of each kind takes for an operation, by themselves."""
     from checkpoints.seals.witness_file import FileWitness
     from checkpoints.seals.witness_folder import FolderWitness

@@ -35,7 +35,7 @@ from checkpoints.tools.registry import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
-    from checkpoints.store.database_store import Store
+    from checkpoints.store.database_client_state import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -34,7 +34,7 @@ from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.step_log import StepLog
 
 if TYPE_CHECKING:
-    from checkpoints.store.database_store import Store
+    from checkpoints.store.database_client_state import Store
 
 
 @dataclass(frozen=True)

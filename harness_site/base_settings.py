@@ -54,6 +54,7 @@ HARNESS_MIDDLEWARE = [
     "harness_site.display.middleware.ReaderPreferencesMiddleware",
     "harness_site.audit.session_read_audit_middleware.ReadAuditMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "harness_site.error_pages.MethodNotAllowedMiddleware",
     "harness_site.altered_data_middleware.AlteredDataMiddleware",
 ]
 HARNESS_TEMPLATE_BUILTINS = ["harness_site.templatetags.harness_tags"]

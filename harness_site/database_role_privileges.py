@@ -127,7 +127,7 @@ def format_psql_of_administrator() -> str:
     return f"psql -h {shlex.quote(host)}{options} -U postgres {name}"
 
 
-def check_role_name(name: str) -> None:
+def validate_role_name(name: str) -> None:
     """Refuse a name that needs quotes somewhere. Raises `InvalidRoleName`."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
         raise InvalidRoleName(f"{name!r} is no name for a role: use letters, digits and _.")

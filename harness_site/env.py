@@ -35,8 +35,8 @@ def read_text_setting(name: str, default: str = "") -> str:
     return default if value is None else value
 
 
-def collect_problem(read: Callable[[], T], fallback: T) -> T:
-    """Return what `read` returns. A wrong setting is kept for `raise_problems`, and `fallback` is returned.
+def read_or_collect_problem(read: Callable[[], T], fallback: T) -> T:
+    """Return what `read` returns. A wrong setting is kept for `raise_collected_problems`, and `fallback` is returned.
 
     So an operator is told of all wrong settings at once.
     """
@@ -49,7 +49,7 @@ def collect_problem(read: Callable[[], T], fallback: T) -> T:
     return fallback
 
 
-def raise_problems() -> None:
+def raise_collected_problems() -> None:
     """Raise `ImproperlyConfigured` with a line for each problem that was collected."""
     if _problems:
         lines = "\n".join(_problems)

@@ -5,15 +5,18 @@ from typing import Final
 
 from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse, HttpResponseServerError
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseServerError
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.deprecation import MiddlewareMixin
 from django.views.decorators.csrf import requires_csrf_token
 
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.models.enum_labels import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_members_with_role
+from harness_site.accounts.safe_redirect_targets import is_path_of_site
 from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer
 
 #: URL name of the heartbeat that an open card sends automatically.
@@ -47,6 +50,23 @@ def show_permission_denied(request: HttpRequest, exception: PermissionDenied) ->
 @requires_csrf_token
 def show_page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return render(request, "errors/404.html", status=404)
+
+
+class MethodNotAllowedMiddleware(MiddlewareMixin):
+    """Shows an error page where a browser opens the address of a form; without it, Django answers with an empty one."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        is_empty_page = (
+            isinstance(response, HttpResponseNotAllowed)
+            and request.method == "GET"
+            and "text/html" in request.headers.get("Accept", "")
+            and is_path_of_site(request.path)
+        )
+        if not is_empty_page:
+            return response
+        page = render(request, "errors/405.html", status=405)
+        page.headers["Allow"] = response.headers["Allow"]
+        return page
 
 
 def show_server_error(request: HttpRequest) -> HttpResponse:

@@ -43,7 +43,7 @@ def build_content_security_policy(
     }
 
 
-def read_secret_key(folder: Path, *, is_public: bool, is_checked: bool) -> str:
+def read_or_create_secret_key(folder: Path, *, is_public: bool, is_checked: bool) -> str:
     """Read HARNESS_SECRET_KEY; a site that only this machine reaches gets a key of its own, kept in `folder`.
 
     Raises `ImproperlyConfigured` if a public site has none, or with `is_checked` one that can be guessed.

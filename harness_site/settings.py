@@ -27,21 +27,23 @@ STATE_DIR = env.get_state_dir()
 DEBUG = env.read_boolean_setting("HARNESS_DEBUG", default=False)
 #: Public URL of this site; links in messages and invitations start with it.
 configured_address = env.read_text_setting("HARNESS_ADDRESS")
-SITE_ADDRESS = env.collect_problem(lambda: site_address.validate_and_strip_site_address(configured_address), "")
+SITE_ADDRESS = env.read_or_collect_problem(lambda: site_address.validate_and_strip_site_address(configured_address), "")
 ALLOWED_HOSTS = env.read_list_setting("HARNESS_ALLOWED_HOSTS", site_address.build_default_allowed_hosts(SITE_ADDRESS))
 CSRF_TRUSTED_ORIGINS = env.read_list_setting("HARNESS_TRUSTED_ORIGINS")
 HTTPS = env.read_boolean_setting("HARNESS_HTTPS", default=False)
 
 is_public = not set(ALLOWED_HOSTS) <= site_address.LOCAL_HOSTS
-SECRET_KEY = env.collect_problem(
-    lambda: security_headers.read_secret_key(STATE_DIR, is_public=is_public, is_checked=not DEBUG), "not used"
+SECRET_KEY = env.read_or_collect_problem(
+    lambda: security_headers.read_or_create_secret_key(STATE_DIR, is_public=is_public, is_checked=not DEBUG), "not used"
 )
 SECRET_KEY_FALLBACKS = env.read_list_setting("HARNESS_OLD_SECRET_KEYS")
 
 STATE_DIR.mkdir(parents=True, exist_ok=True)
 sqlite_path = str(STATE_DIR / "harness.sqlite3")
 database_url = env.read_text_setting("HARNESS_DATABASE_URL") or sqlite_path
-DATABASES = {"default": env.collect_problem(lambda: database_from_url(database_url), database_from_url(sqlite_path))}
+DATABASES = {
+    "default": env.read_or_collect_problem(lambda: database_from_url(database_url), database_from_url(sqlite_path))
+}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file and not memory, because threads and processes share it. One per process, so that test runs may overlap.
     # Opening the file costs more than most requests; the threads of the server are few.
@@ -109,7 +111,7 @@ AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"
 # Browsers treat `localhost` as secure without HTTPS.
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
 no_provider_apps: list[dict[str, Any]] = []
-provider_apps = env.collect_problem(oidc_settings.build_oidc_provider_settings, no_provider_apps)
+provider_apps = env.read_or_collect_problem(oidc_settings.build_oidc_provider_settings, no_provider_apps)
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": provider_apps}}
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -167,7 +169,7 @@ if BEHIND_PROXY:
 SITE_ADDRESS_IS_GUESSED = not SITE_ADDRESS
 SITE_ADDRESS = SITE_ADDRESS or site_address.guess_site_address(ALLOWED_HOSTS, https=HTTPS)
 #: Without a server no e-mail is sent.
-MAIL_SERVER = env.collect_problem(lambda: mail_settings.read_mail_server_setting(debug=DEBUG), None)
+MAIL_SERVER = env.read_or_collect_problem(lambda: mail_settings.read_mail_server_setting(debug=DEBUG), None)
 MAIL_FROM = (
     env.read_text_setting("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
 )
@@ -180,9 +182,9 @@ DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL_FROM
 #: Host names that webhooks may use although they resolve to addresses inside this network.
 WEBHOOK_HOSTS = [host.lower() for host in env.read_list_setting("HARNESS_WEBHOOK_HOSTS")]
 
-LOG_LEVEL = env.collect_problem(env.read_log_level, "WARNING")
+LOG_LEVEL = env.read_or_collect_problem(env.read_log_level, "WARNING")
 
-env.raise_problems()
+env.raise_collected_problems()
 
 # ------------------------------------------------------------------------------------------------ logging
 

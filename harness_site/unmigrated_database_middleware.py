@@ -39,7 +39,7 @@ class UnmigratedDatabaseMiddleware:
         if probe.were_tables_complete or _is_served_without_tables(request.path):
             return self.get_response(request)
         problem = probe.find_problem()
-        return self.get_response(request) if problem is None else _build_response(request, problem)
+        return self.get_response(request) if problem is None else _build_unavailable_response(request, problem)
 
 
 def _is_served_without_tables(path: str) -> bool:
@@ -47,9 +47,9 @@ def _is_served_without_tables(path: str) -> bool:
     return not is_path_of_site(path) or path.startswith(list_page_paths("harness:health"))
 
 
-def _build_response(request: HttpRequest, problem: StartupProblem) -> HttpResponse:
+def _build_unavailable_response(request: HttpRequest, problem: StartupProblem) -> HttpResponse:
     if "text/html" in request.headers.get("Accept", "") and not request.headers.get("Authorization"):
-        response = _render_page(request, problem)
+        response = _render_unavailable_page(request, problem)
     else:
         with translation.override("en"):
             response = build_problem_response(_API_ERRORS[problem](problem.summary, may_have_happened=False), 503)
@@ -58,7 +58,7 @@ def _build_response(request: HttpRequest, problem: StartupProblem) -> HttpRespon
     return response
 
 
-def _render_page(request: HttpRequest, problem: StartupProblem) -> HttpResponse:
+def _render_unavailable_page(request: HttpRequest, problem: StartupProblem) -> HttpResponse:
     with translation.override(translation.get_language_from_request(request)):
         # Rendered without the request, because user sessions are in the database.
         context = {"problem": problem, "seconds": RETRY_SECONDS if request.method == "GET" else 0}

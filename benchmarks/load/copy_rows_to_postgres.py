@@ -110,14 +110,14 @@ def _list_fields(model: type[Model]) -> tuple[str, ...]:
 
 
 @cache
-def _make_reader(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
+def _make_column_reader(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
     return attrgetter(*(field.attname for field in model._meta.concrete_fields))
 
 
 def _prepare_values(row: Model, updated_at: datetime) -> tuple[Any, ...]:
     return tuple(
         value if type(value) in _COPYABLE_TYPES else _prepare_value(value, updated_at)
-        for value in _make_reader(type(row))(row)
+        for value in _make_column_reader(type(row))(row)
     )
 
 

@@ -16,7 +16,7 @@ from checkpoints import sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 
 #: Largest number of released sessions whose pairings are kept.

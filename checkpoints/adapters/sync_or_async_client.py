@@ -15,7 +15,7 @@ from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store.client_state import ClientState
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 T = TypeVar("T")
 

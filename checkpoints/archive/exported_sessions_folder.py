@@ -21,7 +21,7 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import ClientState
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 if TYPE_CHECKING:
     from checkpoints.tools.registry import ToolRegistry

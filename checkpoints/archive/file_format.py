@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from checkpoints.exceptions import FileDamaged, FileNotReadable, SchemaFromFuture, WrongSession
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 
 FORMAT_NAME = "harness session"
 FORMAT_VERSION = 10

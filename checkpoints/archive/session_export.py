@@ -14,14 +14,14 @@ from checkpoints.archive.file_format import FileHeader, SessionFileWriter
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.row_batches import iterate_rows
+from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.enums import AuditKind
 from checkpoints.integrity import verification
 from checkpoints.models import Blob, FrameworkWrite, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents, version_seals
 
 
@@ -63,12 +63,12 @@ def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str,
     }
     for kind, model in row_serializers.TABLES.items():
         rows = model._default_manager.using(store.using).filter(session=session) if model not in special else None
-        model_rows = special[model]() if rows is None else iterate_rows(rows)
+        model_rows = special[model]() if rows is None else iterate_rows_in_batches(rows)
         for row in model_rows:
             if isinstance(row, SealedModel):
                 row_seals.verify_row(row)
             if isinstance(row, Blob | FrameworkWrite):
-                opaque_contents.make_contents_independent_of_messages(store.using, [row])
+                opaque_contents.rebase_contents_without_messages(store.using, [row])
             yield kind, row
 
 

@@ -44,7 +44,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.models import Blob, Checkpoint, FrameworkWrite, Message, Run, Segment, Session, ToolCall, Workspace
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Number of rows that are written at once.
 _BATCH_SIZE = 500

@@ -12,10 +12,10 @@ from typing import Any
 from checkpoints.db import clock
 from checkpoints.db.cached_row_sql import insert_sealed_rows
 from checkpoints.enums import ActorKind, AuditKind
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import AuditEvent
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def record_event(

@@ -12,7 +12,7 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import Decision, ToolCall
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def load_verify_hook_reasons(store: Store, calls: Iterable[ToolCall]) -> dict[int, str]:

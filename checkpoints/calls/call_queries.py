@@ -19,12 +19,12 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import IntegrityError, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.ids import validate_id
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def get_call(store: Store, session_id: str, call_pk: int) -> ToolCall:

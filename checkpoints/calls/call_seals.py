@@ -13,7 +13,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from checkpoints import call_transition_table
+from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import AnsweredCall
 from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES, CallStatus, KeyScope
@@ -24,7 +24,7 @@ from checkpoints.store.client_state import ChangingCallColumns, OwnedSession, Se
 
 #: Values of the columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {"sentence_template": "", "allowed_decisions": ""}
-_ISSUED = ChangingCallColumns(call_transition_table.ISSUE.after)
+_ISSUED = ChangingCallColumns(call_transitions_by_agent_or_system.ISSUE.after)
 _select_changing_columns = itemgetter(*ChangingCallColumns._fields)
 #: Largest number of calls that a run remembers.
 _MAX_REMEMBERED_CALLS = 512
@@ -46,7 +46,9 @@ def _is_answerable(key_policy: str, key_scope: str) -> bool:
     return key_policy in POLICIES_MATCHING_ARGUMENTS and key_scope == KeyScope.SESSION
 
 
-def take_issued_call(using: str, owned_session: OwnedSession, keys: SealKeys, call_pk: int) -> SealedCall | None:
+def pop_cached_or_load_issued_call(
+    using: str, owned_session: OwnedSession, keys: SealKeys, call_pk: int
+) -> SealedCall | None:
     """Return a call before its outcome, which is not remembered any more; None if it is not issued by this run.
 
     Raises `IntegrityError` for a call that does not match its seal.

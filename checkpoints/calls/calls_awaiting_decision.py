@@ -16,7 +16,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.ids import validate_number
 from checkpoints.models import ToolCall
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def list_calls_awaiting_decision(

@@ -22,7 +22,7 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups, run_liveness_check
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import call_transition_table
+from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import (
     call_dicts,
@@ -48,10 +48,12 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Statuses of approvals that the next dispatch uses up.
-_CONSUMABLE_STATUSES = frozenset({call_transition_table.BEGIN.before, call_transition_table.RERUN.before})
+_CONSUMABLE_STATUSES = frozenset(
+    {call_transitions_by_agent_or_system.BEGIN.before, call_transitions_by_agent_or_system.RERUN.before}
+)
 
 
 def issue_call(
@@ -110,7 +112,7 @@ def _insert_sealed_call(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.seal_new_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or session_head_optimistic_lock.get_head(store.using, owned_session)
+        head = owned_session.sealed_head or session_head_optimistic_lock.get_expected_head(store.using, owned_session)
         if head is None:  # the session was deleted
             return None
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
@@ -188,7 +190,7 @@ def _build_call_values(run_id: UUID, intent: CallIntent, attempt: int, supersede
         "verifiable": intent.verifiable,
         "approvals": intent.approvals,
         "decide_within": intent.decide_within,
-        "status": call_transition_table.ISSUE.after,
+        "status": call_transitions_by_agent_or_system.ISSUE.after,
         "reason": "",
         "result_digest": "",
         "error_type": "",
@@ -204,7 +206,7 @@ def _issue_call_under_session_lock(
         session = row_lookups.lock_owned_session(store, owned_session)
         if session.status in FINISHED_SESSION_STATUSES:
             raise row_lookups.build_fence_lost_error(store, owned_session)
-        session_head_optimistic_lock.require_not_put_back(
+        session_head_optimistic_lock.require_head_not_older_than_known(
             owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)
         )
         step = session.latest_version if intent.step is None else intent.step
@@ -226,7 +228,7 @@ def _issue_call_under_session_lock(
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
             log_completeness.require_complete_log(store.using, session)
-        if live_call is not None and live_call.status == call_transition_table.BEGIN.before:
+        if live_call is not None and live_call.status == call_transitions_by_agent_or_system.BEGIN.before:
             return _start_approved_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
             return _log_call_awaiting_approval(store, owned_session, session, intent, step, attempt)
@@ -259,7 +261,7 @@ def _insert_attempt_and_consume_approval(
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
-    session_head_optimistic_lock.reload_head(store.using, owned_session)
+    session_head_optimistic_lock.lock_and_reload_head(store.using, owned_session)
     row = _insert_sealed_call(store, connection, owned_session, step, values, under_review=under_review)
     if row is not None:
         return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)
@@ -342,7 +344,7 @@ def insert_call_awaiting_approval(
     Raises Django's `IntegrityError` if another call has its key or its place.
     """
     values = _build_call_values(run.pk, intent, attempt) | {
-        "status": call_transition_table.ASK.after,
+        "status": call_transitions_by_agent_or_system.ASK.after,
         "step": step,
     }
     values["sentence_template"] = intent.sentence_template
@@ -372,8 +374,10 @@ def _start_approved_call(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transition_table.BEGIN.before).update(
-        status=call_transition_table.BEGIN.after,
+    ToolCall.objects.using(store.using).filter(
+        pk=approved.pk, status=call_transitions_by_agent_or_system.BEGIN.before
+    ).update(
+        status=call_transitions_by_agent_or_system.BEGIN.after,
         run=owned_session.run_id,
         revision=F("revision") + 1,
         issued_at=Now(),
@@ -405,9 +409,9 @@ def _supersede_call_approved_for_rerun(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transition_table.RERUN.before).update(
-        status=call_transition_table.RERUN.after, revision=F("revision") + 1, settled_at=Now()
-    )
+    ToolCall.objects.using(store.using).filter(
+        pk=approved.pk, status=call_transitions_by_agent_or_system.RERUN.before
+    ).update(status=call_transitions_by_agent_or_system.RERUN.after, revision=F("revision") + 1, settled_at=Now())
     return replace(
         intent,
         args=approved.args,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from checkpoints.db.row_batches import iterate_rows
+from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.enums import LIVE_CALL_STATUSES
 from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Session, ToolCall
@@ -84,7 +84,7 @@ def require_complete_log(using: str, session: Session) -> None:
     if keys is None:
         return
     head = session_heads.build_verified_head(session, keys)
-    row_seals.verify_rows(iterate_rows(ToolCall.objects.using(using).filter(session=session)))
+    row_seals.verify_rows(iterate_rows_in_batches(ToolCall.objects.using(using).filter(session=session)))
     if head.seal is None:
         return
     if session_heads.compute_row_sum_from_database(using, session.pk, keys) != head.total:
@@ -106,7 +106,7 @@ def require_complete_log_of_other_session(using: str, session_pk: int) -> None:
     if keys is None:
         return
     try:
-        row_seals.verify_rows(iterate_rows(ToolCall.objects.using(using).filter(session=session_pk)))
+        row_seals.verify_rows(iterate_rows_in_batches(ToolCall.objects.using(using).filter(session=session_pk)))
         session_heads.verify_unlocked_head(using, session_pk, keys)
     except IntegrityError as error:
         error.session_pk = session_pk

@@ -50,7 +50,7 @@ def is_tool_running(place: CallPlace) -> bool:
     return place in _running
 
 
-def require_outside_call(session_id: str, tool: str, call_id: str) -> None:
+def require_not_inside_running_call(session_id: str, tool: str, call_id: str) -> None:
     """Require that the current code may wait for the end of a running call.
 
     Raises `CallInsideItself` if the tool of that call has called this code: then neither would end.
@@ -66,7 +66,11 @@ class ToolRun:
     def __init__(self, place: CallPlace, function: Callable[..., Any]) -> None:
         """Prepare the run of a function, sync or async."""
         self._place = place
-        self.function = self._wrap_async(function) if inspect.iscoroutinefunction(function) else self._wrap(function)
+        self.function = (
+            self._wrap_async_function(function)
+            if inspect.iscoroutinefunction(function)
+            else self._wrap_sync_function(function)
+        )
 
     def begin(self) -> None:
         """Begin the run. The function may still have to wait for its thread."""
@@ -79,38 +83,38 @@ class ToolRun:
             if _running[self._place] <= 0:
                 del _running[self._place]
 
-    def _wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_sync_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             try:
-                with self._mark_current_code():
+                with self._mark_code_as_inside_call():
                     value = function(*args, **kwargs)
             except BaseException:
                 self._end()
                 raise
             if inspect.isawaitable(value):
-                return self._await(value)
+                return self._await_and_end(value)
             self._end()
             return value
 
         return run
 
-    def _wrap_async(self, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    def _wrap_async_function(self, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         @wraps(function)
         async def run(*args: Any, **kwargs: Any) -> Any:
-            return await self._await(function(*args, **kwargs))
+            return await self._await_and_end(function(*args, **kwargs))
 
         return run
 
-    async def _await(self, value: Awaitable[Any]) -> Any:
+    async def _await_and_end(self, value: Awaitable[Any]) -> Any:
         try:
-            with self._mark_current_code():
+            with self._mark_code_as_inside_call():
                 return await value
         finally:
             self._end()
 
     @contextmanager
-    def _mark_current_code(self) -> Iterator[None]:
+    def _mark_code_as_inside_call(self) -> Iterator[None]:
         token = _enclosing.set((*_enclosing.get(), self._place))
         try:
             yield

@@ -11,16 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from django.db.models import F, Max, QuerySet
 from django.db.models.functions import Now
 
-from checkpoints import call_transition_table
+from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import calls_without_outcome, intent_log, require_unaltered_call
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, SessionStatus
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
@@ -49,7 +49,7 @@ def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent
 
 
 def _update_allowed_decisions(calls: QuerySet[ToolCall], call: ToolCall, allowed: str) -> None:
-    if call.status == call_transition_table.WITHDRAW.before and call.allowed_decisions != allowed:
+    if call.status == call_transitions_by_agent_or_system.WITHDRAW.before and call.allowed_decisions != allowed:
         calls.filter(pk=call.pk).update(allowed_decisions=allowed, revision=F("revision") + 1)
 
 
@@ -57,7 +57,7 @@ def find_run_awaiting_decision(store: Store, row: Session) -> Run | None:
     """Find the newest run of a locked session, if a call of an interrupt awaits a decision in it."""
     call = (
         _select_interrupt_calls(store, row)
-        .filter(status=call_transition_table.WITHDRAW.before, run__fence=row.fence)
+        .filter(status=call_transitions_by_agent_or_system.WITHDRAW.before, run__fence=row.fence)
         .last()
     )
     return None if call is None else call.run
@@ -93,7 +93,7 @@ def discard_undecided_calls(
     Returns:
         The number of discarded calls.
     """
-    awaiting = _select_interrupt_calls(store, row).filter(status=call_transition_table.WITHDRAW.before)
+    awaiting = _select_interrupt_calls(store, row).filter(status=call_transitions_by_agent_or_system.WITHDRAW.before)
     calls = [
         call
         for call in awaiting
@@ -103,7 +103,7 @@ def discard_undecided_calls(
     ]
     for call in calls:
         awaiting.filter(pk=call.pk).update(
-            status=call_transition_table.WITHDRAW.after, settled_at=Now(), revision=F("revision") + 1
+            status=call_transitions_by_agent_or_system.WITHDRAW.after, settled_at=Now(), revision=F("revision") + 1
         )
         insert_unchained_events.record_event(
             store,
@@ -134,13 +134,13 @@ def store_results_of_approved_calls(store: Store, call_pks: Iterable[int], resul
     """
     approved = ToolCall.objects.using(store.using).filter(
         pk__in=call_pks,
-        status=call_transition_table.REPORT.before,
+        status=call_transitions_by_agent_or_system.REPORT.before,
         idempotency_key__startswith=INTERRUPT_KEY_PREFIX,
     )
     for call in approved:
         result = to_canonical_json(results.get(call.call_id, ""), "result")
         approved.filter(pk=call.pk).update(
-            status=call_transition_table.REPORT.after,
+            status=call_transitions_by_agent_or_system.REPORT.after,
             result=result,
             result_digest=digests.digest_text(result),
             settled_at=Now(),

@@ -20,7 +20,7 @@ from checkpoints.calls.decision_signatures import needs_signature, sign_decision
 from checkpoints.db.clock import database_now
 from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
 from checkpoints.exceptions import DecisionNotSigned, DecisionSignatureInvalid, IntegrityError
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import Decision, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import call_transition_table
+from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
@@ -28,14 +28,14 @@ from checkpoints.exceptions import (
     StorageUnavailable,
 )
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def write_call_outcome(
@@ -119,8 +119,8 @@ def _write_sealed_outcome(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call_pk: int, values: dict[str, Any]
 ) -> bool:
     using = connection.alias
-    call = call_seals.take_issued_call(using, owned_session, keys, call_pk)
-    head = owned_session.sealed_head or session_head_optimistic_lock.get_head(using, owned_session)
+    call = call_seals.pop_cached_or_load_issued_call(using, owned_session, keys, call_pk)
+    head = owned_session.sealed_head or session_head_optimistic_lock.get_expected_head(using, owned_session)
     if call is None or head is None:
         return False
     sealed_values, difference, call_after = call_seals.seal_outcome(keys, call_pk, call, values)
@@ -219,7 +219,7 @@ def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) ->
     """Interrupt a call of this run whose outcome nobody will report."""
     reason = InterruptReason.ABANDONED if call.mutates else ""
     values = {
-        "status": call_transition_table.get_transition_for_lost_run(mutates=call.mutates).after,
+        "status": call_transitions_by_agent_or_system.get_transition_for_lost_run(mutates=call.mutates).after,
         "reason": reason,
     }
     with database_operation(store.using) as connection:

@@ -15,7 +15,7 @@ from checkpoints.calls import (
     require_unaltered_call,
     write_outcomes,
 )
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
@@ -33,7 +33,7 @@ from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools.dispatch import (
     APPROVAL_POLL_SECONDS,
     POLL_SECONDS,
@@ -261,7 +261,7 @@ def _sleep_one_poll_or_raise_flow(
         return  # it ended between the two checks
     if not wait_options.for_others:
         raise CallInProgress(session_id, other_call.call_id, other_call.tool)
-    registry_of_running_tools.require_outside_call(session_id, other_call.tool, other_call.call_id)
+    registry_of_running_tools.require_not_inside_running_call(session_id, other_call.tool, other_call.call_id)
     yield Sleep(POLL_SECONDS)
 
 

@@ -58,7 +58,7 @@ from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
 from checkpoints.versions import load_version, phase_record_import, phase_versions, save_version
 from checkpoints.versions.phase_record_migration import ImportedRecord

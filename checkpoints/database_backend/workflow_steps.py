@@ -11,13 +11,13 @@ from checkpoints.database_backend.call_log import StoreExecution
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import CallStatus, KeyPolicy
 from checkpoints.exceptions import StepRejected
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.workflows import step_rows

@@ -19,7 +19,7 @@ from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from checkpoints import call_transition_table
+from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.db import write_guard
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
@@ -286,12 +286,12 @@ def insert_versions(
             ]
             columns = convert_values(connection, Checkpoint, version.checkpoint_values)
             checkpoints.append([base.session_pk, number, *columns])
-    insert_converted_rows(connection, cursor, Message, ("session", "segment", *_MESSAGE_FIELDS), messages)
+    bulk_insert_converted_rows(connection, cursor, Message, ("session", "segment", *_MESSAGE_FIELDS), messages)
     fields = ("session", "version", *versions[0][1][0].checkpoint_values)
-    insert_converted_rows(connection, cursor, Checkpoint, fields, checkpoints)
+    bulk_insert_converted_rows(connection, cursor, Checkpoint, fields, checkpoints)
 
 
-def insert_converted_rows(
+def bulk_insert_converted_rows(
     connection: BaseDatabaseWrapper,
     cursor: CursorWrapper,
     model: type[models.Model],
@@ -430,12 +430,13 @@ def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRo
 def _build_rows_beside_sql(shapes: tuple[_RowsShape, ...]) -> str:
     """SQL of the rows beside a statement, for the session of its `head`."""
     statements = (
-        _build_change_sql(shape) if isinstance(shape, _ChangeShape) else _build_insert_sql(shape) for shape in shapes
+        _build_update_row_beside_sql(shape) if isinstance(shape, _ChangeShape) else _build_insert_rows_beside_sql(shape)
+        for shape in shapes
     )
     return "".join(f", beside_{number} AS ({statement})" for number, statement in enumerate(statements))
 
 
-def _build_insert_sql(shape: _InsertShape) -> str:
+def _build_insert_rows_beside_sql(shape: _InsertShape) -> str:
     types = [_get_postgresql_type_of_field(shape.model, field) for field in shape.fields]
     values = ", ".join(f"%s::{each}" if shape.is_single else f"%s::{each}[]" for each in types)
     new = f"(VALUES ({values}))" if shape.is_single else f"UNNEST({values})"
@@ -445,7 +446,7 @@ def _build_insert_sql(shape: _InsertShape) -> str:
     )
 
 
-def _build_change_sql(shape: _ChangeShape) -> str:
+def _build_update_row_beside_sql(shape: _ChangeShape) -> str:
     model, place, changes = shape
     table, session = quote_table(model), quote_column(model, "session")
     sets = ", ".join(f"{quote_column(model, field)} = %s" for field in changes)
@@ -734,7 +735,7 @@ def update_call_outcome(
     else:
         lock_params += [*head.written.values(), session_pk, fence, head.replaced_seal]
     params = convert_values(connection, ToolCall, values)
-    source_status = call_transition_table.get_transition_to_outcome(values["status"]).before
+    source_status = call_transitions_by_agent_or_system.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
     vendor, fields, guard = connection.vendor, tuple(values), write_guard.find_guard(connection)
     if vendor == "postgresql" and not is_interrupted:

@@ -12,7 +12,9 @@ SomeModel = TypeVar("SomeModel", bound=models.Model)
 BATCH_SIZE = 1000
 
 
-def iterate_rows(rows: models.QuerySet[SomeModel], *, by: str = "pk", descending: bool = False) -> Iterator[SomeModel]:
+def iterate_rows_in_batches(
+    rows: models.QuerySet[SomeModel], *, by: str = "pk", descending: bool = False
+) -> Iterator[SomeModel]:
     """Iterate over rows in the order of `by`, a column that is unique among them, or in the opposite order."""
     ordered, after = (rows.order_by(f"-{by}"), f"{by}__lt") if descending else (rows.order_by(by), f"{by}__gt")
     batch = list(ordered[:BATCH_SIZE])

@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from checkpoints.db.converted_sql import keep_converted_sql
+from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_sql_of_cursor
 
 
 class GuardedWriteRefused(BaseException):
@@ -121,7 +121,7 @@ class WriteGuard:
         """Open a transaction that has checked the condition and inserted the row. Raises `GuardedWriteRefused`."""
         with self._permit_own_write():
             with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-                keep_converted_sql(cursor)
+                cache_converted_sql_of_cursor(cursor)
                 cursor.execute(self.sql.condition, self._condition_values)
                 if cursor.fetchone() is None:
                     raise GuardedWriteRefused
@@ -163,7 +163,7 @@ def open_write_transaction(connection: BaseDatabaseWrapper, guard: WriteGuard | 
             yield cursor
         return
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        keep_converted_sql(cursor)
+        cache_converted_sql_of_cursor(cursor)
         yield cursor
 
 

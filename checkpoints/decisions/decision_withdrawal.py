@@ -43,7 +43,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.enum_labels import translate_label
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
 _PERMITTING_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})
@@ -103,7 +103,9 @@ def withdraw_decision(
         else:
             _increment_revision(store, call)
         _insert_withdrawal(store, session, call, withdrawn, actor, reason_text, stored_evidence)
-        _mark_session_changed(store, session, needs_review=withdrawn.final and not session.finished)
+        _increment_session_revision_and_reopen_review(
+            store, session, needs_review=withdrawn.final and not session.finished
+        )
         _record_withdrawal_in_audit_trail(store, session, call, withdrawn, actor)
 
 
@@ -198,7 +200,7 @@ def _insert_withdrawal(
     signed_decisions.insert_decision(withdrawal, terms, using=store.using)
 
 
-def _mark_session_changed(store: Store, session: Session, *, needs_review: bool) -> None:
+def _increment_session_revision_and_reopen_review(store: Store, session: Session, *, needs_review: bool) -> None:
     """Raise the revision of a session, and let it wait for a decision again if it `needs_review`."""
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
     if needs_review:

@@ -10,7 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls.outcome_types import Answer, Landed, NotLanded, Unknown
+from checkpoints.calls.tool_results_and_verify_answers import Answer, Landed, NotLanded, Unknown
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
@@ -18,12 +18,12 @@ from checkpoints.decisions.ask_verify_hooks import VerifyProbe, ask_verify_hook_
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageError
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def run_probe_flow(store: Store, probe: VerifyProbe) -> Flow[str]:
     """Ask the hook and record its answer. Returns `landed`, `not_landed` or `unknown`.
 
     The hook gets the call's arguments as its one positional argument. Its return value is interpreted by
-    `outcome_types.interpret_verify_hook_answer`; an error or a timeout of the hook is no answer.
+    `tool_results_and_verify_answers.interpret_verify_hook_answer`; an error or a timeout of the hook is no answer.
     """
     answer = yield from ask_verify_hook_flow(probe)
     outcome: str = yield Transact(lambda: record_hook_answer(store, probe, answer))

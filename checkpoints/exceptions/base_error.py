@@ -21,10 +21,10 @@ class CheckpointsError(Exception):
         return super().__str__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_error, (type(self), self.args), self.__dict__
+        return _rebuild_unpickled_error, (type(self), self.args), self.__dict__
 
 
-def _rebuild_error(kind: type[CheckpointsError], args: tuple[Any, ...]) -> CheckpointsError:
+def _rebuild_unpickled_error(kind: type[CheckpointsError], args: tuple[Any, ...]) -> CheckpointsError:
     """Build an error that another process has pickled, without `__init__`: its attributes and message are set as they
     were there."""
     return kind.__new__(kind, *args)

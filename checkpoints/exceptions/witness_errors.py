@@ -83,8 +83,9 @@ class WitnessAhead(WitnessError):
 
     code = "witness_ahead"
     hint = (
-        "Nothing was run. If nobody has restored a backup, somebody has put the database back. After an intended "
-        "restore, `manage.py witness adopt --all --reason …` takes what the database holds as the newest state."
+        "Nothing was run. If nobody has restored a backup or released this session from quarantine with altered rows, "
+        "somebody has put the database back. Otherwise `manage.py witness adopt --session … --reason …` takes what the "
+        "database holds as the newest state; `--all` does after a restore."
     )
 
     def __init__(self, session_id: str, known: int, stored: int) -> None:

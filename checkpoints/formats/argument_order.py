@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkpoints.formats.canonical import parse_or_text, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
 
 
 def encode_argument_order(args: Any) -> str:
@@ -21,7 +21,7 @@ def encode_argument_order(args: Any) -> str:
 def sort_arguments(args: Any, order: str) -> Any:
     """Return arguments in an encoded order. Names that it does not have come last; another value is returned as it
     is."""
-    names = parse_or_text(order) if order and isinstance(args, dict) else None
+    names = parse_json_or_return_text(order) if order and isinstance(args, dict) else None
     if not isinstance(names, list):
         return args
     return {**{name: args[name] for name in names if isinstance(name, str) and name in args}, **args}
@@ -29,7 +29,7 @@ def sort_arguments(args: Any, order: str) -> Any:
 
 def sort_stored_arguments(stored: str, order: str) -> str:
     """Return the JSON text of stored arguments in an encoded order."""
-    args = parse_or_text(stored) if order else None
+    args = parse_json_or_return_text(stored) if order else None
     if not isinstance(args, dict):
         return stored
     members = sort_arguments(args, order).items()

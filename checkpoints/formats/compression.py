@@ -6,7 +6,7 @@ import zlib
 from typing import Any, Final
 
 from checkpoints.constants import MAX_VALUE_BYTES
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 
 #: Shorter bytes are stored as they are.
 MIN_COMPRESSED_SIZE: Final = 256
@@ -100,7 +100,7 @@ def compress_difference(content: bytes, base: bytes) -> bytes:
     """Compress bytes as the difference from `base`, which has most of them at about the same places."""
     parts = [_DIFFERENCE]
     for start in range(0, len(content), _CHUNK_SIZE):
-        packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_MESSAGE_PARTS + _get_window(base, start))
+        packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_MESSAGE_PARTS + _get_window_of_base(base, start))
         parts += packer.compress(content[start : start + _CHUNK_SIZE]), packer.flush()
     return b"".join(parts)
 
@@ -115,7 +115,7 @@ def decompress_difference(packed: bytes, base: bytes) -> bytes:
     packed = packed.removeprefix(_DIFFERENCE)
     try:
         while packed:
-            unpacker = zlib.decompressobj(wbits=format_, zdict=common + _get_window(base, len(content)))
+            unpacker = zlib.decompressobj(wbits=format_, zdict=common + _get_window_of_base(base, len(content)))
             content += unpacker.decompress(packed, _CHUNK_SIZE + 1)
             _require_size_within_limit(len(content))
             if not unpacker.eof:
@@ -131,7 +131,7 @@ def _require_size_within_limit(size: int) -> None:
         raise ValueError(f"it has more than {MAX_VALUE_BYTES:,} bytes")
 
 
-def _get_window(base: bytes, start: int) -> bytes:
+def _get_window_of_base(base: bytes, start: int) -> bytes:
     return base[max(0, start - _MARGIN) : start + _CHUNK_SIZE + _MARGIN]
 
 

@@ -384,7 +384,7 @@ def _read_compaction_block(block: dict[str, Any]) -> Part | None:
     return TextPart(f"{_COMPACTION_BEGINNING}{at}: {earlier} in the version before this one.")
 
 
-def is_compaction(parts: Sequence[Part]) -> bool:
+def is_compaction_sentence(parts: Sequence[Part]) -> bool:
     """Return whether the last part of a message is the sentence about a compaction."""
     last = parts[-1] if parts else None
     return isinstance(last, TextPart) and last.text.startswith(_COMPACTION_BEGINNING)

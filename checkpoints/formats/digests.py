@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 
 DIGEST_SIZE = 32
 #: Bytes of the digest of a blob, which only has to be unique in its session.

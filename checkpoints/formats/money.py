@@ -6,7 +6,7 @@ import math
 from decimal import ROUND_DOWN, Decimal
 
 from checkpoints.exceptions import NotRepresentable
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 
 #: Largest accepted amount: a trillion dollars. A larger one is a mistake.
 LARGEST_AMOUNT = 10**12

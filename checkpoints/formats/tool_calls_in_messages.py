@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.formats import bedrock_converse_messages, pydantic_ai_messages
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from checkpoints.sessions import prune_versions_and_delete_sessions
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import find_new_messages, prepared_transcript, save_version, segment_queries, version_seals
@@ -261,7 +261,7 @@ def _try_append_to_known_conversation(
     if known is None or len(chains) != 1 or entries[-1].entry_id != record.head_id or record.deferred_call_ids:
         return False
     version = known.row.latest_version
-    facts = _build_facts(record.framework, expected_revision, entries[0].parent_id, version)
+    facts = _build_revision_and_head_facts(record.framework, expected_revision, entries[0].parent_id, version)
     if not facts.items() <= known.facts.items():
         return False
     changed = ChangedRow(
@@ -270,7 +270,9 @@ def _try_append_to_known_conversation(
     after = last_written_sessions.write_simple_version_of_known_session(
         store,
         session_id,
-        replace(known, facts=_build_facts(record.framework, record.revision, record.head_id, version + 1)),
+        replace(
+            known, facts=_build_revision_and_head_facts(record.framework, record.revision, record.head_id, version + 1)
+        ),
         VersionContent(None, added=[entry.message for entry in entries]),
         lambda _: [changed],
         VersionChange(usage=record.usage, budget_spent_usd=record.cost),
@@ -278,7 +280,7 @@ def _try_append_to_known_conversation(
     return after is not None
 
 
-def _build_facts(framework: str, revision: str, head_id: str | None, version: int) -> dict[str, str]:
+def _build_revision_and_head_facts(framework: str, revision: str, head_id: str | None, version: int) -> dict[str, str]:
     """Build what is known of a conversation: the revision of its record, and the last entry of the newest version."""
     head = f"{head_id or ''} in version {version}"
     return {_get_name_of_record_fact(framework): revision, f"{framework} head": head}
@@ -345,7 +347,9 @@ class _ConversationWrite:
             versions.append(self._write_messages_as_next_version(self.record.head_id, []))
         if not any(versions):
             row_lookups.increment_session_revision(self.store, self.row.pk)
-        facts = _build_facts(self.record.framework, self.record.revision, self.record.head_id, self.row.latest_version)
+        facts = _build_revision_and_head_facts(
+            self.record.framework, self.record.revision, self.record.head_id, self.row.latest_version
+        )
         last_written_sessions.remember_session(self.store, self.row.session_id, self.owned_session, {}, facts)
 
     def _replace_record(self, expected_revision: str | None) -> None:

@@ -13,7 +13,7 @@ from checkpoints.framework_states import last_written_sessions, state_store, wri
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.versions import load_version, save_version
 

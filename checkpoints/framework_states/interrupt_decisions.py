@@ -12,7 +12,7 @@ from checkpoints.exceptions import SessionNotFound
 from checkpoints.framework_states import state_store
 from checkpoints.models import ToolCall
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions.blobs import EncodedValue
 
 

@@ -31,7 +31,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionChange
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage
@@ -61,7 +61,7 @@ class KnownSession:
     channels: Mapping[tuple[str, str], Channels] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
 
-    def add_state(self, namespace: str, state_id: str, channels: Channels) -> KnownSession:
+    def copy_with_added_state(self, namespace: str, state_id: str, channels: Channels) -> KnownSession:
         """Return the session with one more state."""
         states = {**self.channels, (namespace, state_id): channels}
         return replace(self, channels=dict(list(states.items())[-_MAX_STATES:]))
@@ -138,7 +138,7 @@ def remember_session(
         if earlier is not None and earlier.row.pk == row.pk and earlier.row.revision == row.revision - 1:
             known = replace(known, channels=earlier.channels, facts=earlier.facts)
         for place, channels in states.items():
-            known = known.add_state(*place, channels)
+            known = known.copy_with_added_state(*place, channels)
         known = replace(known, facts={**known.facts, **(facts or {})})
     transaction.on_commit(partial(_get_known_sessions(store).remember, session_id, known), using=store.using)
 
@@ -280,8 +280,8 @@ def _copy_row_with_changes(row: Session, **changes: Any) -> Session:
     return copied
 
 
-def remember_state(
+def remember_session_with_added_state(
     store: Store, session_id: str, known: KnownSession, namespace: str, state_id: str, channels: Channels
 ) -> None:
     """Remember a session with one more state."""
-    _get_known_sessions(store).remember(session_id, known.add_state(namespace, state_id, channels))
+    _get_known_sessions(store).remember(session_id, known.copy_with_added_state(namespace, state_id, channels))

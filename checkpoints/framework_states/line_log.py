@@ -20,7 +20,7 @@ from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents
 from checkpoints.versions.opaque_contents import StoredMessage
 
@@ -70,27 +70,29 @@ class LineLog:
         self._is_new = state is None
         self.size, self.header = (0, {}) if state is None else _parse_header_body(row.session_id, bytes(state.body))
 
-    def add_lines(self, contents: Sequence[bytes]) -> None:
-        """Add lines; `insert_added_lines` stores them."""
+    def queue_lines(self, contents: Sequence[bytes]) -> None:
+        """Add lines; `insert_queued_lines` stores them."""
         self._added += enumerate(contents, self.size)
         self.size += len(contents)
 
-    def insert_added_lines(self, messages: Sequence[StoredMessage]) -> None:
+    def insert_queued_lines(self, messages: Sequence[StoredMessage]) -> None:
         """Store the added lines, each in its row. The transaction has stored `messages`, which have their texts."""
-        state_rows.insert_state_rows(self._store.using, self.row, FrameworkWrite, self._build_added_lines(messages))
+        state_rows.insert_state_rows(
+            self._store.using, self.row, FrameworkWrite, self._build_rows_of_queued_lines(messages)
+        )
 
     def build_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
         """Build the rows of the added lines and of the header, for a statement that stores them with `messages`."""
         place = {"namespace": "", "state_id": STATE_ID}
         return [
-            state_rows.build_state_rows(FrameworkWrite, self._build_added_lines(messages)),
+            state_rows.build_state_rows(FrameworkWrite, self._build_rows_of_queued_lines(messages)),
             ChangedRow(FrameworkState, place, {"body": self._encode_header()}),
         ]
 
-    def _build_added_lines(self, messages: Sequence[StoredMessage]) -> list[dict[str, Any]]:
+    def _build_rows_of_queued_lines(self, messages: Sequence[StoredMessage]) -> list[dict[str, Any]]:
         rows = []
         for number, (position, content) in enumerate(self._added):
-            candidates = opaque_contents.list_candidates(messages, number, len(self._added))
+            candidates = opaque_contents.list_candidate_base_messages(messages, number, len(self._added))
             rows.append(
                 {
                     "namespace": "",

@@ -14,7 +14,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import framework_state_retention, ownership, prune_versions_and_delete_sessions
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents
 
 
@@ -67,7 +67,7 @@ def delete_superseded_states(store: Store, session_id: str) -> int:
     )
 
 
-def find_sessions_of_runs(store: Store, run_keys: Collection[str]) -> list[str]:
+def find_session_ids_of_framework_runs(store: Store, run_keys: Collection[str]) -> list[str]:
     """Return the ids of the sessions that have states of these runs of the framework."""
     with database_operation(store.using, writes=False):
         states = (
@@ -121,7 +121,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
                 if not isinstance(row, Blob):
                     row_seals.verify_row(row)
             if model is not FrameworkState:
-                opaque_contents.make_contents_independent_of_messages(store.using, rows)
+                opaque_contents.rebase_contents_without_messages(store.using, rows)
             for row in rows:
                 values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
                 values |= {"id": None, "session_id": target.pk}

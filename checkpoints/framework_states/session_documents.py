@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.framework_states import state_store
 from checkpoints.models import FrameworkState, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 _STATE_ID: Final = "document"
 _TYPE: Final = "json"

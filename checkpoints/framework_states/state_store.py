@@ -27,7 +27,7 @@ from checkpoints.exceptions import (
     SessionFinished,
     SessionNotFound,
 )
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.framework_states import last_written_sessions, state_rows, write_transcript_version
 from checkpoints.framework_states.last_written_sessions import KnownSession
 from checkpoints.framework_states.write_transcript_version import VersionContent, WrittenVersion
@@ -41,7 +41,7 @@ from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents, save_version, state_channels
 from checkpoints.versions.blobs import (
     BlobWriter,
@@ -286,7 +286,9 @@ def _try_save_state_of_known_session(
         )
     if after is None:
         return None
-    last_written_sessions.remember_state(store, session_id, after, new.namespace, new.state_id, channels)
+    last_written_sessions.remember_session_with_added_state(
+        store, session_id, after, new.namespace, new.state_id, channels
+    )
     if content is not None:
         store.notify_save_listeners(session_id)
     return SavedState(bytes(after.row.head_chain), after.row.status == SessionStatus.NEEDS_REVIEW)

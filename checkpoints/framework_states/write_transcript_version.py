@@ -15,11 +15,11 @@ from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, tool_calls_in_messages
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import session_head_optimistic_lock
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
 from checkpoints.versions import find_new_messages, prepared_transcript, save_version, segment_queries

@@ -10,9 +10,9 @@ from checkpoints.importers.imported_session_builder import Body, TranscriptForma
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
+    are_most_scores_positive,
+    convert_usage_counts,
     count_unknown_block_types,
-    count_usage,
-    do_most_fit,
     merge_exchanges,
     move_undisplayed_fields_to_source,
 )
@@ -61,7 +61,7 @@ def _read_request(value: Body) -> Exchange | None:
         exchange.messages.insert(0, {"role": "system", "content": value["system"]})
     exchange.whole = True
     exchange.name = next((value[name] for name in ("id", "custom_id") if isinstance(value.get(name), str)), "")
-    exchange.tokens = count_usage(value.get("usage"), _USAGE_FIELDS)
+    exchange.tokens = convert_usage_counts(value.get("usage"), _USAGE_FIELDS)
     exchange.at = parse_time(value.get("created_at"))
     exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
     exchange.about = {name: value[name] for name in ("tools", "metadata") if name in value}
@@ -73,7 +73,7 @@ def _read_message(value: Any) -> Exchange | None:
         return None
     return Exchange(
         [move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)],
-        tokens=count_usage(value.get("usage"), _USAGE_FIELDS),
+        tokens=convert_usage_counts(value.get("usage"), _USAGE_FIELDS),
         at=parse_time(value.get("created_at")),
         model=value["model"] if isinstance(value.get("model"), str) else "",
         unknown=count_unknown_block_types(value["content"], _KNOWN_BLOCKS, "block"),
@@ -87,7 +87,7 @@ def _score_format_match(value: Any) -> int:
         return 0
     if isinstance(value.get("messages"), list):
         scores = [_score_message(message) for message in value["messages"][:50]]
-        return (2 if "system" in value else max(scores)) if do_most_fit(scores) else 0
+        return (2 if "system" in value else max(scores)) if are_most_scores_positive(scores) else 0
     return _score_message(value)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from checkpoints.importers.codex_line_facts import (
+from checkpoints.importers.codex_line_fields import (
     CopiedHistory,
     RunningTokenTotals,
+    extract_prompt_from_editor_context,
     find_started_subagent,
-    get_request_from_editor,
     is_inserted_text,
     read_stated_duration,
     read_subagent_role,
@@ -77,9 +77,9 @@ class CodexReader:
         builder = self._get_or_open_builder(line, payload if is_header else {})
         match kind:
             case "session_meta" if is_header or payload.get("id") == self._id:  # others are copied from the parent
-                self._add_session_facts(builder, payload)
+                self._set_session_context(builder, payload)
             case "turn_context":
-                self._add_turn_facts(builder, payload)
+                self._set_turn_context(builder, payload)
             case "response_item":
                 self._add_item(builder, payload, line)
                 return
@@ -107,7 +107,7 @@ class CodexReader:
                 self._builder.facts["forked_from"] = self._copied.parent_id
         return self._builder
 
-    def _add_session_facts(self, builder: TranscriptBuilder, meta: Body) -> None:
+    def _set_session_context(self, builder: TranscriptBuilder, meta: Body) -> None:
         git = meta.get("git")
         builder.set_context(
             cwd=meta.get("cwd"),
@@ -115,7 +115,7 @@ class CodexReader:
             git_branch=git.get("branch") if isinstance(git, dict) else None,
         )
 
-    def _add_turn_facts(self, builder: TranscriptBuilder, turn: Body) -> None:
+    def _set_turn_context(self, builder: TranscriptBuilder, turn: Body) -> None:
         sandbox = turn.get("sandbox_policy")
         mode = sandbox.get("mode", sandbox.get("type")) if isinstance(sandbox, dict) else sandbox
         names = [name for name in (turn.get("approval_policy"), mode) if isinstance(name, str)]
@@ -140,7 +140,7 @@ class CodexReader:
         is_prompt = is_task or (body.get("role") == "user" and not is_inserted_text(_get_first_text(body)))
         role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}
         if is_prompt:
-            builder.set_title(get_request_from_editor(_get_first_text(body)))
+            builder.set_title(extract_prompt_from_editor_context(_get_first_text(body)))
             self._before_turns.append(self._last if self._after is None else self._after)
         at = parse_time(timestamp)
         self._last = builder.add_message(
@@ -181,13 +181,13 @@ class CodexReader:
     def _add_event(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
         kind = get_text_field(event, "type")
         if kind == "token_count" and isinstance(event.get("info"), dict):
-            growth = self._totals.take_growth(event["info"])
-            if not self._copied.includes(line):
+            growth = self._totals.update_and_return_growth(event["info"])
+            if not self._copied.includes_line(line):
                 builder.add_usage("", growth)
         elif kind == "turn_aborted":
             builder.interrupted = True
         elif kind == "thread_rolled_back":
-            self._take_back_turns(event.get("num_turns"))
+            self._roll_back_turns(event.get("num_turns"))
         elif kind == "thread_name_updated":
             builder.set_title(event.get("thread_name"), given=True)
         elif kind in _TEXT_EVENTS and builder.message_count == 0:
@@ -196,7 +196,7 @@ class CodexReader:
         else:
             self._link_subagent(builder, event, line)
 
-    def _take_back_turns(self, number: object) -> None:
+    def _roll_back_turns(self, number: object) -> None:
         """Let the next message follow what was before the last turns; they remain in earlier versions."""
         if isinstance(number, int) and number > 0 and self._before_turns:
             position = max(len(self._before_turns) - number, 0)
@@ -206,7 +206,7 @@ class CodexReader:
     def _link_subagent(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
         """Note which call started which subagent; what a fork has copied, its parent has started."""
         session, call_id = find_started_subagent(event, self._tools)
-        if session and call_id and not self._copied.includes(line):
+        if session and call_id and not self._copied.includes_line(line):
             builder.facts.setdefault("subagents", {}).setdefault(make_session_id(session), call_id)
 
     def finish(self) -> None:
@@ -216,7 +216,7 @@ class CodexReader:
             return
         if builder.message_count == 0:
             for role, text, timestamp in self._events:
-                builder.set_title(get_request_from_editor(text) if role == "user" else "")
+                builder.set_title(extract_prompt_from_editor_context(text) if role == "user" else "")
                 builder.add_message({"role": role, "content": text}, at=parse_time(timestamp))
         self._events = []
         builder.finish()

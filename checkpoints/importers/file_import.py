@@ -25,7 +25,7 @@ from checkpoints.importers.transcript_source_files import (
     find_reason_to_convert,
     read_sample,
 )
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Number of bytes between two progress reports.
 _PROGRESS_STEP_BYTES = 256 * 1024

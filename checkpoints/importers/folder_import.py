@@ -8,7 +8,7 @@ from pathlib import Path
 
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointsError, StorageError
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
 from checkpoints.importers.file_import import FileImport, ImportOptions
@@ -17,7 +17,7 @@ from checkpoints.importers.import_report import ImportProgress, ImportReport, Pr
 from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile, Session
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 _CHUNK_SIZE = 500
 #: Number of files that are remembered by one statement.

@@ -18,11 +18,11 @@ from checkpoints.importers.gemini_messages import (
     build_message_body,
     build_result_message,
     convert_token_counts,
-    describe_call,
     get_list_or_empty,
     get_message_id,
     is_repeated_result,
     make_key,
+    omit_args_and_result_of_call,
     read_call_block,
     score_record_match,
 )
@@ -68,11 +68,11 @@ class GeminiReader:
         elif facts is changes and isinstance(messages, list):
             self._replace_messages(builder, number, messages)
         elif get_text_field(value, "type") in ROLES:
-            self._add_message_later(builder, number, value)
+            self._buffer_message(builder, number, value)
         elif isinstance(messages, list):
             for message in messages:
                 if isinstance(message, dict):
-                    self._add_message_later(builder, number, message)
+                    self._buffer_message(builder, number, message)
                 else:
                     builder.report.unknown["entry without a type"] += 1
                     builder.add_note(message)
@@ -95,7 +95,7 @@ class GeminiReader:
 
     # records of the log
 
-    def _add_message_later(self, builder: TranscriptBuilder, number: int, message: Body) -> None:
+    def _buffer_message(self, builder: TranscriptBuilder, number: int, message: Body) -> None:
         """Keep a message until another one comes, because the same one may come again."""
         message_id = get_message_id(message)
         if self._pending is not None and (not message_id or get_message_id(self._pending[1]) != message_id):
@@ -142,7 +142,7 @@ class GeminiReader:
             self._keys_before = {message_id: key for message_id in known if message_id in ids}
             self._last = key
         for message in added:
-            self._add_message_later(builder, number, message)
+            self._buffer_message(builder, number, message)
 
     # messages
 
@@ -157,7 +157,7 @@ class GeminiReader:
         key, count = _choose_key_of_message(builder, message_id, len(calls))
         keys = [key]
         if not message_id or message_id not in self._keys_before:
-            after, self._after = self._choose_key_before(builder, message_id), None
+            after, self._after = self._choose_predecessor_key(builder, message_id), None
             if message_id:
                 self._keys_before[message_id] = after
                 (self._notices.add if ROLES.get(kind) == "system" else self._notices.discard)(message_id)
@@ -168,12 +168,12 @@ class GeminiReader:
             block = read_call_block(call) if number >= count else None
             if block is not None:
                 body = {"role": "assistant", "blocks": [block]}
-                keys.append(_add_part(builder, body, message, call, "call"))
+                keys.append(_append_late_call_or_result(builder, body, message, call, "call"))
         results = [(call, result) for call in calls if (result := build_result_message(call)) is not None]
-        keys += [_add_part(builder, result, message, call, "result") for call, result in results]
+        keys += [_append_late_call_or_result(builder, result, message, call, "result") for call, result in results]
         self._last = max(keys, key=lambda each: builder.recorder.find_position(each) or 0)
 
-    def _choose_key_before(self, builder: TranscriptBuilder, message_id: str) -> str:
+    def _choose_predecessor_key(self, builder: TranscriptBuilder, message_id: str) -> str:
         """Choose the message that a new one follows: after a rewind an earlier one, else the last one.
 
         The first message of a further file of a chat follows what the other files have.
@@ -181,7 +181,7 @@ class GeminiReader:
         if self._after is not None:
             return self._after
         is_first_with_id = self._last == TRANSCRIPT_START and bool(message_id)
-        return _get_end_of_path(builder) if is_first_with_id else self._last
+        return _get_key_of_last_message(builder) if is_first_with_id else self._last
 
     def _add_new_usage(self, builder: TranscriptBuilder, message: Body, message_id: str) -> Body | None:
         """Count the tokens of a message once, however often it comes."""
@@ -220,21 +220,21 @@ def _choose_key_of_message(builder: TranscriptBuilder, message_id: str, calls: i
     )
 
 
-def _get_end_of_path(builder: TranscriptBuilder) -> str:
+def _get_key_of_last_message(builder: TranscriptBuilder) -> str:
     path = builder.recorder.path
     return path[-1].key if path else TRANSCRIPT_START
 
 
-def _add_part(builder: TranscriptBuilder, body: Body, message: Body, call: Body, part: str) -> str:
+def _append_late_call_or_result(builder: TranscriptBuilder, body: Body, message: Body, call: Body, part: str) -> str:
     """Add a call that came after its message, or a result, at the end of the chat. Returns its key."""
     message_id = get_message_id(message)
     at = parse_time(call.get("timestamp")) or parse_time(message.get("timestamp"))
     if not message_id:
         return builder.add_message(body, at=at)
     if part == "call":
-        body = {**body, "source": {"tool_calls": [describe_call(call)]}}
+        body = {**body, "source": {"tool_calls": [omit_args_and_result_of_call(call)]}}
     key = make_key(message_id, part, call.get("id"))
-    return builder.add_message(body, key=key, at=at, after=_get_end_of_path(builder))
+    return builder.add_message(body, key=key, at=at, after=_get_key_of_last_message(builder))
 
 
 GEMINI_CLI: Final = TranscriptFormat("gemini-cli", "gemini-cli", score_record_match, GeminiReader)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from checkpoints.exceptions import InvalidIdentifier
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.imported_message import parse_token_count
@@ -38,7 +38,7 @@ def build_message_body(message: Body, calls: Sequence[Body]) -> Body:
     """Build the message of a record with these of its calls."""
     source = {name: field for name, field in message.items() if name not in _SHOWN_FIELDS}
     if calls:
-        source["tool_calls"] = [describe_call(call) for call in calls]
+        source["tool_calls"] = [omit_args_and_result_of_call(call) for call in calls]
     role = ROLES.get(get_text_field(message, "type"), "system")
     if role == "user" and _is_session_context(message.get("content")):
         role = "system"
@@ -65,7 +65,7 @@ def _is_session_context(content: Any) -> bool:
     return isinstance(text, str) and text.lstrip().startswith("<session_context>")
 
 
-def describe_call(call: Body) -> Body:
+def omit_args_and_result_of_call(call: Body) -> Body:
     return {name: call[name] for name in call if name not in {"args", "result"}}
 
 

@@ -41,7 +41,7 @@ from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.parallel_file_groups import group_files_by_transaction_size, split_into_transactions
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Number of attempts to import a file that another process is in the way of.
 _ATTEMPTS: Final = 5
@@ -92,7 +92,7 @@ def import_in_processes(
         running.extend(_start_worker(store, options) for _ in range(min(workers, len(groups))))
         _Parent(merged, files, groups, progress).run(running)
     finally:
-        merged.add_lists()
+        merged.add_merged_lists()
         for worker in running:
             if worker.files:
                 worker.process.terminate()
@@ -119,7 +119,7 @@ class _MergedReport:
         if len(self._lists["damaged"]) > 2 * MAX_DAMAGED_KEPT:
             self._lists["damaged"] = self._sort_by_position("damaged")[:MAX_DAMAGED_KEPT]
 
-    def add_lists(self) -> None:
+    def add_merged_lists(self) -> None:
         """Add the lists of all files to the report."""
         lists = {name: [item for _, item in self._sort_by_position(name)] for name in self._lists}
         self.report.merge(ImportReport(**lists))  # type: ignore[arg-type]

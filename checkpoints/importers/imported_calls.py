@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from django.db import connections
 
-from checkpoints.db.hot_statements import insert_converted_rows
+from checkpoints.db.hot_statements import bulk_insert_converted_rows
 from checkpoints.db.sql_quoting import convert_values_of_fields
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
 from checkpoints.formats.argument_order import encode_argument_order
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
@@ -29,7 +29,7 @@ from checkpoints.importers.imported_message import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals.sealed_model import seal_new_rows
 from checkpoints.store.call_intent_and_outcome_types import validate_tool_name
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
 
 UNANSWERED_RESULT: Final = (
@@ -170,7 +170,7 @@ class ImportedCallLog:
         """Complete the rows of calls that have their step. Returns what they add to the sum of the session."""
         for call in calls:
             if call.status == CallStatus.ISSUED and not self._live:
-                _mark_unanswered(call)
+                _discard_unanswered_call(call)
             call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
         return seal_new_rows(calls)
 
@@ -211,7 +211,7 @@ class ImportedCallLog:
         if live:
             return
         for call in (call for call in self._unsettled.values() if call.status == CallStatus.ISSUED):
-            _mark_unanswered(call)
+            _discard_unanswered_call(call)
             call.revision += 1
             call.save(using=self._using, update_fields=_SETTLED_COLUMNS)
 
@@ -226,10 +226,10 @@ def insert_call_rows(using: str, calls: Sequence[ToolCall]) -> None:
         for call in calls
     ]
     with connection.cursor() as cursor:
-        insert_converted_rows(connection, cursor, ToolCall, _COLUMNS, rows)
+        bulk_insert_converted_rows(connection, cursor, ToolCall, _COLUMNS, rows)
 
 
-def _mark_unanswered(call: ToolCall) -> None:
+def _discard_unanswered_call(call: ToolCall) -> None:
     call.status, call.reason, call.sentence = CallStatus.DISCARDED, InterruptReason.NO_RESULT, UNANSWERED_RESULT
     call.interrupted_at = call.issued_at
 

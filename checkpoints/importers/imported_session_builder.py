@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from checkpoints.formats import content_blocks
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.content_blocks import Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
@@ -32,7 +32,7 @@ from checkpoints.importers.path_text import format_path
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_recorder import TranscriptRecorder
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 Body = dict[str, Any]
 PERSON_ROLES: Final = frozenset({"user", "human"})
@@ -211,7 +211,7 @@ class TranscriptBuilder:
         self._notes.append(note)
         self._notes_size += len(repr(note))  # about as long as its JSON, which is made with the message
         if self._notes_size > _MAX_NOTES_PER_MESSAGE:
-            self._write_notes()
+            self._write_excess_notes_as_message()
 
     def add_usage(self, model: object, tokens: Mapping[str, object], cost: Decimal | None = None) -> dict[str, Any]:
         """Add the usage of one request. Returns it as a message stores it."""
@@ -298,7 +298,7 @@ class TranscriptBuilder:
         }
         return {"kind": "compaction", **{name: value for name, value in facts.items() if value not in (None, 0, "")}}
 
-    def _write_notes(self) -> None:
+    def _write_excess_notes_as_message(self) -> None:
         """Write notes as a message of their own if they are too many to be part of another one."""
         text = f"{len(self._notes)} notes of the program to itself are kept with this message."
         body = {"role": "system", "content": text}
@@ -314,7 +314,7 @@ class TranscriptBuilder:
     def finish(self) -> None:
         """Write everything, and describe the session. More messages may follow."""
         if self._notes_size > _MAX_NOTES_PER_SESSION:
-            self._write_notes()
+            self._write_excess_notes_as_message()
         origin = self.origin
         origin.title = next((self._titles[name] for name in ("given", "prompt") if name in self._titles), origin.title)
         values = {field: self._values[name] for name, field in _CONTEXT_FIELDS.items()}

@@ -16,7 +16,7 @@ from checkpoints.db.cached_row_sql import insert_rows_with_keys, insert_sealed_r
 from checkpoints.db.clock import database_now
 from checkpoints.enums import IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_errors import ImportRefused
@@ -24,7 +24,7 @@ from checkpoints.importers.price_table import Cost
 from checkpoints.importers.transcript_source_files import LIVE_SECONDS
 from checkpoints.models import Run, Segment, Session
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Machine of an imported session's run, which is unknown.
 IMPORT_HOST: Final = "imported"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.importers.imported_message import parse_cost_amount, parse_time, parse_token_count
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.span import Span

@@ -15,8 +15,8 @@ from django.db import Error, connections, transaction
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.cached_row_sql import update_columns_of_rows
 from checkpoints.db.clock import database_now
-from checkpoints.db.converted_sql import keep_converted_sql
 from checkpoints.db.hot_statements import SaveBase, insert_versions
+from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_sql_of_cursor
 from checkpoints.formats.digests import EMPTY_CHAIN
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog, insert_call_rows
@@ -25,7 +25,7 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import WRITTEN_FIELDS
 from checkpoints.store import session_head_optimistic_lock
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import save_version
 from checkpoints.versions.save_version import PreparedVersions, VersionContent
 
@@ -72,12 +72,12 @@ class NewSessionBatch:
             yield
         except BaseException:
             self._sessions = {name: found for name, found in self._sessions.items() if found[0] != number}
-            self._take_back_statements()
+            self._roll_back_statements_of_file()
             raise
         finally:
             self._file = self._savepoint = None
 
-    def _take_back_statements(self) -> None:
+    def _roll_back_statements_of_file(self) -> None:
         """Take back the statements of the file, whose blocks have marked the transaction for rollback."""
         connection = connections[self._store.using]
         if not connection.in_atomic_block or connection.closed_in_transaction:
@@ -124,7 +124,7 @@ class NewSessionBatch:
         prepared = [_prepare_versions(session) for session in sessions]
         connection = connections[using]
         with connection.cursor() as cursor:
-            keep_converted_sql(cursor)
+            cache_converted_sql_of_cursor(cursor)
             insert_versions(connection, cursor, [(base, rows.versions) for base, rows in prepared])
         insert_call_rows(using, [call for session in sessions for call in session.calls])
         self._write_heads([rows for _, rows in prepared])

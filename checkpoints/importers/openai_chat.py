@@ -9,9 +9,9 @@ from checkpoints.importers.imported_session_builder import Body, TranscriptForma
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
+    are_most_scores_positive,
+    convert_usage_counts,
     count_unknown_block_types,
-    count_usage,
-    do_most_fit,
     merge_exchanges,
     move_undisplayed_fields_to_source,
 )
@@ -67,7 +67,9 @@ def _read_response(value: Body) -> Exchange | None:
         **{name: field for name, field in value.items() if name not in _READ_FIELDS and field is not None},
         "choices": beside,
     }
-    exchange.tokens = count_usage(value.get("usage"), _USAGE_FIELDS, ("prompt_tokens_details", "cached_tokens"))
+    exchange.tokens = convert_usage_counts(
+        value.get("usage"), _USAGE_FIELDS, ("prompt_tokens_details", "cached_tokens")
+    )
     exchange.at = parse_time(value.get("created"))
     exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
     exchange.about = {name: value[name] for name in ("tools", "metadata") if value.get(name)}
@@ -79,12 +81,12 @@ def _read_message(value: Any) -> Exchange | None:
         return None
     body = move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)
     return Exchange(
-        [_identify_function_call(body)],
+        [_assign_id_to_function_call(body)],
         unknown=count_unknown_block_types(value.get("content"), _KNOWN_PARTS, "part"),
     )
 
 
-def _identify_function_call(body: Body) -> Body:
+def _assign_id_to_function_call(body: Body) -> Body:
     """Give a call of an older API, which has no id, and its result that of their function."""
     source, call = body.get("source", {}), body.get("function_call")
     if isinstance(call, dict) and isinstance(call.get("name"), str) and not body.get("tool_calls"):
@@ -106,7 +108,7 @@ def _score_format_match(value: Any) -> int:
     if not isinstance(messages, list) or not messages:
         return 0
     scores = [_score_message(message) for message in messages[:50]]
-    return max(scores) if do_most_fit(scores) else 0
+    return max(scores) if are_most_scores_positive(scores) else 0
 
 
 def _score_message(message: Any) -> int:

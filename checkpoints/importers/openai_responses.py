@@ -11,8 +11,8 @@ from checkpoints.importers.imported_session_builder import Body, TranscriptForma
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
-    count_usage,
-    do_most_fit,
+    are_most_scores_positive,
+    convert_usage_counts,
     merge_exchanges,
     move_undisplayed_fields_to_source,
 )
@@ -83,7 +83,7 @@ def _read_response(value: Body) -> Exchange | None:
     if exchange.whole and isinstance(value.get("instructions"), str):
         exchange.messages.insert(0, {"role": "system", "content": value["instructions"]})
     exchange.name = value["id"] if exchange.whole and isinstance(value.get("id"), str) else ""
-    exchange.tokens = count_usage(value.get("usage"), _USAGE_FIELDS, ("input_tokens_details", "cached_tokens"))
+    exchange.tokens = convert_usage_counts(value.get("usage"), _USAGE_FIELDS, ("input_tokens_details", "cached_tokens"))
     exchange.at = parse_time(value.get("created_at"))
     exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
     exchange.about = {name: value[name] for name in ("tools", "metadata") if value.get(name)}
@@ -212,7 +212,9 @@ def _score_format_match(value: Any) -> int:
 
 
 def _are_most_items_known(items: Any) -> bool:
-    return isinstance(items, list) and (not items or do_most_fit([score_item_match(item) for item in items]))
+    return isinstance(items, list) and (
+        not items or are_most_scores_positive([score_item_match(item) for item in items])
+    )
 
 
 def score_item_match(value: Any) -> int:

@@ -12,8 +12,8 @@ from checkpoints.importers.otlp_log_events import LogEvent, LogEventsBySpan, ite
 from checkpoints.importers.span import Span
 from checkpoints.importers.span_attributes import (
     ATTRIBUTES,
-    find_answer,
-    find_span_fact,
+    find_request_output,
+    find_span_attribute,
     iterate_dicts,
     parse_otlp_time,
     read_attributes,
@@ -171,19 +171,19 @@ def _read_span(raw: Body, shared: Body) -> Span:
         kind="tool" if is_tool else "model" if _is_model_request(kinds, attributes) else "",
         start=parse_otlp_time(raw.get("startTimeUnixNano", raw.get("start_time_unix_nano"))),
         end=parse_otlp_time(raw.get("endTimeUnixNano", raw.get("end_time_unix_nano"))),
-        inputs=find_span_fact(attributes, "arguments" if is_tool else "inputs"),
-        outputs=find_span_fact(attributes, "result") if is_tool else find_answer(attributes),
-        system=find_span_fact(attributes, "system"),
-        model=str(find_span_fact(attributes, "model") or ""),
-        agent=str(find_span_fact(attributes, "agent") or _get_service_name(shared)),
+        inputs=find_span_attribute(attributes, "arguments" if is_tool else "inputs"),
+        outputs=find_span_attribute(attributes, "result") if is_tool else find_request_output(attributes),
+        system=find_span_attribute(attributes, "system"),
+        model=str(find_span_attribute(attributes, "model") or ""),
+        agent=str(find_span_attribute(attributes, "agent") or _get_service_name(shared)),
         tokens=read_token_counts(attributes),
-        cost=parse_cost_amount(find_span_fact(attributes, "cost")),
-        call_id=str(find_span_fact(attributes, "call_id") or ""),
-        tool=str(find_span_fact(attributes, "tool") or ""),
+        cost=parse_cost_amount(find_span_attribute(attributes, "cost")),
+        call_id=str(find_span_attribute(attributes, "call_id") or ""),
+        tool=str(find_span_attribute(attributes, "tool") or ""),
         failed=isinstance(status, dict) and status.get("code") in (2, "STATUS_CODE_ERROR"),
     )
     _add_event_messages(span, events)
-    conversation = str(find_span_fact(attributes, "session") or "")
+    conversation = str(find_span_attribute(attributes, "session") or "")
     read = ("arguments", "result") if is_tool else ("inputs", "outputs", "system")
     kept = {"attributes": remove_message_attributes(attributes, read), "status": status or {}, "resource": shared}
     span.rest = {"trace": trace, "conversation": conversation, **kept}
@@ -194,7 +194,7 @@ def _is_model_request(kinds: set[str], attributes: Body) -> bool:
     """Return whether a span is a request to a model. One that states no kind names a model, and has tokens."""
     if kinds:
         return bool(kinds & _MODEL_KINDS)
-    return find_span_fact(attributes, "model") is not None and any(read_token_counts(attributes).values())
+    return find_span_attribute(attributes, "model") is not None and any(read_token_counts(attributes).values())
 
 
 def _get_service_name(resource: Body) -> str:
@@ -222,9 +222,9 @@ def _build_span_of_log_events(place: tuple[str, str], events: Sequence[LogEvent]
     span = _read_span({"traceId": place[0], "spanId": place[1], "name": events[-1].name}, events[0].resource)
     attributes = {name: value for event in events for name, value in event.attributes.items()}
     span.kind, span.start, span.end = "model", min(times, default=None), max(times, default=None)
-    span.model, span.tokens = str(find_span_fact(attributes, "model") or ""), read_token_counts(attributes)
-    span.agent = str(find_span_fact(attributes, "agent") or span.agent)
-    conversation = str(find_span_fact(attributes, "session") or "")
+    span.model, span.tokens = str(find_span_attribute(attributes, "model") or ""), read_token_counts(attributes)
+    span.agent = str(find_span_attribute(attributes, "agent") or span.agent)
+    conversation = str(find_span_attribute(attributes, "session") or "")
     kept = remove_message_attributes(attributes, ("inputs", "outputs", "system"))
     span.rest = {**span.rest, "conversation": conversation, "attributes": kept}
     return span
@@ -237,7 +237,7 @@ def _add_log_events(span: Span, events: Sequence[LogEvent]) -> None:
     }
     for name in ("inputs", "outputs", "system"):
         if getattr(span, name) is None:
-            setattr(span, name, find_span_fact(attributes, name))
+            setattr(span, name, find_span_attribute(attributes, name))
     _add_event_messages(span, [(event.name, event.fields) for event in events])
 
 

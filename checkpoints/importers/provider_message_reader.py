@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.importers.imported_message import parse_time, parse_token_count
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
 from checkpoints.importers.transcript_source_files import LINE_SUFFIXES
@@ -105,7 +105,7 @@ def _add_exchange(builder: TranscriptBuilder, exchange: Exchange) -> None:
     builder.facts.update(exchange.about)
 
 
-def count_usage(usage: Any, names: Mapping[str, str], cached: tuple[str, str] = ("", "")) -> Counter[str]:
+def convert_usage_counts(usage: Any, names: Mapping[str, str], cached: tuple[str, str] = ("", "")) -> Counter[str]:
     """Count a provider's usage object under the names this library knows; `names` maps one to the other.
 
     `cached` is the path of the input tokens that came from the cache, where the provider counts them as input too.
@@ -124,7 +124,7 @@ def count_usage(usage: Any, names: Mapping[str, str], cached: tuple[str, str] = 
     return +counts
 
 
-def do_most_fit(scores: Sequence[int]) -> bool:
+def are_most_scores_positive(scores: Sequence[int]) -> bool:
     """Return whether at least half of the messages fit: a format gets new types of content, which are kept as they
     are."""
     return bool(scores) and sum(score > 0 for score in scores) * 2 >= len(scores)

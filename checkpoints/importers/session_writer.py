@@ -19,7 +19,7 @@ from checkpoints.db.hot_statements import NewMessage, SaveBase
 from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import StorageError
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.importers import imported_session_rows
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog
@@ -30,7 +30,7 @@ from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import session_head_optimistic_lock
 from checkpoints.store.client_state import TranscriptHead
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import find_new_messages, save_version, segment_queries
 from checkpoints.versions.save_version import TranscriptEnd, VersionContent
@@ -156,7 +156,7 @@ class ImportWriter:
     def write_turns(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, *, first: datetime) -> bool:
         """Write turns and their calls, all or none. Returns whether that created the session."""
         is_new = self._row is None
-        if is_new and self._add_to_batch(turns, calls, first):
+        if is_new and self._try_add_to_batch(turns, calls, first):
             return True
         try:
             with self.open_transaction():
@@ -175,7 +175,7 @@ class ImportWriter:
             self._sealed_head = None
         return is_new
 
-    def _add_to_batch(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, first: datetime) -> bool:
+    def _try_add_to_batch(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, first: datetime) -> bool:
         """Add the new session to the batch, if there is one and the turns are the whole session. Returns whether it
         was added. Raises `ImportOvertaken`."""
         end = self.known_end

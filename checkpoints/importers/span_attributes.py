@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.importers.imported_message import parse_token_count
 from checkpoints.importers.imported_session_builder import Body
 
@@ -99,7 +99,7 @@ _ANSWER_ATTRIBUTES: Final = {"reasoning": "ai.response.reasoning", "text": "ai.r
 _ANSWER_CALLS: Final = "ai.response.toolCalls"
 
 
-def find_span_fact(attributes: Body, fact: str) -> Any:
+def find_span_attribute(attributes: Body, fact: str) -> Any:
     """Find a fact under any of its names: as one attribute, or as a list that was flattened into several."""
     for name in ATTRIBUTES[fact]:
         if attributes.get(name) not in (None, ""):
@@ -110,7 +110,7 @@ def find_span_fact(attributes: Body, fact: str) -> Any:
     return None
 
 
-def find_answer(attributes: Body) -> Any:
+def find_request_output(attributes: Body) -> Any:
     """Find the output of a request: what one attribute says, or several say together."""
     parts: list[Any] = [
         {"type": kind, "text": attributes[name]}
@@ -122,7 +122,7 @@ def find_answer(attributes: Body) -> Any:
         with suppress(ValueError):  # it is kept as it is
             calls = parse_json(calls)
     if not parts and not calls:
-        return find_span_fact(attributes, "outputs")
+        return find_span_attribute(attributes, "outputs")
     calls = calls if isinstance(calls, list) else [calls] if calls else []
     calls = [{"type": "tool-call", **call} if isinstance(call, dict) else call for call in calls]
     return [{"role": "assistant", "content": [*parts, *calls]}]
@@ -166,9 +166,9 @@ def remove_message_attributes(attributes: Body, facts: Iterable[str]) -> Body:
 def read_token_counts(attributes: Body) -> dict[str, int]:
     """Read the counts; the input includes what came from the cache, and is separated from it."""
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    counts = {name: parse_token_count(parse_otlp_integer(find_span_fact(attributes, name))) for name in names}
+    counts = {name: parse_token_count(parse_otlp_integer(find_span_attribute(attributes, name))) for name in names}
     if not counts["input_tokens"] and not counts["output_tokens"]:
-        counts["total_tokens"] = parse_token_count(parse_otlp_integer(find_span_fact(attributes, "total_tokens")))
+        counts["total_tokens"] = parse_token_count(parse_otlp_integer(find_span_attribute(attributes, "total_tokens")))
     cached = counts["cache_read_input_tokens"] + counts["cache_creation_input_tokens"]
     if cached <= counts["input_tokens"]:
         counts["input_tokens"] -= cached

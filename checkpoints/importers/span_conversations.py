@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from checkpoints.formats import content_blocks
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
 from checkpoints.importers.span import Span
 from checkpoints.importers.span_messages import build_message_fingerprint, parse_span_messages
@@ -71,7 +71,7 @@ class SpanSession:
             elif span.kind == "tool":
                 self._add_tool_result_and_missing_call(span)
             elif span is answering:
-                self._add_answer(span)
+                self._add_output_of_other_span(span)
             else:
                 self._builder.add_note(self._convert_to_note(span))
         self._builder.finish()
@@ -108,7 +108,7 @@ class SpanSession:
         if not bodies:
             self._builder.add_note({**_span_to_dict(span), "usage": usage})
 
-    def _add_answer(self, span: Span) -> None:
+    def _add_output_of_other_span(self, span: Span) -> None:
         """Add the output of a span that is no request; its tokens are those of the requests in it."""
         source = {"source": {"span": _span_to_dict(span)}}
         bodies = parse_span_messages(span.outputs, "assistant")

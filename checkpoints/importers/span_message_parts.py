@@ -45,17 +45,23 @@ def _read_part(part: Any) -> list[Any]:
         return [part]
     for name in ("function_call", "functionCall"):
         if isinstance(part.get(name), dict):
-            return [build_call(part[name])]
+            return [build_call_block(part[name])]
     for name in ("function_response", "functionResponse"):
         if isinstance(part.get(name), dict):
             inner = part[name]
-            return [build_result(inner.get("id") or "", inner.get("name"), inner.get("response"))]
+            return [build_result_block(inner.get("id") or "", inner.get("name"), inner.get("response"))]
     kind = get_text_field(part, "type") or get_text_field(part, "kind")
     if kind in _CALL_TYPES:
-        return [build_call(part)]
+        return [build_call_block(part)]
     if kind in _RESULT_TYPES:
         content = next((part[name] for name in _RESULT_FIELDS if name in part), None)
-        return [build_result(find_text(part, ID_FIELDS), find_text(part, _NAME_FIELDS), unwrap_result_text(content))]
+        return [
+            build_result_block(
+                find_first_text_field(part, ID_FIELDS),
+                find_first_text_field(part, _NAME_FIELDS),
+                unwrap_result_text(content),
+            )
+        ]
     text = next((part[name] for name in ("text", "content", "thinking") if name in part), None)
     if isinstance(text, str) and kind in _TEXT_TYPES:
         return [build_text_block(text)] if text else []
@@ -77,12 +83,12 @@ def _read_media(part: Body, kind: str) -> Body | None:
     if isinstance(fields.get("content"), str):
         source = {"type": "base64", "media_type": media_type, "data": fields["content"]}
         return {"type": media, "source": source}
-    url = find_text(fields, ("url", "uri"))
-    transcript = find_text(fields, ("transcript",))
+    url = find_first_text_field(fields, ("url", "uri"))
+    transcript = find_first_text_field(fields, ("transcript",))
     return {"type": media, "url": url, **({"transcript": transcript} if transcript else {})} if url else None
 
 
-def find_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
+def find_first_text_field(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
     """Return the first of the fields that is a text; empty if there is none."""
     return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
 
@@ -94,7 +100,7 @@ def unwrap_result_text(content: Any) -> Any:
     return content
 
 
-def build_call(call: Body) -> Body:
+def build_call_block(call: Body) -> Body:
     """Build the block of a call. Its id is empty if it has none."""
     function = call["function"] if isinstance(call.get("function"), dict) else {}
     fields = {
@@ -103,11 +109,11 @@ def build_call(call: Body) -> Body:
         **{name.removeprefix("function."): call[name] for name in call if name.startswith("function.")},
     }
     args = next((fields[name] for name in _ARGUMENT_FIELDS if name in fields), None)
-    name = find_text(fields, _NAME_FIELDS) or "tool"
-    return {"kind": "tool_call", "id": find_text(fields, ID_FIELDS), "name": name, "args": args}
+    name = find_first_text_field(fields, _NAME_FIELDS) or "tool"
+    return {"kind": "tool_call", "id": find_first_text_field(fields, ID_FIELDS), "name": name, "args": args}
 
 
-def build_result(call_id: str, name: Any, content: Any) -> Body:
+def build_result_block(call_id: str, name: Any, content: Any) -> Body:
     """Build the block of a result. The id of its call is empty if it has none."""
     block = {"kind": "tool_result", "call_id": call_id, "content": content}
     return {**block, "name": name} if isinstance(name, str) and name else block

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, get_text_field
 from checkpoints.importers.openai_responses import read_item, score_item_match
 from checkpoints.importers.span_message_parts import (
     ID_FIELDS,
-    build_call,
-    build_result,
+    build_call_block,
+    build_result_block,
     build_text_block,
-    find_text,
+    find_first_text_field,
     iterate_blocks,
     unwrap_result_text,
 )
@@ -57,7 +57,7 @@ def _build_messages(role: str, blocks: list[Any]) -> list[Body]:
 
 def _parse_message_list(values: list[Any], role: str) -> list[Body]:
     if values and all(isinstance(value, dict) and ("toolCallId" in value or _is_flat_call(value)) for value in values):
-        return _build_messages("assistant", [build_call(value) for value in values])
+        return _build_messages("assistant", [build_call_block(value) for value in values])
     if values and all(isinstance(value, dict) and _is_message(value) for value in values):
         return [message for value in values for message in _read_message_or_response_item(value, role)]
     return _build_messages(role, [block for value in values for block in iterate_blocks(_unwrap_completion(value))])
@@ -113,13 +113,15 @@ def _read_message_or_response_item(value: Body, role: str) -> list[Body]:
     own_role = value.get("role", value.get("type") if value.get("type") in _ROLE_TYPES else role)
     own_role = _ROLES.get(own_role, own_role) if isinstance(own_role, str) else role
     content = value.get("parts", value.get("contents", value.get("content", value.get("text"))))
-    call_id = find_text(value, ID_FIELDS[1:])
+    call_id = find_first_text_field(value, ID_FIELDS[1:])
     if own_role == "tool" and (call_id or isinstance(value.get("name"), str)):
-        return [{"role": "tool", "blocks": [build_result(call_id, value.get("name"), unwrap_result_text(content))]}]
-    reasoning = find_text(value, ("reasoning_content", "reasoning"))
+        return [
+            {"role": "tool", "blocks": [build_result_block(call_id, value.get("name"), unwrap_result_text(content))]}
+        ]
+    reasoning = find_first_text_field(value, ("reasoning_content", "reasoning"))
     blocks = [{"kind": "reasoning", "text": reasoning}] if reasoning else []
     blocks += iterate_blocks(content)
-    blocks += [build_call(call) for call in _iterate_calls(value)]
+    blocks += [build_call_block(call) for call in _iterate_calls(value)]
     return _build_messages("tool" if blocks and all(map(_is_result_block, blocks)) else own_role, blocks)
 
 

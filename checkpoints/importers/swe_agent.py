@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder, TranscriptFormat
-from checkpoints.importers.provider_message_reader import count_usage
+from checkpoints.importers.provider_message_reader import convert_usage_counts
 
 _SHOWN_FIELDS: Final = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "tool_call_ids", "thought", "action", "tool"}
@@ -78,7 +78,7 @@ class SweAgentReader:
             body["role"] = "system"
         source = {**_get_dict_or_empty(body.get("source")), **source}
         response = _get_dict_or_empty(_get_dict_or_empty(entry.get("extra")).get("response"))
-        usage = builder.add_usage("", count_usage(response.get("usage"), _MINI_USAGE, _MINI_CACHED))
+        usage = builder.add_usage("", convert_usage_counts(response.get("usage"), _MINI_USAGE, _MINI_CACHED))
         builder.add_message({**body, "source": source} if source else body, usage=usage or None)
 
     def _build_action_message(self, entry: Body, actions: list[str], number: int) -> Body:

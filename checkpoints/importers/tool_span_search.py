@@ -78,7 +78,9 @@ class ToolSpanSearch:
         keys = [_build_key("whole", args), *([_build_key("value", args)] if args else [])]
         same = (self._by_args.get((tool, may_have_id, key)) for tool in tools for key in keys)
         every = (self._by_tool.get((tool, may_have_id)) for tool in tools)
-        return _find_first_free(same, may_have_id=may_have_id) or _find_first_free(every, may_have_id=may_have_id)
+        return _find_first_unmatched_span(same, may_have_id=may_have_id) or _find_first_unmatched_span(
+            every, may_have_id=may_have_id
+        )
 
     def _list_tools(self, name: str) -> list[str]:
         """List the tools whose names contain a name: some sources write the span's name around it."""
@@ -95,12 +97,14 @@ def _build_key(kind: str, value: Any) -> str:
     return kind + digest_text(json.dumps(value, sort_keys=True, default=repr))
 
 
-def _find_first_free(queues: Iterable[_Queue | None], *, may_have_id: bool) -> Span | None:
+def _find_first_unmatched_span(queues: Iterable[_Queue | None], *, may_have_id: bool) -> Span | None:
     """Find the first span that no call has yet. Those before it are removed: they are never free again."""
-    return min(_iterate_first_free(queues, may_have_id=may_have_id), key=lambda pair: pair[0], default=(0, None))[1]
+    return min(
+        _iterate_first_unmatched_spans(queues, may_have_id=may_have_id), key=lambda pair: pair[0], default=(0, None)
+    )[1]
 
 
-def _iterate_first_free(queues: Iterable[_Queue | None], *, may_have_id: bool) -> Iterator[tuple[int, Span]]:
+def _iterate_first_unmatched_spans(queues: Iterable[_Queue | None], *, may_have_id: bool) -> Iterator[tuple[int, Span]]:
     for queue in queues:
         while queue:
             span = queue[0][1]

@@ -17,7 +17,7 @@ from checkpoints.importers.import_report import ImportReport, Progress
 from checkpoints.importers.parallel_file_groups import can_fork, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.transcript_source_files import SourceFile, build_refused_folder, find_source_files
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def import_transcripts(

@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import Phase
 from checkpoints.formats import digests, money
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.content_blocks import Part
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
@@ -20,7 +20,7 @@ from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOr
 from checkpoints.importers.price_table import Cost, PriceTable, choose_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionState
 
 #: Limits of a turn in one version and transaction; a longer turn becomes several versions.

@@ -33,12 +33,12 @@ from checkpoints.exceptions import (
     SealKeyMissing,
     SessionNotFound,
 )
-from checkpoints.integrity import backfill_row_seals, stored_types, verification
-from checkpoints.integrity.stored_types import MistypedValue
+from checkpoints.integrity import backfill_row_seals, mistyped_values, verification
+from checkpoints.integrity.mistyped_values import MistypedValue
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Message, Run, Session, Workspace
 from checkpoints.seals import row_seals
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ def find_error_of_mistyped_value(
         session_pk: Key of the session.
         session_id: Name of the session, for the error.
     """
-    value = _try_get_first_value(using, stored_types.find_mistyped_values(using, [session_pk]))
+    value = _try_get_first_value(using, mistyped_values.find_mistyped_values(using, [session_pk]))
     return None if value is None else value.to_error(session_id)
 
 
@@ -200,7 +200,7 @@ def find_error_of_mistyped_value_in_workspace(
 
     The `session_pk` of an `IntegrityError` is the key of its session.
     """
-    value = _try_get_first_value(using, stored_types.find_mistyped_values_of_workspace(using, workspace_pk))
+    value = _try_get_first_value(using, mistyped_values.find_mistyped_values_of_workspace(using, workspace_pk))
     if value is None:
         return None
     names = _select_sessions_without_verifying_seals(using).filter(pk=value.session_pk)
@@ -365,7 +365,7 @@ def _lock_quarantined_session(store: Store, session_id: str) -> Session:
     session_pk = sessions.values_list("pk", flat=True).first()
     if session_pk is None:
         raise SessionNotFound(session_id)
-    mistyped = stored_types.find_mistyped_value(store.using, session_pk)
+    mistyped = mistyped_values.find_mistyped_value(store.using, session_pk)
     if mistyped is not None:
         raise QuarantineStays(session_id, 1, mistyped.table, mistyped.row)
     session = sessions.get()
@@ -396,7 +396,9 @@ def _select_sessions_without_verifying_seals(using: str) -> models.QuerySet[Sess
 
 def _list_altered_rows(using: str, session_pk: int) -> list[IntegrityProblem]:
     """List the altered rows of a locked session. If values have another type than their column, only these are read."""
-    mistyped = list(map(IntegrityProblem.from_mistyped_value, stored_types.find_mistyped_values(using, [session_pk])))
+    mistyped = list(
+        map(IntegrityProblem.from_mistyped_value, mistyped_values.find_mistyped_values(using, [session_pk]))
+    )
     if mistyped:
         return mistyped
     session = _select_sessions_without_verifying_seals(using).get(pk=session_pk)

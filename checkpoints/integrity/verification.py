@@ -12,11 +12,11 @@ from typing import Any, Self
 from django.db import connections, models, transaction
 
 from checkpoints.calls import log_completeness, signed_decisions
-from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows
+from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows_in_batches
 from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
 from checkpoints.formats import digests
-from checkpoints.integrity.stored_types import MistypedValue
+from checkpoints.integrity.mistyped_values import MistypedValue
 from checkpoints.models import (
     AuditEvent,
     Blob,
@@ -142,7 +142,7 @@ def verify_session_records(using: str, session: Session) -> set[int]:
         witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
     rows: list[CountedRow] = []
     for model in RECORD_MODELS:
-        for row in iterate_rows(model._default_manager.using(using).filter(session=session)):
+        for row in iterate_rows_in_batches(model._default_manager.using(using).filter(session=session)):
             row_seals.verify_row(row)
             _append_row_if_sealed(rows, model, getattr(row, "row_seal", None))
             if isinstance(row, ToolCall):
@@ -253,7 +253,7 @@ def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationC
 
     Entries of the audit trail are verified with their chain. Raises `SealKeyMissing` without any key.
     """
-    for row in iterate_rows(EarlyResponse.objects.using(using).filter(workspace=workspace_pk)):
+    for row in iterate_rows_in_batches(EarlyResponse.objects.using(using).filter(workspace=workspace_pk)):
         counts.rows += 1
         if (problem := _find_row_problem(row)) is not None:
             yield problem
@@ -302,8 +302,9 @@ def _list_sessions_with_unexpected_head(using: str, sessions: Sequence[Session],
         newest, head = placed.newest.get(session.pk), session_heads.build_head(session, keys)
         newest_seal = None if session.newest_seal is None else bytes(session.newest_seal)
         end = (newest_seal, session.head_segment_id, session.message_count, bytes(session.head_chain))
+        own_segment = placed.segments.get(session.head_segment_id or 0, (None,))[0] == session.pk
         expected = (
-            (None, session.head_segment_id, 0, digests.EMPTY_CHAIN)
+            (None, session.head_segment_id if own_segment else None, 0, digests.EMPTY_CHAIN)
             if newest is None
             else (newest.seal, newest.segment_id, newest.position + 1, newest.chain)
         )
@@ -565,7 +566,7 @@ def _find_blob_problems(using: str, session: Session, counts: VerificationCounts
     """Verify the opaque content of a session by its digests, which sealed rows name. A row may be deleted meanwhile."""
     for model in (Blob, FrameworkWrite):
         rows: Any = model._default_manager.using(using).filter(session=session)
-        for row in iterate_rows(rows if model is Blob else rows.filter(content__isnull=False)):
+        for row in iterate_rows_in_batches(rows if model is Blob else rows.filter(content__isnull=False)):
             counts.rows += model is Blob
             (content,) = opaque_contents.read_contents(using, [row])
             if isinstance(content, ValueError) and rows.filter(pk=row.pk).exists():
@@ -577,7 +578,7 @@ def _find_channel_problems(using: str, session: Session) -> Iterator[IntegrityPr
     states: models.QuerySet[FrameworkState] = (
         models.QuerySet(FrameworkState, using=using).filter(session=session).defer("body", "metadata")
     )
-    for state in iterate_rows(states):
+    for state in iterate_rows_in_batches(states):
         try:
             state_channels.parse_channels(session.session_id, state.channels)
         except CheckpointCorrupted as error:

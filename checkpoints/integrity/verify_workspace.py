@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from checkpoints.exceptions import SealError
-from checkpoints.integrity import quarantine, stored_types
+from checkpoints.integrity import mistyped_values, quarantine
 from checkpoints.integrity.missing_sessions import MissingSession
 from checkpoints.integrity.verification import (
     IntegrityProblem,
@@ -128,7 +128,7 @@ def verify_and_quarantine_readable_sessions(
         Each session: first those that cannot be read, then the others in the order of the keys.
     """
     unreadable: defaultdict[int, list[IntegrityProblem]] = defaultdict(list)
-    for value in stored_types.find_mistyped_values(using, session_pks):
+    for value in mistyped_values.find_mistyped_values(using, session_pks):
         unreadable[value.session_pk].append(IntegrityProblem.from_mistyped_value(value))
     for session_pk, problems in unreadable.items():
         name = Session.objects.using(using).filter(pk=session_pk).values_list("session_id", flat=True).first()

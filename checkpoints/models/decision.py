@@ -5,7 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
-from checkpoints.formats.canonical import decode_json_text
+from checkpoints.formats.canonical_json import decode_json_text
 from checkpoints.models.enum_labels import build_choices
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import ToolCall

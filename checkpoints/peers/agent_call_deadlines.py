@@ -18,7 +18,7 @@ from django.db.models.functions import Greatest, Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.keyset_pagination import iterate_session_keys
+from checkpoints.db.keyset_pagination import iterate_distinct_session_keys
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
 from checkpoints.ids import validate_id
@@ -30,7 +30,7 @@ from checkpoints.peers.requests_to_other_agents import Deadline, Swept
 from checkpoints.seals import row_seals
 from checkpoints.sessions import paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Age after which a response whose pause has not come is deleted.
 KEEP_EARLY_RESPONSES = timedelta(days=1)
@@ -75,7 +75,7 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
             session__quarantined_at=None,
         )
         results: list[Swept] = []
-        for pk in iterate_session_keys(due_calls, by="deadline"):
+        for pk in iterate_distinct_session_keys(due_calls, by="deadline"):
             if sum(len(result.expired) for result in results) >= limit:
                 break
             with quarantine.skip_altered_session(store.using, pk):

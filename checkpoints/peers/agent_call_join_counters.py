@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import AuditKind, JoinStatus
 from checkpoints.models import Join
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def add_closed_calls_to_join(store: Store, join: Join, count: int, receipt: str) -> bool:

@@ -24,7 +24,7 @@ from checkpoints.models import PeerCall
 from checkpoints.peers import encrypted_fields
 from checkpoints.peers.requests_to_other_agents import Notice
 from checkpoints.seals import row_seals
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Time for which a notice is reserved for the process that claimed it.
 CLAIM_DURATION = timedelta(seconds=30)

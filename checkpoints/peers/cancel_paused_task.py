@@ -17,7 +17,7 @@ from checkpoints.peers.requests_to_other_agents import Told
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness_check
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def cancel_paused_task_flow(

@@ -21,7 +21,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.exceptions import CheckpointCorrupted, NotRepresentable, SecretsLocked
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet

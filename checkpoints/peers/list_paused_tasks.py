@@ -12,7 +12,7 @@ from checkpoints.enums import FINISHED_SESSION_STATUSES, PAUSED_TASK_STATUSES, J
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups, run_liveness_check
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def list_paused_tasks(

@@ -9,7 +9,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.models import Workspace
 from checkpoints.peers import agent_call_deadlines
 from checkpoints.sessions import sweep_lost_runs
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 @dataclass(frozen=True)

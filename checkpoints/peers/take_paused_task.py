@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
 from checkpoints.exceptions import CheckpointCorrupted, NotPaused, OwnershipLost, SessionFinished, StillWaiting
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.peers import encrypted_fields
@@ -23,7 +23,7 @@ from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 @dataclass(frozen=True)

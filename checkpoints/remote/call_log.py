@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from checkpoints.calls import registry_of_running_tools
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -80,7 +80,9 @@ class RemoteCallLog:
                 break
             if not wait_options.for_others:
                 raise CallInProgress(self.session_id, answer["call_id"], answer["tool"])
-            registry_of_running_tools.require_outside_call(self.session_id, answer["tool"], answer["call_id"])
+            registry_of_running_tools.require_not_inside_running_call(
+                self.session_id, answer["tool"], answer["call_id"]
+            )
             yield Sleep(POLL_SECONDS)
         if answer["state"] == "answered":
             return ToolResult(

@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, Final
 
 from checkpoints import constants, tracing
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.decisions import ask_verify_hooks
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired, VersionConflict
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.non_validating_dataclass_decoder import load_as
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.loop_state.phase_details import PhaseDetails
@@ -30,7 +30,7 @@ from checkpoints.peers.requests_to_other_agents import Notice, TakenJoin, TakenT
 from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
-from checkpoints.remote.single_requests import SingleRequests, parse_amount
+from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.remote.workflow_steps import RemoteStepLog
 from checkpoints.resume.resume_point import ResumePoint

@@ -147,7 +147,7 @@ class HttpConnections:
         try:
             connection = pool.take_idle_connection() or self._connect(connect_seconds)
             try:
-                response, content = _exchange(connection, method, request, seconds)
+                response, content = _send_and_read_response(connection, method, request, seconds)
             except (OSError, HTTPException) as error:
                 connection.close()
                 raise AnswerLost(f"{type(error).__name__}: {error}", is_sent=True) from error
@@ -218,7 +218,9 @@ def _is_readable(connection: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def _exchange(connection: socket.socket, method: str, request: bytes, seconds: float) -> tuple[HTTPResponse, bytes]:
+def _send_and_read_response(
+    connection: socket.socket, method: str, request: bytes, seconds: float
+) -> tuple[HTTPResponse, bytes]:
     """Send a request and read its answer. Raises `OSError`, `HTTPException`."""
     connection.settimeout(seconds)
     with suppress(ConnectionError):  # the server may have answered before it closed

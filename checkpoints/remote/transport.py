@@ -29,7 +29,7 @@ from checkpoints.exceptions import (
     StorageError,
     StorageUnavailable,
 )
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.remote.http_connections import AnswerLost, HttpConnections, Response
 from checkpoints.server_address import API_PATH
 from checkpoints.version import __version__
@@ -185,7 +185,7 @@ def _encode_parameter(value: Any) -> str:
 
 
 def _encode_as_json(value: Any) -> str:
-    from checkpoints.formats.canonical import to_canonical_json
+    from checkpoints.formats.canonical_json import to_canonical_json
 
     return to_canonical_json(value, "request")
 

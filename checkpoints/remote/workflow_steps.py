@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.calls import registry_of_running_tools
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CallInProgress
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.call_log import RemoteExecution, encode_tool
 from checkpoints.remote.remote_client_state import RemoteStore
@@ -47,7 +47,9 @@ class RemoteStepLog:
                 break
             if not wait_options.for_others:
                 raise CallInProgress(self._session_id, answer["call_id"], answer["tool"])
-            registry_of_running_tools.require_outside_call(self._session_id, answer["tool"], answer["call_id"])
+            registry_of_running_tools.require_not_inside_running_call(
+                self._session_id, answer["tool"], answer["call_id"]
+            )
             yield Sleep(POLL_SECONDS)
         if answer["state"] == "answered":
             return StepValue(answer["value"])

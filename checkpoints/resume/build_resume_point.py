@@ -12,7 +12,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import (
     CheckpointCorrupted,
 )
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.models import Session, ToolCall
@@ -23,7 +23,7 @@ from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sessions import create_finish_release
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.versions import load_version, run_position_and_snapshot
 from checkpoints.versions.run_position_and_snapshot import RunPosition

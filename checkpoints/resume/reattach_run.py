@@ -21,7 +21,7 @@ from checkpoints.resume.build_resume_point import EMPTY_VERSION
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version, run_position_and_snapshot, save_version
 
 

@@ -34,7 +34,7 @@ from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Seconds between two checks for decisions while a run waits for them.
 POLL_SECONDS = 0.25

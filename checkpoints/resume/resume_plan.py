@@ -16,7 +16,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from checkpoints.calls import call_queries, require_unaltered_call, signed_decisions
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.enums import (
     CallStatus,
     DecisionKind,
@@ -25,13 +25,13 @@ from checkpoints.exceptions import (
     InvalidInput,
 )
 from checkpoints.formats import digests, tool_calls_in_messages
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.tool_calls_in_messages import RequestedCall
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store.client_state import OpenCallRecord
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
 
 #: Statuses of calls whose result a resume gives to the agent.

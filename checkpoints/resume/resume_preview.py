@@ -14,7 +14,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.resume import resume_plan
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version, run_position_and_snapshot
 from checkpoints.versions.run_position_and_snapshot import RunPosition
 

@@ -16,7 +16,7 @@ from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import create_finish_release, ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tracing import RESUME, trace_session_flow
 from checkpoints.versions import run_position_and_snapshot, save_version
 

@@ -22,7 +22,7 @@ from checkpoints.models import Checkpoint, Run, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import count_total_tokens
 from checkpoints.versions import run_position_and_snapshot
 

@@ -23,7 +23,7 @@ from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession, list_live_client_states
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)
 

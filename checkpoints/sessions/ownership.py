@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import call_transition_table, process_identity
+from checkpoints import call_transitions_by_agent_or_system, process_identity
 from checkpoints.audit import insert_unchained_events
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import clock
@@ -30,7 +30,7 @@ from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.sessions import heartbeat, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.versions.save_version import get_session_transcript_head
 
@@ -171,7 +171,9 @@ def end_lost_owner_run(store: Store, row: Session, owner: Run, *, noticed_by: st
 
 def _end_imported_run(store: Store, row: Session, run: Run, noticed_by: str) -> None:
     """End an imported transcript as its next import would. Its newest activity stays that of the transcript."""
-    calls = ToolCall.objects.using(store.using).filter(session=row, status=call_transition_table.LOSE.before)
+    calls = ToolCall.objects.using(store.using).filter(
+        session=row, status=call_transitions_by_agent_or_system.LOSE.before
+    )
     status = SessionStatus.CANCELLED if calls.exists() else SessionStatus.COMPLETED
     _interrupt_orphaned_calls(store, row, None, noticed_by)
     Run.objects.using(store.using).filter(pk=run.pk).update(status=RunStatus(status), ended_at=run.heartbeat_at)
@@ -184,7 +186,7 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
 
     A caller that asks about a call of a dead run need not wait until somebody resumes the session.
     """
-    if call.status != call_transition_table.LOSE.before or run_liveness_check.is_run_alive(call.run):
+    if call.status != call_transitions_by_agent_or_system.LOSE.before or run_liveness_check.is_run_alive(call.run):
         return call
     if row.owner is not None and row.owner_id == call.run_id:
         end_lost_owner_run(store, row, row.owner, noticed_by="gate")
@@ -243,7 +245,9 @@ def create_ended_run(store: Store, row: Session) -> Run:
 def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor: str) -> None:
     """Interrupt the calls that lost runs issued and never settled, since their outcome is unknown. `run` is the
     owner."""
-    orphaned_calls = ToolCall.objects.using(store.using).filter(session=row, status=call_transition_table.LOSE.before)
+    orphaned_calls = ToolCall.objects.using(store.using).filter(
+        session=row, status=call_transitions_by_agent_or_system.LOSE.before
+    )
     for call in orphaned_calls if run is None else orphaned_calls.exclude(run=run):
         if call.mutates:
             change: dict[str, Any] = {
@@ -255,7 +259,7 @@ def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor
         else:
             change = {"settled_at": Now()}
             kind = AuditKind.CALL_DISCARDED
-        status = call_transition_table.get_transition_for_lost_run(mutates=call.mutates).after
+        status = call_transitions_by_agent_or_system.get_transition_for_lost_run(mutates=call.mutates).after
         orphaned_calls.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
         insert_unchained_events.record_event(
             store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, NoticeKind, PauseStatus, PeerCallStatus
 from checkpoints.exceptions import PausedForPeers
 from checkpoints.models import Join, PausedTask, PeerCall, Session
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def get_blocking_paused_task(store: Store, row: Session) -> PausedTask | None:

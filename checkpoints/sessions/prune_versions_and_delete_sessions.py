@@ -17,10 +17,10 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.row_batches import iterate_rows
+from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.integrity import verification
 from checkpoints.models import (
     AuditEvent,
@@ -44,7 +44,7 @@ from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import row_lookups, run_liveness_check
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents, run_position_and_snapshot
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
@@ -189,7 +189,7 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
         branches = segment.children.using(store.using).aggregate(end=Max("parent_length"))["end"]
         needed = max(ends.get(segment.pk, -1), -1 if branches is None else branches)
         if segment.pk in bases:
-            opaque_contents.store_without_messages(store.using, row, segment.pk, max(needed, 0))
+            opaque_contents.save_contents_independent_of_messages(store.using, row, segment.pk, max(needed, 0))
         count += messages.filter(segment=segment, position__gte=max(needed, 0)).delete()[0]
         if needed < 0:
             segment.delete(using=store.using)
@@ -246,7 +246,7 @@ def find_recorded_removal(store: Store, session_id: str, since: datetime) -> Rem
     with database_operation(store.using, writes=False):
         session = Session.objects.using(store.using).filter(workspace=store.workspace_id, session_id=session_id)
         session_pk = session.values_list("pk", flat=True).first()
-        for event in iterate_rows(events, descending=True):
+        for event in iterate_rows_in_batches(events, descending=True):
             if event.created_at < since - _LONGEST_TRANSACTION:
                 break
             details = parse_json(event.details) if event.kind in _REMOVALS and event.created_at >= since else {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.exceptions import InvalidInput, NotRepresentable
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 
 TITLE_LENGTH = 200

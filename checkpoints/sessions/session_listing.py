@@ -18,14 +18,14 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions.display_status import HAS_LIVE_OWNER, STANDING_CONDITIONS, Standing
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from checkpoints.sessions.session_list_filters import SessionFilter, split_into_indexed_querysets
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def list_sessions(

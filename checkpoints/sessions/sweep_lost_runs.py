@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from checkpoints import process_identity
 from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.keyset_pagination import iterate_session_keys
+from checkpoints.db.keyset_pagination import iterate_distinct_session_keys
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.exceptions import CheckpointsError, SealError
 from checkpoints.integrity import quarantine
@@ -23,7 +23,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.client_state import list_live_client_states
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +59,11 @@ def _iterate_sessions_of_lost_runs(store: Store, max_dead_processes: int) -> Ite
     owning = Run.objects.using(store.using).filter(
         status__in=sorted(OWNING_RUN_STATUSES), session__workspace_id=store.workspace_id
     )
-    yield from iterate_session_keys(owning.filter(lease_expires_at__lte=Now()), by="lease_expires_at")
+    yield from iterate_distinct_session_keys(owning.filter(lease_expires_at__lte=Now()), by="lease_expires_at")
     runs_of_dead_processes = _select_runs_of_dead_processes(owning, max_dead_processes)
     if runs_of_dead_processes is not None:
         unexpired = runs_of_dead_processes.filter(lease_expires_at__gt=Now())
-        yield from iterate_session_keys(unexpired, by="lease_expires_at")
+        yield from iterate_distinct_session_keys(unexpired, by="lease_expires_at")
 
 
 def _skip_unverifiable_sessions(using: str, session_pks: Iterator[int]) -> Iterator[int]:

@@ -20,7 +20,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.formats import digests
 from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id, validate_number
 
 TOOL_NAME_LENGTH = 200

@@ -25,7 +25,7 @@ from checkpoints.ids import validate_id
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session:

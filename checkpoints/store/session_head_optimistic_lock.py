@@ -24,7 +24,7 @@ from checkpoints.store.client_state import OwnedSession
 Outcome = TypeVar("Outcome")
 
 
-def get_head(using: str, owned_session: OwnedSession) -> SessionHead | None:
+def get_expected_head(using: str, owned_session: OwnedSession) -> SessionHead | None:
     """Return the head that the next statement has to expect; None if sealing is off. Raises `IntegrityError`."""
     keys = get_seal_keys()
     if keys is None:
@@ -56,7 +56,7 @@ def lock_head(using: str, session_pk: int) -> SessionHead | None:
     return head
 
 
-def reload_head(using: str, owned_session: OwnedSession) -> None:
+def lock_and_reload_head(using: str, owned_session: OwnedSession) -> None:
     """Lock an owned session and remember its stored head, and nothing of its calls. Nothing if sealing is off.
 
     Raises `IntegrityError`.
@@ -67,11 +67,11 @@ def reload_head(using: str, owned_session: OwnedSession) -> None:
 
 def _remember_stored_head(owned_session: OwnedSession, head: SessionHead | None) -> None:
     if head is not None:
-        require_not_put_back(owned_session, head.number, head.seal)
+        require_head_not_older_than_known(owned_session, head.number, head.seal)
     owned_session.sealed_head = head
 
 
-def require_not_put_back(owned_session: OwnedSession, number: int, seal: bytes | None) -> None:
+def require_head_not_older_than_known(owned_session: OwnedSession, number: int, seal: bytes | None) -> None:
     """Require that the stored head of a session is not older than the newest one that this run knows.
 
     Nobody else can know that an old copy of all rows of a session is one, unless there is a witness.
@@ -100,7 +100,7 @@ def retry_with_stored_head(using: str, owned_session: OwnedSession, write: Calla
     if get_seal_keys() is None:
         return None
     with transaction.atomic(using=using):
-        reload_head(using, owned_session)
+        lock_and_reload_head(using, owned_session)
         return None if owned_session.sealed_head is None else write()
 
 

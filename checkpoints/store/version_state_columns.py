@@ -9,7 +9,7 @@ from typing import Any, Final
 from checkpoints.enums import Phase
 from checkpoints.exceptions import InvalidInput, NotRepresentable
 from checkpoints.formats import money
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 
 
 class Unchanged:

@@ -18,7 +18,7 @@
             points.check_random_kills(20, seed=1)
 
 The three functions run in processes of their own that know nothing of a test runner: the address of the database is
-an argument. For faults inside your own process there are `fault_at` and `watched`.
+an argument. For faults inside your own process there are `fault_at` and `watch_write_boundaries`.
 """
 
 from checkpoints import configure_django_on_import as configure_django_on_import
@@ -26,6 +26,17 @@ from checkpoints.testing.child_processes import Life, Processes
 from checkpoints.testing.crash_at_every_write import CrashPoints
 from checkpoints.testing.fault_injection_trial import Diverged, Script
 from checkpoints.testing.process_faults import Fault, fault_at
-from checkpoints.testing.write_observer import Boundary, Side, watched
+from checkpoints.testing.write_observer import Boundary, Side, watch_write_boundaries
 
-__all__ = ["Boundary", "CrashPoints", "Diverged", "Fault", "Life", "Processes", "Script", "Side", "fault_at", "watched"]
+__all__ = [
+    "Boundary",
+    "CrashPoints",
+    "Diverged",
+    "Fault",
+    "Life",
+    "Processes",
+    "Script",
+    "Side",
+    "fault_at",
+    "watch_write_boundaries",
+]

@@ -12,7 +12,7 @@ from typing import Never
 from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.testing.write_observer import Boundary, watched
+from checkpoints.testing.write_observer import Boundary, watch_write_boundaries
 
 
 class Fault(StrEnum):
@@ -36,7 +36,7 @@ def fault_at(number: int, fault: Fault) -> Iterator[list[Boundary]]:
         if boundary.number == number:
             _FAULT_ACTIONS[fault](connection)
 
-    with watched(record_boundary_and_cause_fault):
+    with watch_write_boundaries(record_boundary_and_cause_fault):
         yield boundaries
 
 

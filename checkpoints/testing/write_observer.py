@@ -59,7 +59,7 @@ Handler = Callable[[Boundary, BaseDatabaseWrapper], None]
 
 
 @contextmanager
-def watched(handler: Handler) -> Iterator[None]:
+def watch_write_boundaries(handler: Handler) -> Iterator[None]:
     """Call `handler` at every write boundary of this process while the block runs.
 
     Covers the connections of this thread, and those of other threads that are opened inside the block. An error that

@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from checkpoints.calls import sentence_templates
-from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.calls.registry_of_running_tools import CallPlace, ToolRun
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.enums import CallStatus, InterruptReason, KeyPolicy
 from checkpoints.exceptions import (
@@ -26,7 +26,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.argument_order import encode_argument_order
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.replayed_call_matching import CallFingerprint
@@ -286,9 +286,10 @@ def to_model_content(value: Any) -> str:
     except TooLarge:
         text = value if isinstance(value, str) else repr(value)
         size = MAX_VALUE_BYTES // 8
-        text = f"{_drop_unencodable(text[:size])}\n(cut: the tool returned {len(text):,} characters, {size:,} are kept)"
+        kept = _remove_unencodable_characters(text[:size])
+        text = f"{kept}\n(cut: the tool returned {len(text):,} characters, {size:,} are kept)"
     except Exception:  # no exact JSON form
-        text = f"(not JSON) {_drop_unencodable(_to_safe_repr(value))}"
+        text = f"(not JSON) {_remove_unencodable_characters(_to_safe_repr(value))}"
     return text
 
 
@@ -300,10 +301,10 @@ def _to_safe_repr(value: object) -> str:
         return f"<{type(value).__name__} that cannot be shown>"
 
 
-def _drop_unencodable(text: str) -> str:
+def _remove_unencodable_characters(text: str) -> str:
     """Return `text` without the characters that have no JSON form."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _describe_tool_error(tool: Tool, error: BaseException) -> str:
-    return _drop_unencodable(f"{tool.name} raised {type(error).__name__}: {_to_safe_repr(error)}")
+    return _remove_unencodable_characters(f"{tool.name} raised {type(error).__name__}: {_to_safe_repr(error)}")

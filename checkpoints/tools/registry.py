@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, Unpack, overload
 
 from checkpoints import sansio, tracing
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.exceptions import InvalidArguments, InvalidInput, NotRepresentable, RegistryNotBound, TooLarge
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.sansio import Flow
 from checkpoints.store.call_intent_and_outcome_types import require_args_dict

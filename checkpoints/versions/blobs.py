@@ -19,7 +19,7 @@ from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import compression, digests
-from checkpoints.formats.canonical import parse_or_text
+from checkpoints.formats.canonical_json import parse_json_or_return_text
 from checkpoints.formats.msgpack_to_json import convert_msgpack_to_json_value
 from checkpoints.models import Blob, FrameworkWrite, Session
 from checkpoints.versions import opaque_contents
@@ -173,7 +173,7 @@ class BlobWriter:
         """
         new, digests = [], list(self.blobs)
         for number, digest in enumerate(digests):
-            candidates = opaque_contents.list_candidates(messages, number, len(digests))
+            candidates = opaque_contents.list_candidate_base_messages(messages, number, len(digests))
             if digest in stored and not candidates:
                 continue
             columns = opaque_contents.build_content_columns(*self.blobs[digest], candidates)
@@ -386,5 +386,5 @@ def convert_value_to_json(value: EncodedValue) -> Any:
     if type_ == "msgpack":
         return convert_msgpack_to_json_value(content)
     if type_ == "json":
-        return parse_or_text(content.decode("utf-8", "replace"))
+        return parse_json_or_return_text(content.decode("utf-8", "replace"))
     return f"({len(content):,} bytes of type {type_})"

@@ -16,7 +16,7 @@ from django.db import connections
 
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import NewMessage
-from checkpoints.formats.canonical import build_changed_meanwhile_error
+from checkpoints.formats.canonical_json import build_changed_meanwhile_error
 from checkpoints.models import Segment
 from checkpoints.store.client_state import TranscriptHead
 from checkpoints.versions import segment_queries

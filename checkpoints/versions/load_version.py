@@ -15,13 +15,13 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
 from checkpoints.formats import money
-from checkpoints.formats.canonical import parse_json, parse_json_object
+from checkpoints.formats.canonical_json import parse_json, parse_json_object
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import segment_queries, version_seals
 
 #: Largest number of entries of one list.

@@ -51,7 +51,7 @@ def build_content_columns(type_: str, content: bytes, messages: Sequence[StoredM
     if len(content) >= compression.MIN_COMPRESSED_SIZE:
         for message in messages:
             base = compression.build_base_from_message(type_, message.body)
-            if not _has_part_of_base(content, base):
+            if not _contains_samples_of_base(content, base):
                 continue
             difference = compression.compress_difference(content, base)
             if len(difference) < len(content) // 4:
@@ -60,12 +60,12 @@ def build_content_columns(type_: str, content: bytes, messages: Sequence[StoredM
     return ContentColumns(type_, content if packed is None else packed, packed is not None)
 
 
-def _has_part_of_base(content: bytes, base: bytes) -> bool:
+def _contains_samples_of_base(content: bytes, base: bytes) -> bool:
     places = (len(base) * quarter // 4 for quarter in (2, 1, 3))
     return len(base) > _PROBE_SIZE and any(base[place : place + _PROBE_SIZE] in content for place in places)
 
 
-def list_candidates(messages: Sequence[StoredMessage], number: int, count: int) -> Sequence[StoredMessage]:
+def list_candidate_base_messages(messages: Sequence[StoredMessage], number: int, count: int) -> Sequence[StoredMessage]:
     """List the messages that may have the text of value `number` of `count` values in about the same order."""
     if len(messages) <= _MAX_CANDIDATES:
         return messages
@@ -136,7 +136,7 @@ def find_base_segments(using: str, session: Session) -> set[int]:
     return found
 
 
-def store_without_messages(using: str, session: Session, segment_id: int, first: int) -> None:
+def save_contents_independent_of_messages(using: str, session: Session, segment_id: int, first: int) -> None:
     """Store the bytes alone whose text the messages of a segment from position `first` on have.
 
     The session has to be locked. Bytes that cannot be read stay as they are: a load says why.
@@ -146,12 +146,12 @@ def store_without_messages(using: str, session: Session, segment_id: int, first:
         pks = list(rows.filter(base_position__gte=first).values_list("pk", flat=True))
         for start in range(0, len(pks), _QUERY_SIZE):
             part = list(rows.filter(pk__in=pks[start : start + _QUERY_SIZE]))
-            for row in make_contents_independent_of_messages(using, part):
+            for row in rebase_contents_without_messages(using, part):
                 columns = {name: getattr(row, name) for name in ContentColumns._fields}
                 rows.filter(pk=row.pk).update(**columns)
 
 
-def make_contents_independent_of_messages(using: str, rows: Sequence[ContentRow]) -> list[ContentRow]:
+def rebase_contents_without_messages(using: str, rows: Sequence[ContentRow]) -> list[ContentRow]:
     """Replace contents that are stored as differences from messages by complete ones, and do not save the rows.
 
     Returns the rows that were changed.

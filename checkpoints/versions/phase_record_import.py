@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
 from checkpoints.versions.phase_versions import save_phase_version
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from checkpoints.exceptions import NotRepresentable
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.store.client_state import TranscriptHead
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from checkpoints.exceptions import CheckpointCorrupted
-from checkpoints.formats.canonical import parse_json_object, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json_object, to_canonical_json
 from checkpoints.loop_state import version_payload as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails, RunTerminal
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Checkpoint
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Number of versions that are read at once in the search for a snapshot.
 _CHUNK_SIZE = 50

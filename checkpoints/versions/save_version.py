@@ -23,7 +23,7 @@ from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, money, tool_calls_in_messages
-from checkpoints.formats.canonical import parse_json, parse_json_object, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, parse_json_object, to_canonical_json
 from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
@@ -31,7 +31,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, SESSION, open_span
@@ -401,7 +401,7 @@ def execute_save_statement(
 
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = session_head_optimistic_lock.get_head(store.using, owned_session)
+        sealed_head = session_head_optimistic_lock.get_expected_head(store.using, owned_session)
         content = VersionContent(end, state, answered)
         return write_versions(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session

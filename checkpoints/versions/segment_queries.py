@@ -61,6 +61,19 @@ def parse_raw_time(value: datetime | str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
+def read_chains(connection: BaseDatabaseWrapper, places: Sequence[tuple[int, int]]) -> Rows:
+    """Read the chains of the messages at places of segments: (segment, position, chain) each, of those that are
+    there."""
+    if not places:
+        return []
+    segment, position, chain = (quote_column(Message, name) for name in ("segment", "position", "chain"))
+    sql = (
+        f"SELECT {segment}, {position}, {chain} FROM {quote_table(Message)} "
+        f"WHERE ({segment}, {position}) IN (VALUES {', '.join(['(%s, %s)'] * len(places))})"
+    )
+    return _fetch_rows(connection, sql, [number for place in places for number in place])
+
+
 def read_message_bodies(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
     """Read the bodies of messages `first` to `length`, in order, the last one with its chain, the others with NULL."""
     chain = f"CASE WHEN {quote_column(Message, 'position')} = %s THEN {quote_column(Message, 'chain')} END"

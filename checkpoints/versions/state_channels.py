@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import parse_json_object
+from checkpoints.formats.canonical_json import parse_json_object
 from checkpoints.models import FrameworkState, Session
 from checkpoints.versions import blobs
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -17,10 +17,10 @@ from django.db.models import QuerySet
 
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import AnsweredCall, NewMessage, NewVersion, SaveBase
-from checkpoints.db.row_batches import iterate_rows
+from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
-from checkpoints.models import Checkpoint, Message, Session
+from checkpoints.models import Checkpoint, Message, Segment, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
@@ -85,8 +85,8 @@ def require_newest_version_of_session(session: Session, newest: Checkpoint | Non
         newest: Its newest version, read while nobody could write to the session; None if there is none.
 
     Raises:
-        IntegrityError: The session names another version, its transcript ends elsewhere, or it has messages and no
-            version, which the library never writes.
+        IntegrityError: The session names another version, its transcript ends elsewhere, or it has no version and
+            either messages or no segment of its own, which the library never writes.
     """
     if get_seal_keys() is None or not session.row_seal:
         return
@@ -96,6 +96,9 @@ def require_newest_version_of_session(session: Session, newest: Checkpoint | Non
     end = (session.message_count, bytes(session.head_chain))
     if newest is None:
         is_same, why = end == (0, digests.EMPTY_CHAIN), "it has messages and no version"
+        if is_same and session.head_segment_id is not None:
+            segments = Segment.objects.using(session._state.db).filter(pk=session.head_segment_id, session=session)
+            is_same, why = segments.exists(), "its transcript is in a segment that is missing or of another session"
     else:
         row_seals.verify_row(newest)
         is_same = (session.head_segment_id, *end) == (newest.segment_id, newest.length, bytes(newest.chain))
@@ -181,6 +184,33 @@ def verify_messages(connection: BaseDatabaseWrapper, segment_id: int, messages: 
         previous = bytes(message.chain)
 
 
+def read_chains_before_messages(
+    connection: BaseDatabaseWrapper, messages: Iterable[Message]
+) -> dict[tuple[int, int], Any]:
+    """Read the stored chains of the messages before some, in one statement.
+
+    Returns them by the segment and the position of the latter, as far as they are in the same segment.
+    """
+    stored: set[tuple[Any, Any]] = {(message.segment_id, message.position) for message in messages}
+    places = {
+        (segment, position - 1)
+        for segment, position in stored  # SQLite may have other values than numbers
+        if isinstance(segment, int) and isinstance(position, int) and position > 0
+    }
+    rows = segment_queries.read_chains(connection, sorted(places))
+    return {(segment, position + 1): chain for segment, position, chain in rows}
+
+
+def verify_separate_message(
+    connection: BaseDatabaseWrapper, message: Message, chains: Mapping[tuple[int, int], Any]
+) -> None:
+    """Verify a message as `verify_messages` does, with chains that `read_chains_before_messages` has read."""
+    previous = chains.get((message.segment_id, message.position))
+    if previous is None:  # it is the first one of its segment
+        previous = _read_chain_before(connection, message.segment_id, message.position)
+    verify_message(message, message.position, bytes(previous))
+
+
 def verify_message(message: Message, position: int, previous: bytes | None) -> None:
     """Verify the message at a position of a transcript by its seal and its chain.
 
@@ -201,7 +231,7 @@ def iterate_verified_messages(
 ) -> Iterator[Message]:
     """Iterate over consecutive messages of a segment in order, each verified as `verify_messages` does."""
     batch: list[Message] = []
-    for message in iterate_rows(messages, by="position"):
+    for message in iterate_rows_in_batches(messages, by="position"):
         batch.append(message)
         if len(batch) == _BATCH_SIZE:
             verify_messages(connection, segment_id, batch)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.exceptions import FileError
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import find_new_messages, prepared_transcript
 

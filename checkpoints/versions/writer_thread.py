@@ -21,7 +21,7 @@ from checkpoints.exceptions import (
     StorageUnavailable,
 )
 from checkpoints.ids import validate_number
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import save_version
 from checkpoints.versions.save_cadence import TURN_PHASES, Cadence
@@ -78,7 +78,7 @@ class BackgroundWriter:
         with self._changed:
             while True:
                 self._require_not_closed()
-                line = self._get_session_queue(request.session_id)
+                line = self._get_or_create_session_queue(request.session_id)
                 self._raise_stored_error(request.session_id)
                 replaced_entry = self._find_replaceable_entry(line, request)
                 if replaced_entry is not None or self._count_entries() < self.queue:
@@ -99,7 +99,7 @@ class BackgroundWriter:
             is_current = line.entries or line.version == owned_session.head.version
             return (line.newest, line.state) if is_current else None
 
-    def _get_session_queue(self, session_id: str) -> SessionQueue:
+    def _get_or_create_session_queue(self, session_id: str) -> SessionQueue:
         if session_id not in self._lines:
             unused_keys = [
                 key
@@ -273,10 +273,10 @@ class BackgroundWriter:
         except Exception as raised:  # stored, and raised at the agent's next call
             error = raised
         with self._changed:
-            self._handle_write_result(self._lines[entry.session_id], version, error)
+            self._record_write_result(self._lines[entry.session_id], version, error)
             self._changed.notify_all()
 
-    def _handle_write_result(self, line: SessionQueue, version: int | None, error: Exception | None) -> None:
+    def _record_write_result(self, line: SessionQueue, version: int | None, error: Exception | None) -> None:
         line.writing = False
         if isinstance(error, FileError):  # the version is stored; its copy in a file is not
             line.complaint, error = error, None

@@ -14,13 +14,13 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
 from checkpoints.exceptions import CheckpointCorrupted, SchemaFromFuture, StepIdentityChanged
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.ids import MAX_LENGTH, validate_id
 from checkpoints.models import Decision, ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools.idempotency import make_idempotency_key
 from checkpoints.workflows.step_request import StepRequest
 

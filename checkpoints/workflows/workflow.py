@@ -14,7 +14,7 @@ from typing import Any
 from checkpoints import sansio
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.sansio import Flow, copy_docstring_from
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome
 from checkpoints.store.client_state import ClientState

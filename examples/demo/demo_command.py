@@ -101,12 +101,12 @@ class Command(BaseCommand):
     def _is_unfinished(self, supervisor: AgentSupervisor) -> bool:
         """Return True if the supervisor's session is not finished. A failing agent does not stop the site."""
         try:
-            return not self._supervise_agent(supervisor)
+            return not self._poll_agent_and_print_result(supervisor)
         except ProcessFailed as failed:
             self._print_event(str(failed))
             return False
 
-    def _supervise_agent(self, supervisor: AgentSupervisor) -> bool:
+    def _poll_agent_and_print_result(self, supervisor: AgentSupervisor) -> bool:
         is_finished = supervisor.poll_and_restart()
         if is_finished:
             self._print_result(supervisor.story.stage)
@@ -120,7 +120,7 @@ class Command(BaseCommand):
 
     def _run_rehearsal(self, stage: DemoSession, decision: str, leaving: ExitStack) -> None:
         supervisor = self._create_supervisor(stage, "", 0, leaving)
-        while not self._supervise_agent(supervisor):
+        while not self._poll_agent_and_print_result(supervisor):
             if self._stopping:
                 raise CommandError("The demo was stopped before its end.")
             rehearsal.decide_waiting_calls(stage, decision)

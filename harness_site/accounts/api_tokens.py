@@ -105,7 +105,7 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
             )
 
 
-def read_row(digest: str) -> tuple[Any, ...] | None:
+def read_token_row(digest: str) -> tuple[Any, ...] | None:
     """Read the `FIELDS` of the token with a digest."""
     with connection.cursor() as cursor:
         cursor.execute(SELECT, [digest])
@@ -117,14 +117,14 @@ def authenticate_bearer_header(
     header: str,
     *,
     find_address: Callable[[], str] = str,
-    read_row: ReadRow = read_row,
+    read_token_row: ReadRow = read_token_row,
 ) -> ApiToken:
     """Return the token of an `Authorization` header. Raises `TokenRefused`.
 
-    `find_address` returns the address of the client; it is called where the audit trail records it. `read_row` reads
-    the `FIELDS` of the token with a digest, where one statement does more than that.
+    `find_address` returns the address of the client; it is called where the audit trail records it. `read_token_row`
+    reads the `FIELDS` of the token with a digest, where one statement does more than that.
     """
-    row = read_row(secret_digests.compute_secret_digest(_require_bearer_token(header)))
+    row = read_token_row(secret_digests.compute_secret_digest(_require_bearer_token(header)))
     token = None if row is None else _build_token_from_row(row)
     if token is None:
         raise TokenRefused("unknown")
@@ -134,7 +134,7 @@ def authenticate_bearer_header(
             token, AuditKind.TOKEN_REFUSED, now, {"why": token.status, "address": find_address()}
         )
         raise TokenRefused(token.status)
-    _record_token_use(token, now, find_address)
+    _queue_token_use_record(token, now, find_address)
     return token
 
 
@@ -151,7 +151,7 @@ def _build_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
     return token
 
 
-def find_known_token(header: str) -> ApiToken | None:
+def find_cached_token(header: str) -> ApiToken | None:
     """Return the token of an `Authorization` header as this process has last read it, if it was valid then.
 
     The token may be changed, revoked or deleted since: it still has to be authenticated.
@@ -198,7 +198,7 @@ def is_use_recorded(token: ApiToken, now: datetime) -> bool:
     return token.last_used_at is not None and token.last_used_at > now - _LAST_USED_UPDATE_INTERVAL
 
 
-def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[], str]) -> None:
+def _queue_token_use_record(token: ApiToken, now: datetime, find_address: Callable[[], str]) -> None:
     """Record the use of a token a little later, in no request's time."""
     if not is_use_recorded(token, now):
         _uses.write_later(token.pk, (token, now, find_address()))

@@ -11,14 +11,14 @@ from ninja import Router
 
 from checkpoints import sansio
 from checkpoints.calls import call_dicts, intent_log, write_outcomes
-from checkpoints.calls.outcome_types import Landed, NotLanded, ToolResult, Unknown
+from checkpoints.calls.tool_results_and_verify_answers import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.database_backend.call_log import StoreCallLog
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, KeyPolicy
 from checkpoints.exceptions import CallInProgress, InvalidInput, OwnershipLost
-from checkpoints.formats.canonical import parse_or_text, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
@@ -30,7 +30,7 @@ from checkpoints.store.call_intent_and_outcome_types import (
     validate_tool_name,
 )
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import get_call_fingerprint
 from checkpoints.tools.dispatch import DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy
@@ -77,7 +77,7 @@ def issue_call(
     if body.idempotency == "key":
         return _issue_call_with_agent_key(store, session_id, owned_session, body)
     try:
-        outcome = sansio.run_flow(_open_issue_flow(store, session_id, body))
+        outcome = sansio.run_flow(_build_issue_call_flow(store, session_id, body))
     except CallInProgress as error:
         return build_running_call_response(error.call_id, error.tool)
     if isinstance(outcome, ToolResult):
@@ -101,7 +101,7 @@ def allow_retried_request_to_run_issued_call(
             store.issued.discard(number)
 
 
-def _open_issue_flow(store: Store, session_id: str, body: request_schemas.IssueCall) -> Any:
+def _build_issue_call_flow(store: Store, session_id: str, body: request_schemas.IssueCall) -> Any:
     validate_id("call id", body.call_id)
     args = parse_call_args(body)
     request = DispatchRequest(
@@ -362,7 +362,7 @@ def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
     reasons = call_dicts.load_verify_hook_reasons(store, [call])
     return {
         **call_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
-        "args_json": to_canonical_json(mask_json_value(parse_or_text(call.args))),
+        "args_json": to_canonical_json(mask_json_value(parse_json_or_return_text(call.args))),
         "number": call.pk,
         "session_id": call.session.session_id,
         "args_digest": call.args_digest,

@@ -19,7 +19,7 @@ from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import ApiToken
 
 #: Number of clients whose state is kept in memory.

@@ -14,7 +14,7 @@ from checkpoints.db import clock
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import DecisionRefused, InvalidInput, StaleRevision
-from checkpoints.formats.canonical import parse_or_text
+from checkpoints.formats.canonical_json import parse_json_or_return_text
 from checkpoints.models import Decision, ToolCall
 from checkpoints.store import row_lookups
 from harness_site.accounts.api_tokens import build_token_actor
@@ -108,7 +108,8 @@ def _choose_decision_method(
                 raise InvalidInput("A decision of the kind 'edit' takes new_args.")
             # What was masked for the reader and comes back as the mask is what it was.
             return partial(
-                checkpointer.edit_call, new_args=restore_masked_values(body.new_args, parse_or_text(call.args))
+                checkpointer.edit_call,
+                new_args=restore_masked_values(body.new_args, parse_json_or_return_text(call.args)),
             )
     methods: dict[str, Any] = {
         "mark_failed": checkpointer.mark_failed,

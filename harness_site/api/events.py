@@ -9,7 +9,7 @@ from ninja import Router
 
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats.canonical import parse_or_text
+from checkpoints.formats.canonical_json import parse_json_or_return_text
 from checkpoints.ids import validate_number
 from checkpoints.models import AuditEvent, Session
 from checkpoints.seals import row_seals
@@ -70,7 +70,7 @@ def get_last_event_number(workspace: int) -> int:
 
 def encode_event(event: AuditEvent, session_id: str | None) -> dict[str, Any]:
     """Encode an event, masked for the reader. `details` have ids, numbers and names, and no text of a transcript."""
-    details = parse_or_text(event.details)
+    details = parse_json_or_return_text(event.details)
     known = {name: value for name, value in details.items() if name not in _HIDDEN_DETAILS}
     return {
         "id": event.pk,

@@ -138,7 +138,7 @@ class KeyStoringTokenReader:
         self._write = write
         self._note: int | None = None
 
-    def read_row(self, digest: str) -> tuple[Any, ...] | None:
+    def read_token_row(self, digest: str) -> tuple[Any, ...] | None:
         """Read the row of a token; note the key if the token is valid and the key is new."""
         with connection.cursor() as cursor:
             cursor.execute(_NOTE_WITH_TOKEN, [digest, self._write.key, self._write.digest, clock.now()])
@@ -175,12 +175,12 @@ def serve_write_once(
             return response
         ApiWrite.objects.filter(pk=row.pk).update(repeated=True)
     response = serve(row if repeated else None)
-    if not repeated and _may_be_overtaken(response) and _is_repeated_elsewhere(row):
+    if not repeated and _may_result_from_faster_repetition(response) and _is_repeated_elsewhere(row):
         response = serve(row)  # the repetition may have been faster; then this attempt finds what it wrote
     return response if _store_response_and_claim_call(row, response) else response.build_answer_for_others()  # type: ignore[attr-defined]
 
 
-def _may_be_overtaken(response: HttpResponse) -> bool:
+def _may_result_from_faster_repetition(response: HttpResponse) -> bool:
     """Return True if the answer is one that a write gets whose repetition was faster."""
     return response.status_code in _STATUSES_OF_OVERTAKEN_WRITES or getattr(response, "found_nothing", False)
 

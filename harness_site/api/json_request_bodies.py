@@ -13,7 +13,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from checkpoints.exceptions import MalformedRequest, TooLarge
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 
 
 def read_decompressed_body(request: HttpRequest) -> bytes:

@@ -17,7 +17,7 @@ from ninja.parser import Parser
 from checkpoints import __version__
 from checkpoints.exceptions import InvalidFields, MalformedRequest
 from checkpoints.integrity import quarantine
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from harness_site.api.json_request_bodies import parse_json_body
 from harness_site.api.problem_details import build_problem_response, convert_error_to_problem_response
 from harness_site.api.request_pipeline import RouteOperation

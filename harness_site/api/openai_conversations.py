@@ -16,7 +16,7 @@ from checkpoints.models import Session
 from checkpoints.sessions import append_without_lease
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionChange
 from harness_site.api import session_read_audit
 from harness_site.api.idempotent_writes import mark_response_as_storable

@@ -221,8 +221,8 @@ def _build_operation(
         described.get("description", ""),
         tuple(described["x-roles"]),
         tuple(_list_field_groups(described, schemas)),
-        highlight_unmasked_code(_write_curl_example(url, method, example.get("body")), "bash"),
-        highlight_unmasked_code(_write_python_example(url, method, example), "python"),
+        highlight_unmasked_code(_format_curl_example(url, method, example.get("body")), "bash"),
+        highlight_unmasked_code(_format_python_example(url, method, example), "python"),
         example["status"],
         highlight_unmasked_code(_format_answer(example["answer"]), "json"),
         tuple(int(status) for status in described["responses"] if status not in {"default", example["status"]}),
@@ -250,7 +250,7 @@ def _list_field_groups(described: dict[str, Any], schemas: dict[str, Any]) -> It
             yield FieldGroup(title, tuple(_describe_field(one["name"], one, one["schema"]) for one in parameters))
     body = described.get("requestBody")
     if body is not None:
-        schema = _resolve(body["content"]["application/json"]["schema"], schemas)
+        schema = _resolve_schema_reference(body["content"]["application/json"]["schema"], schemas)
         required = schema.get("required", ())
         fields = [
             _describe_field(name, {**field, "required": name in required}, field)
@@ -263,33 +263,33 @@ def _describe_field(name: str, described: dict[str, Any], schema: dict[str, Any]
     default = schema.get("default")
     return Field(
         name,
-        _name_type(schema),
+        _format_type_name(schema),
         bool(described.get("required")),
         "" if default in (None, "", [], {}) else json.dumps(default),
         described.get("description", ""),
     )
 
 
-def _name_type(schema: dict[str, Any]) -> str:
+def _format_type_name(schema: dict[str, Any]) -> str:
     """Name the type of a value in one line, such as `text | null`."""
     if "anyOf" in schema:
-        return " | ".join(dict.fromkeys(map(_name_type, schema["anyOf"])))
+        return " | ".join(dict.fromkeys(map(_format_type_name, schema["anyOf"])))
     if "enum" in schema:
         return " | ".join(json.dumps(value) for value in schema["enum"])
     if "const" in schema:
         return json.dumps(schema["const"])
     if schema.get("type") == "array":
-        return f"array of {_name_type(schema.get('items', {}))}"
+        return f"array of {_format_type_name(schema.get('items', {}))}"
     if "$ref" in schema or "allOf" in schema:
         return "object"
     return "date and time" if schema.get("format") == "date-time" else str(schema.get("type", "any value"))
 
 
-def _resolve(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def _resolve_schema_reference(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     return schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
 
 
-def _write_curl_example(url: str, method: str, body: Any) -> str:
+def _format_curl_example(url: str, method: str, body: Any) -> str:
     is_write = method != "GET"
     target = shlex.quote(url)
     lines = [f"curl {target}" if method in {"GET", "POST"} and (body is not None or method == "GET") else ""]
@@ -304,7 +304,7 @@ def _write_curl_example(url: str, method: str, body: Any) -> str:
     return " \\\n  ".join(lines)
 
 
-def _write_python_example(url: str, method: str, example: dict[str, Any]) -> str:
+def _format_python_example(url: str, method: str, example: dict[str, Any]) -> str:
     is_write, body = method != "GET", example.get("body")
     answer = "response.text" if isinstance(example["answer"], list) else "response.json()"  # lines are no JSON value
     imports = ["import os", *(["import uuid"] if is_write else ()), "", "import requests"]
@@ -316,7 +316,7 @@ def _write_python_example(url: str, method: str, example: dict[str, Any]) -> str
         "    },",
     ]
     if body is not None:
-        arguments.append(f"    json={_format_value(body, 1, _write_python_literal, '    ')},")
+        arguments.append(f"    json={_format_value(body, 1, _format_python_literal, '    ')},")
     return "\n".join(
         [
             *imports,
@@ -330,17 +330,19 @@ def _write_python_example(url: str, method: str, example: dict[str, Any]) -> str
     )
 
 
-def _write_json(value: Any) -> str:
+def _format_json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 def _format_answer(answer: Any) -> str:
     if isinstance(answer, list):
-        return "\n".join(_write_json(line) for line in answer)
+        return "\n".join(_format_json_text(line) for line in answer)
     return _format_value(answer)
 
 
-def _format_value(value: Any, depth: int = 0, write: Callable[[Any], str] = _write_json, indent: str = "  ") -> str:
+def _format_value(
+    value: Any, depth: int = 0, write: Callable[[Any], str] = _format_json_text, indent: str = "  "
+) -> str:
     """Write a value with `write`; what fits on one line stands on one line."""
     line = write(value)
     if not isinstance(value, dict | list) or not value or (depth and len(line) + len(indent) * depth <= _LINE_LENGTH):
@@ -355,9 +357,11 @@ def _format_value(value: Any, depth: int = 0, write: Callable[[Any], str] = _wri
     return f"{opening}\n" + "".join(f"{inner}{item},\n" for item in items)[:-2] + f"\n{indent * depth}{closing}"
 
 
-def _write_python_literal(value: Any) -> str:
+def _format_python_literal(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)}: {_write_python_literal(item)}" for key, item in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{json.dumps(key)}: {_format_python_literal(item)}" for key, item in value.items()) + "}"
+        )
     if isinstance(value, list):
-        return "[" + ", ".join(map(_write_python_literal, value)) + "]"
-    return _write_json(value) if isinstance(value, str) else repr(value)
+        return "[" + ", ".join(map(_format_python_literal, value)) + "]"
+    return _format_json_text(value) if isinstance(value, str) else repr(value)

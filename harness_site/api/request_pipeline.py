@@ -169,7 +169,7 @@ def _serve_authenticated(
     try:
         with idempotent_writes.serve_one_request_per_key(authorization, key):
             serve, note = partial(_serve_view, request, view, key), None
-            token = _find_known_token_of_write(request, authorization, key)
+            token = _find_cached_token_of_write(request, authorization, key)
             if token is None:
                 accept()
                 write = _read_body_as_keyed_write(request, key)
@@ -185,7 +185,7 @@ def _serve_authenticated(
                         return response
                 if connection.vendor == "postgresql":
                     reader = idempotent_writes.KeyStoringTokenReader(write)
-                    accept(reader.read_row)
+                    accept(reader.read_token_row)
                     note = reader.build_new_write_row(request.token)
                 else:
                     accept()
@@ -199,12 +199,12 @@ def _authenticate_and_count_request(
     request: ApiRequest,
     authorization: str,
     operation: RouteOperation | None,
-    read_row: api_tokens.ReadRow = api_tokens.read_row,
+    read_token_row: api_tokens.ReadRow = api_tokens.read_token_row,
 ) -> None:
     """Authenticate the token of a request, count the request, and check the names of its parameters."""
     try:
         request.token = api_tokens.authenticate_bearer_header(
-            authorization, find_address=partial(get_adapter().get_client_ip, request), read_row=read_row
+            authorization, find_address=partial(get_adapter().get_client_ip, request), read_token_row=read_token_row
         )
     except api_tokens.TokenRefused:
         vars(request).pop("allowance", None)  # the request was counted as one of the token that was known
@@ -215,7 +215,7 @@ def _authenticate_and_count_request(
         _require_known_parameters(request, operation.parameters)
 
 
-def _find_known_token_of_write(request: ApiRequest, authorization: str, key: str) -> ApiToken | None:
+def _find_cached_token_of_write(request: ApiRequest, authorization: str, key: str) -> ApiToken | None:
     """Return the token of a write whose key can be stored by the statement that checks the token.
 
     It has to be a token that this process has accepted before, and that may make a request now, and the request has no
@@ -228,7 +228,7 @@ def _find_known_token_of_write(request: ApiRequest, authorization: str, key: str
         validate_id("Idempotency-Key", key)
     except InvalidIdentifier:
         return None
-    token = api_tokens.find_known_token(authorization)
+    token = api_tokens.find_cached_token(authorization)
     return token if token is not None and rate_limit.may_request(token.pk) else None
 
 

@@ -13,8 +13,8 @@ from harness_site.api import response_schemas, session_read_audit
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.request_pipeline import READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
+from harness_site.search.passage_search import search_passages
 from harness_site.search.query_terms import SearchQuery
-from harness_site.search.search_query import search_passages
 
 router = Router(tags=["reading"])
 

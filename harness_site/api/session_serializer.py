@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkpoints.formats.canonical import parse_or_text
+from checkpoints.formats.canonical_json import parse_json_or_return_text
 from checkpoints.models import Session
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def serialize_session(store: Store, session: Session) -> dict[str, Any]:
@@ -19,9 +19,9 @@ def serialize_session(store: Store, session: Session) -> dict[str, Any]:
         "status": session.status,
         "finished": session.finished,
         "quarantined_at": session.quarantined_at,
-        "result": None if session.result is None else parse_or_text(session.result),
-        "labels": parse_or_text(session.labels),
-        "metadata": parse_or_text(session.metadata),
+        "result": None if session.result is None else parse_json_or_return_text(session.result),
+        "labels": parse_json_or_return_text(session.labels),
+        "metadata": parse_json_or_return_text(session.metadata),
         "version": session.latest_version,
         "message_count": session.message_count,
         "budget_spent_usd": session.budget_spent_usd,

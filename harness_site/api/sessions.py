@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints.calls import call_dicts
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.exceptions import (
@@ -33,7 +33,7 @@ from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.owning_run_protocol import OwningRun
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run
@@ -76,7 +76,9 @@ def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> Htt
         description = SessionDescription(
             body.user_message, body.agent, body.title, body.scratchpad_root, body.metadata, body.labels
         )
-    outcome = pass_gate(store, body.session_id, hold=body.hold, description=description, takeover=body.takeover)
+    outcome = take_session_and_try_gate(
+        store, body.session_id, hold=body.hold, description=description, takeover=body.takeover
+    )
     if body.mode == "start" and isinstance(outcome, ResumePoint) and outcome.finished:
         raise SessionFinished(body.session_id, row_lookups.get_session(store, body.session_id).status)
     return build_opening_response(store, body.session_id, outcome)
@@ -140,7 +142,7 @@ def _list_issued_call_keys(owned_session: OwnedSession) -> set[int]:
     return set(calls.values_list("pk", flat=True))
 
 
-def pass_gate(
+def take_session_and_try_gate(
     store: Store,
     session_id: str,
     *,
@@ -277,7 +279,9 @@ def wait_at_gate(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     get_or_reattach_run(checkpointer, session_id, fence)
-    return build_opening_response(checkpointer.store, session_id, pass_gate(checkpointer.store, session_id, hold=True))
+    return build_opening_response(
+        checkpointer.store, session_id, take_session_and_try_gate(checkpointer.store, session_id, hold=True)
+    )
 
 
 @router.post(
@@ -307,13 +311,13 @@ def release_session(
     try:
         get_or_reattach_run(checkpointer, session_id, body.fence)
     except OwnershipError:
-        if not _has_run_ended_as(checkpointer.store, session_id, body.fence, RunStatus.RELEASED):
+        if not _has_run_ended_with_status(checkpointer.store, session_id, body.fence, RunStatus.RELEASED):
             raise
         return mark_response_as_storable(build_json_response({"released": False}))
     return mark_response_as_storable(build_json_response({"released": checkpointer.release_session(session_id)}))
 
 
-def _has_run_ended_as(store: Store, session_id: str, fence: int, status: RunStatus) -> bool:
+def _has_run_ended_with_status(store: Store, session_id: str, fence: int, status: RunStatus) -> bool:
     session = row_lookups.get_session(store, session_id)
     return Run.objects.filter(session=session, fence=fence, status=status, owner_token=store.token).exists()
 
@@ -333,7 +337,9 @@ def finish_session(
         checkpointer.finish_session(session_id, body.status, body.result)
     except SessionFinished as error:
         repeated = request.repeated and error.status == body.status  # type: ignore[attr-defined]
-        if not repeated or not _has_run_ended_as(checkpointer.store, session_id, body.fence, RunStatus(body.status)):
+        if not repeated or not _has_run_ended_with_status(
+            checkpointer.store, session_id, body.fence, RunStatus(body.status)
+        ):
             raise
     return mark_response_as_storable(build_json_response({"status": body.status}))
 

@@ -17,7 +17,7 @@ from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import UNCHANGED, VersionChange
 from checkpoints.versions import phase_versions
 from checkpoints.versions.save_version import (
@@ -91,7 +91,7 @@ def save_phase(
     }
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
 
-    def find() -> int | None:
+    def find_version_of_first_attempt() -> int | None:
         if first_attempt is None:
             return None
         before = owned_session.head.version - 1 if expected is None else expected
@@ -100,22 +100,22 @@ def save_phase(
         )
 
     save = partial(phase_versions.save_phase_version, store, session_id, details, expected_version=expected, **phase)
-    version = _find_or_save_version(find, save)
+    version = _find_or_save_version(find_version_of_first_attempt, save)
     return mark_response_as_storable(build_json_response({"version": version}, HTTPStatus.CREATED, etag=version))
 
 
-def _find_or_save_version(find: Callable[[], int | None], save: Callable[[], int]) -> int:
+def _find_or_save_version(find_version_of_first_attempt: Callable[[], int | None], save: Callable[[], int]) -> int:
     """Return the version that an unanswered attempt of this request wrote, or write it.
 
     Another process may serve the first attempt until that has written, so it is looked for again after a conflict.
     """
-    found = find()
+    found = find_version_of_first_attempt()
     if found is not None:
         return found
     try:
         return save()
     except VersionConflict:
-        found = find()
+        found = find_version_of_first_attempt()
         if found is None:
             raise
         return found
@@ -156,7 +156,7 @@ def _append_version_without_run(
     reader = Store(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
 
-    def find() -> int | None:
+    def find_version_of_first_attempt() -> int | None:
         if first_attempt is None:
             return None
         return append_without_lease.find_version_of_repeated_append(
@@ -165,7 +165,8 @@ def _append_version_without_run(
 
     append = append_without_lease.append_version
     return _find_or_save_version(
-        find, partial(append, reader, session_id, body.messages, change, expected_version=expected)
+        find_version_of_first_attempt,
+        partial(append, reader, session_id, body.messages, change, expected_version=expected),
     )
 
 

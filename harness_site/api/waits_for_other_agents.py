@@ -28,7 +28,11 @@ from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
-from harness_site.api.sessions import build_opening_response, pass_gate, update_client_state_before_opening
+from harness_site.api.sessions import (
+    build_opening_response,
+    take_session_and_try_gate,
+    update_client_state_before_opening,
+)
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["peers"])
@@ -77,7 +81,7 @@ def take_paused(
 ) -> HttpResponse:
     store = update_client_state_before_opening(request, session_id, body)
     state = take_paused_task.load_pause_state(store, session_id)
-    outcome = pass_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
+    outcome = take_session_and_try_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
     task = None
     if isinstance(outcome, ResumePoint):
         taken = take_paused_task.take_paused_task_or_release_session(store, session_id, state, outcome)

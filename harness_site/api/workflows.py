@@ -11,12 +11,12 @@ from ninja import Router
 from checkpoints import sansio
 from checkpoints.database_backend.workflow_steps import DatabaseStepLog
 from checkpoints.exceptions import CallInProgress, WorkflowNotFound
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Workflow, WorkflowStep
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log import StepValue

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.audit.hash_chain import compute_seal
 from checkpoints.enums import AuditKind
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
-from checkpoints.formats import parse_json, parse_or_text
+from checkpoints.formats import parse_json, parse_json_or_return_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
 from checkpoints.models.enum_labels import build_choices
 from checkpoints.seals import row_seals
@@ -223,7 +223,7 @@ def load_last_row_verification(workspace_pk: int) -> RowsCheck | None:
     check = IntegrityCheck.objects.filter(workspace=workspace_pk).first()
     if check is None:
         return None
-    named = parse_or_text(check.named)
+    named = parse_json_or_return_text(check.named)
     entries = [entry for entry in named if isinstance(entry, dict)] if isinstance(named, list) else []
     return RowsCheck(
         _find_report_seal_problem(check),

@@ -2,11 +2,10 @@
 
 import logging
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from django.utils.translation import gettext
 
-from checkpoints.models import ToolCall
 from harness_site.core import formatting
 from harness_site.core.masking.known_secret_value_search import has_short_value
 from harness_site.core.masking.masker import (
@@ -17,6 +16,19 @@ from harness_site.core.masking.masker import (
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 logger = logging.getLogger(__name__)
+
+
+class DescribedCall(Protocol):
+    """A call that a sentence can be made of: a stored row, or the record that a page shows."""
+
+    @property
+    def tool(self) -> str: ...
+
+    @property
+    def sentence(self) -> str: ...
+
+    @property
+    def args_json_in_caller_order(self) -> str: ...
 
 
 def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
@@ -30,7 +42,7 @@ def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
         return build_default_call_sentence(tool, args)
 
 
-def format_call_sentence(call: ToolCall) -> str:
+def format_call_sentence(call: DescribedCall) -> str:
     """Describe what a call was about to do: in the tool's words, else made from its name and arguments."""
     try:
         return build_masked_call_sentence(

@@ -12,7 +12,7 @@ from django.utils.dateformat import format as format_date
 from django.utils.formats import number_format
 from django.utils.translation import get_language, gettext, ngettext
 
-from checkpoints.formats import parse_json, parse_or_text
+from checkpoints.formats import parse_json, parse_json_or_return_text
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text_beginning
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.json_tree import dump_masked_json
@@ -183,7 +183,7 @@ def format_iso_time(moment: datetime) -> str:
 
 def parse_json_or_text(stored: str) -> Any:
     """Parse stored JSON text; damaged JSON is returned as text."""
-    return parse_or_text(stored)
+    return parse_json_or_return_text(stored)
 
 
 def indent_masked_json(stored: str) -> str:

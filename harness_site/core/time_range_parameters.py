@@ -40,11 +40,11 @@ class TimeRange:
         return (self.since is None or self.since <= moment) and (self.until is None or moment < self.until)
 
     @property
-    def has_first_time(self) -> bool:
+    def has_time_of_day_in_first(self) -> bool:
         return "T" in self.first
 
     @property
-    def has_last_time(self) -> bool:
+    def has_time_of_day_in_last(self) -> bool:
         return "T" in self.last
 
 

@@ -10,13 +10,14 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.views.member_settings import InvitationForm
+from harness_site.core.form_addresses import require_post_or_redirect
 from harness_site.installation.agent_connection_examples import CONNECTIONS, get_connection_or_first
 from harness_site.installation.first_steps import find_oldest_session, list_first_steps
 from harness_site.installation.installation_checks import Level, run_installation_checks
@@ -71,7 +72,7 @@ def show_system_page(request: MemberRequest) -> HttpResponse:
     return _render_system_page(request)
 
 
-@require_POST
+@require_post_or_redirect("harness_installation:system")
 @require_member(Role.ADMIN)
 def send_test_mail(request: MemberRequest) -> HttpResponse:
     """Send a test message through the configured server, and say what the server answered."""

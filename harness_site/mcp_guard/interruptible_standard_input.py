@@ -38,10 +38,10 @@ class StandardInput:
         while piece := os.read(descriptor, _PIECE_BYTES):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
-                self._put_line(line.decode("utf-8", "replace"))
-        self._put_line(None)
+                self._queue_line_on_event_loop(line.decode("utf-8", "replace"))
+        self._queue_line_on_event_loop(None)
 
-    def _put_line(self, line: str | None) -> None:
+    def _queue_line_on_event_loop(self, line: str | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
         except RuntimeError:  # the loop has ended

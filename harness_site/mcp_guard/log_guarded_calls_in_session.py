@@ -15,7 +15,7 @@ from typing import Any, Final
 import anyio
 
 from checkpoints import Checkpointer, Tool, ToolRegistry
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.exceptions import (
     CallInProgress,
     CheckpointsError,
@@ -126,7 +126,7 @@ class GuardedSession:
             if not answered and request.given_id is None:
                 self._unanswered.setdefault(request.tool_and_arguments, []).append(call_id)
 
-    def reuse_call_id(self, request: CallRequest, call_id: str) -> None:
+    def keep_call_id_for_next_equal_call(self, request: CallRequest, call_id: str) -> None:
         """Use the identifier again for the next call of the same kind: this one had no final answer."""
         if request.given_id is None:
             self._unanswered.setdefault(request.tool_and_arguments, []).append(call_id)

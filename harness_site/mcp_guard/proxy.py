@@ -12,7 +12,7 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.shared.message import SessionMessage
 
-from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.exceptions import CheckpointsError, ReviewRequired
 from checkpoints.ids import validate_id
 from harness_site.mcp_guard import tool_results
@@ -217,7 +217,7 @@ class GuardProxy:
         if not replies:
             return _build_replayed_reply(message, result), result.call_id, result.content
         if _requires_more_input(replies[-1]):
-            self.session.reuse_call_id(request, result.call_id)
+            self.session.keep_call_id_for_next_equal_call(request, result.call_id)
             return replies[-1], None, ""
         return replies[-1], result.call_id, result.content
 

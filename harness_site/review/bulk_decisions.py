@@ -12,7 +12,7 @@ from checkpoints.decisions.decide import record_decision
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import LateResult, ToolCall
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
 from harness_site.core import formatting
 from harness_site.review import claim_services

@@ -27,7 +27,7 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.review import argument_changes, decision_preview
 from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
-from harness_site.review.decision_options import AnswerOption, list_answers
+from harness_site.review.decision_options import AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
 from harness_site.review.selectors import call_evidence, pending_calls
@@ -64,7 +64,12 @@ def _is_overdue(call: ToolCall) -> bool:
 
 
 def may_member_decide_call(call: ToolCall, reader: Membership) -> bool:
-    """Return whether the role of a member allows a decision about a call now; after its deadline only admins decide."""
+    """Return whether a member may decide about a call now.
+
+    Only admins decide after the deadline, and nobody does while the session is quarantined.
+    """
+    if call.session.quarantined_at is not None:
+        return False
     return reader.role == Role.ADMIN or (reader.role == Role.APPROVER and not _is_overdue(call))
 
 
@@ -136,6 +141,8 @@ def _load_preceding_conversation(call: ToolCall) -> conversation_window.Conversa
 
 def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
     """Return the question that the card asks, or the decision it got."""
+    if call.undecided and call.session.quarantined_at is not None:
+        return _("Nobody can decide this call now")
     if call.is_question:
         return _get_question_heading(call, decision)
     if call.status == CallStatus.INTERRUPTED:
@@ -256,7 +263,7 @@ def build_decision_options(
         decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
     )
     by_kind = {agreement.kind: agreement for agreement in agreed}
-    options = [option for option in list_answers(call) if _is_decision_option_available(call, option.kind)]
+    options = [option for option in list_answer_options(call) if _is_decision_option_available(call, option.kind)]
     unknown = _("This cannot be predicted, because the session cannot be read.")
     fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"

@@ -117,7 +117,7 @@ _APPROVAL_OF_CHANGED_VALUE: Final = AnswerOption(
 _ANSWERS: Final = {CallStatus.INTERRUPTED: OUTCOMES, CallStatus.AWAITING_APPROVAL: APPROVALS}
 
 
-def list_answers(call: ToolCall) -> tuple[AnswerOption, ...]:
+def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
     """List the possible answers about a call, in the order of the page; empty if it needs none."""
     if call.status == CallStatus.AWAITING_APPROVAL and call.is_question:
         return tuple(

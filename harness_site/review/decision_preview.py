@@ -11,8 +11,8 @@ from checkpoints.decisions.decide import RULES
 from checkpoints.enums import CallStatus, DecisionKind, RunStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.resume import resume_preview
-from checkpoints.store.database_store import Store
-from harness_site.review.decision_options import list_answers
+from checkpoints.store.database_client_state import Store
+from harness_site.review.decision_options import list_answer_options
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 
@@ -34,7 +34,7 @@ def preview_decision_effects(call: ToolCall, agreed: Mapping[DecisionKind, Agree
     Raises `CheckpointsError` if the session cannot be read.
     """
     session = call.session
-    kinds = [answer.kind for answer in list_answers(call)]
+    kinds = [answer.kind for answer in list_answer_options(call)]
     store = Store(workspace=session.workspace.slug, workspace_id=session.workspace_id)
     preview = resume_preview.preview_resume(store, session.session_id)
     if session.finished:

@@ -11,7 +11,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall, Workspace
 from checkpoints.sessions import sweep_lost_runs
 from checkpoints.store import run_liveness_check
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)
 

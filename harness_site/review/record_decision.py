@@ -8,7 +8,7 @@ from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from harness_site.review import evidence_files
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.restore_masked_results import restore_masked_result

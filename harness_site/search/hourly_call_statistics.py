@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from checkpoints.db.sql_quoting import build_insert_sql, convert_values, quote_table
 from checkpoints.enums import APPROVAL_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import AuditEvent
 from harness_site.search.models import DecisionSums, ToolSums
 

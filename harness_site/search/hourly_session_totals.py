@@ -16,10 +16,10 @@ from django.db.models.functions import TruncHour
 
 from checkpoints.db.clock import database_now
 from checkpoints.enums import SessionStatus
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import llm_model_usage
-from harness_site.search.daily_call_statistics_rollup import get_start_of_hourly_sums, merge_hourly_sums_into_days
+from harness_site.search.hourly_to_daily_sums import get_start_of_hourly_sums, merge_hourly_sums_into_days
 from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
 #: Number of days that are kept up to date.

@@ -112,7 +112,7 @@ class Sums(models.Model):
     """Numbers of one hour or one day (UTC), which pages add up for longer periods.
 
     Only today and the two days before have hours; older ones are added up to days by
-    `daily_call_statistics_rollup.merge_hourly_sums_into_days`.
+    `hourly_to_daily_sums.merge_hourly_sums_into_days`.
     """
 
     workspace = models.ForeignKey(

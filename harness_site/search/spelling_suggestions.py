@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from harness_site.search import search_query
+from harness_site.search import passage_search
 from harness_site.search.query_terms import SearchQuery, SearchTerm, fold_case
 
 #: Shortest and longest typed word that is corrected, and the shortest part of it that is searched.
@@ -36,14 +36,14 @@ def suggest_corrected_query(workspace: int, query: SearchQuery) -> SearchQuery |
 
     Quoted phrases are searched as they are. Reads at most a few pages of passages for each word.
     """
-    limits = search_query.find_sequential_read_limits()
+    limits = passage_search.find_sequential_read_limits()
     terms = [
         term
         if " " in term.text
         or index >= _MAX_TERMS
         or (
             len(query.terms) > 1
-            and search_query.search_passages(workspace, SearchQuery((term,)), limits=limits).passages
+            and passage_search.search_passages(workspace, SearchQuery((term,)), limits=limits).passages
         )
         else _find_near_term(workspace, term, limits)
         for index, term in enumerate(query.terms)
@@ -52,13 +52,13 @@ def suggest_corrected_query(workspace: int, query: SearchQuery) -> SearchQuery |
     return SearchQuery(known) if len(known) == len(terms) and known != query.terms else None
 
 
-def _find_near_term(workspace: int, term: SearchTerm, limits: search_query.ReadLimits) -> SearchTerm | None:
+def _find_near_term(workspace: int, term: SearchTerm, limits: passage_search.ReadLimits) -> SearchTerm | None:
     typed = fold_case(term.text)
     if not _MIN_TERM_LENGTH <= len(typed) <= _MAX_TERM_LENGTH:
         return None
     words: list[str] = []
     for parts in _list_search_parts_of_word(typed):
-        found = search_query.search_passages(workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits)
+        found = passage_search.search_passages(workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits)
         words += islice(_iterate_words(passage.text for passage in found.passages), _MAX_WORDS)
         if near := difflib.get_close_matches(typed, sorted(set(words)), 1, _SIMILARITY):
             return SearchTerm(near[0])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
 
-from checkpoints.formats import content_blocks, parse_or_text
+from checkpoints.formats import content_blocks, parse_json_or_return_text
 from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.core.call_sentences import build_masked_call_sentence
@@ -44,7 +44,7 @@ def extract_message_text(body: str, message_id: str) -> ExtractedText:
 
 
 def extract_call_text(call: ToolCall) -> ExtractedText:
-    args = parse_or_text(call.args)
+    args = parse_json_or_return_text(call.args)
     with mask_secret_fields_in_context(args):
         words = _TextCollector()
         sentence = build_masked_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
@@ -52,7 +52,7 @@ def extract_call_text(call: ToolCall) -> ExtractedText:
             words.add(text)
         words.add_value(args)
         words.add(call.error_type)
-        words.add_result(parse_or_text(call.result or "null"))
+        words.add_result(parse_json_or_return_text(call.result or "null"))
         return words.build_masked_text()
 
 
@@ -60,8 +60,8 @@ def extract_decision_text(decision: Decision) -> ExtractedText:
     words = _TextCollector()
     words.add(decision.actor)
     words.add(decision.reason)
-    words.add_value(parse_or_text(decision.evidence or "null"))
-    words.add_value(parse_or_text(decision.result or "null"))
+    words.add_value(parse_json_or_return_text(decision.evidence or "null"))
+    words.add_value(parse_json_or_return_text(decision.result or "null"))
     return words.build_masked_text()
 
 
@@ -131,7 +131,7 @@ class _TextCollector:
     def add_result(self, result: Any) -> None:
         """Add the result of a tool. Text that is a JSON object or list is added as its value, without escapes."""
         is_container = isinstance(result, str) and result.startswith(("{", "[")) and len(result) <= LONGEST
-        self.add_value(parse_or_text(result) if is_container else result)
+        self.add_value(parse_json_or_return_text(result) if is_container else result)
 
     def add_value(self, value: Any) -> None:
         """Add a JSON value line by line, strings without quotes and escapes."""

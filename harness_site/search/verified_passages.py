@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.db import connection
@@ -43,13 +44,16 @@ def _verify_sources(kind: Kind, keys: Iterable[int]) -> list[int]:
     column = "pk" if kind == Kind.SESSION else "session_id"
     stored: Any = SOURCES[kind]._default_manager.filter(pk__in=keys)
     rows = load_rows_or_mark_unreadable(stored, kind.value, session_column=column)
-    verified = convert_rows_or_mark_unreadable(rows, _verify_source, kind.value, lambda row: getattr(row, column))
+    messages = skip_unreadable_records(rows) if kind == Kind.MESSAGE else []
+    chains = version_seals.read_chains_before_messages(connection, messages)
+    verify = partial(_verify_source, chains)
+    verified = convert_rows_or_mark_unreadable(rows, verify, kind.value, lambda row: getattr(row, column))
     return skip_unreadable_records(verified)
 
 
-def _verify_source(row: Any) -> int:
+def _verify_source(chains: Mapping[tuple[int, int], Any], row: Any) -> int:
     if isinstance(row, Message):
-        version_seals.verify_messages(connection, row.segment_id, [row])
+        version_seals.verify_separate_message(connection, row, chains)
     else:
         row_seals.verify_row(row)
     return int(row.pk)

@@ -17,6 +17,7 @@ from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
+from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
 from harness_site.core.rendering import display_text
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
@@ -27,15 +28,20 @@ from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, render_time
 
-#: Largest number of characters of arguments, of a call id, and of the name of a session.
+#: Largest number of characters of a sentence, of arguments, of a call id, and of the name of a session.
+_LONGEST_SENTENCE: Final = 160
 _LONGEST_ARGUMENTS: Final = 100
 _LONGEST_CALL_ID: Final = 60
-_LONGEST_SESSION_NAME: Final = 48
+_LONGEST_SESSION_NAME: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """A line of a list of calls. `args_size` is the size of the arguments if only their beginning is displayed."""
+    """A line of a list of calls.
+
+    `sentence` says what the call does in the words of its tool. A call without one displays its arguments, `args`;
+    `args_size` is their size if only their beginning is displayed.
+    """
 
     pk: int
     record: CallRecord
@@ -43,6 +49,7 @@ class CallLine:
     address: str
     tool: SafeString
     call_id: str
+    sentence: str
     args: str
     args_size: str
     status_shape: str
@@ -108,7 +115,8 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
 
     def build_line(session_pk: int, record: CallRecord) -> CallLine:
         shape, status = session_formatting.format_call_status_chip(record)
-        args, args_size = _format_arguments_beginning(record)
+        sentence = shorten_text(format_call_sentence(record), _LONGEST_SENTENCE) if record.sentence else ""
+        args, args_size = ("", "") if sentence else _format_arguments_beginning(record)
         when = (requested if record.has_not_run else logged) % {"issued_at": render_time(record.issued_at)}
         duration = record.duration
         return CallLine(
@@ -118,6 +126,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             address=urls.build_call_url(session_pk, record.pk),
             tool=allow_line_breaks_in_name(mask_and_reveal_hidden(record.tool)),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
+            sentence=sentence,
             args=args,
             args_size=args_size,
             status_shape=shape,

@@ -11,7 +11,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
-from checkpoints.formats import parse_json, parse_or_text
+from checkpoints.formats import parse_json, parse_json_or_return_text
 from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part, TextPart
 from checkpoints.models import ToolCall
 from checkpoints.sessions.display_status import Standing
@@ -294,7 +294,7 @@ def parse_json_container(text: str) -> dict[str, Any] | list[Any] | None:
 
 def parse_stored_value(stored: str | None) -> Any:
     """Parse stored JSON text; damaged JSON is returned as text."""
-    return None if stored is None else parse_or_text(stored)
+    return None if stored is None else parse_json_or_return_text(stored)
 
 
 def format_json_on_one_line(value: Any) -> str:

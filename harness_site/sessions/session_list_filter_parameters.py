@@ -13,7 +13,7 @@ from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.search import search_query, session_active_hour_facts
+from harness_site.search import passage_search, session_active_hour_facts
 from harness_site.search.hourly_call_statistics import DECIDING_PEOPLE
 from harness_site.search.models import Fact, Kind, Trait
 from harness_site.search.query_terms import SearchQuery
@@ -93,7 +93,7 @@ def list_sessions_matching_words(workspace: int, asked: QueryDict) -> frozenset[
     For exports of all matches: the number of keys may exceed the parameter limit of one statement.
     """
     query = SearchQuery.parse(get_text_parameter(asked, "q"))
-    return frozenset(search_query.list_session_pks_matching_every_term(workspace, query)) if query else None
+    return frozenset(passage_search.list_session_pks_matching_every_term(workspace, query)) if query else None
 
 
 def get_text_parameter(asked: QueryDict, name: str) -> str:

@@ -1,9 +1,9 @@
 from django.urls import path
 
 from harness_site.sessions.costs.views import show_costs
-from harness_site.sessions.files.views import show_touched_files
+from harness_site.sessions.subagent_tree.views import show_tree
 from harness_site.sessions.timeline import views
-from harness_site.sessions.tree.views import show_tree
+from harness_site.sessions.touched_files.views import show_touched_files
 from harness_site.sessions.views import (
     exports,
     fork_session,

@@ -116,13 +116,13 @@ def render_name_options(names: Iterable[str], selected: str = "") -> SafeString:
 
 
 @register.simple_tag(name="keys_and_export")
-def render_keys_and_export() -> SafeString:
+def render_keyboard_help_and_export_progress() -> SafeString:
     """Render the list of keys and the progress of an export, which every page contains until they are asked for."""
-    return _render_keys_and_export_cached(get_language())
+    return _render_keyboard_help_and_export_progress_cached(get_language())
 
 
 @cache
-def _render_keys_and_export_cached(_language: str | None) -> SafeString:
+def _render_keyboard_help_and_export_progress_cached(_language: str | None) -> SafeString:
     """Render them in the current language, which is the key of the cache: they contain nothing else that changes."""
     return render_to_string("parts/keys_and_export.html")
 

@@ -57,10 +57,14 @@ def test_claim_and_presence_are_shown_to_another_reviewer(
     for page in (alice, bob):
         page_actions.open_refund_card(page, order_number)
     expect(alice.get_by_text("Also open for: bob")).to_be_visible()
+    button = bob.get_by_role("button", name="Record decision")
+    position = button.bounding_box()
 
     alice.keyboard.press("c")
     expect(alice.get_by_text("Claimed by you", exact=True)).to_be_visible()
-    expect(bob.get_by_text(re.compile(r"^Claimed by alice since \d\d:\d\d:\d\d$"))).to_be_visible()
+    claim = bob.get_by_text(re.compile(r"^Claimed by alice since \d\d:\d\d:\d\d\. You can still decide\.$"))
+    expect(claim).to_be_visible()
+    assert button.bounding_box() == position  # the form stays where it is while somebody fills it in
     bob.get_by_role("button", name="Take over").click()
     expect(bob.get_by_text("Claimed by you", exact=True)).to_be_visible()
     expect(alice.get_by_text(re.compile(r"^Claimed by bob since"))).to_be_visible()

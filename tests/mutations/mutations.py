@@ -170,15 +170,15 @@ MUTATIONS = [
     Mutation(
         "an approval of a re-run is used up",
         "checkpoints/calls/intent_log.py",
-        "status=call_transition_table.RERUN.after, revision",
-        "status=call_transition_table.RERUN.before, revision",
+        "status=call_transitions_by_agent_or_system.RERUN.after, revision",
+        "status=call_transitions_by_agent_or_system.RERUN.before, revision",
         f"{TESTS}/calls/test_late_results.py::test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next",
     ),
     Mutation(
         "an approval is used up",
         "checkpoints/calls/intent_log.py",
-        "status=call_transition_table.BEGIN.after,\n",
-        "status=call_transition_table.BEGIN.before,\n",
+        "status=call_transitions_by_agent_or_system.BEGIN.after,\n",
+        "status=call_transitions_by_agent_or_system.BEGIN.before,\n",
         f"{TESTS}/decisions/test_approvals.py::test_approved_call_runs_once",
     ),
     Mutation(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from checkpoints.exceptions import NotRepresentable
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 
 PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 #: Every text that Python has, lone surrogates and NUL included.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from checkpoints import Actor, SyncCheckpointer, ToolResult
-from checkpoints.call_transition_table import REPORT, WITHDRAW
+from checkpoints.call_transitions_by_agent_or_system import REPORT, WITHDRAW
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import (
     UNDECIDED_CALL_STATUSES,

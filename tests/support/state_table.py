@@ -50,7 +50,7 @@ def page() -> str:
 
 def moves() -> list[tuple[str, str, str, str]]:
     """List every transition: from (empty for a new call), to, actor, and cause."""
-    from checkpoints.call_transition_table import TRANSITIONS
+    from checkpoints.call_transitions_by_agent_or_system import TRANSITIONS
     from checkpoints.decisions.decide import RULES
     from checkpoints.enums import WITHDRAWABLE_KINDS
 
@@ -97,7 +97,7 @@ def statuses() -> str:
 
 
 def _resumed(status: str) -> str:
-    from checkpoints.call_transition_table import DISCARD, LOSE
+    from checkpoints.call_transitions_by_agent_or_system import DISCARD, LOSE
     from checkpoints.enums import UNDECIDED_CALL_STATUSES
     from checkpoints.resume.resume_plan import ANSWERED_STATUSES, TO_RUN_STATUSES
 

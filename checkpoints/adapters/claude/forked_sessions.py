@@ -15,7 +15,7 @@ from typing import Any
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.importers.claude_code.line_types import get_fork_origin
 from checkpoints.sessions import fork
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def create_session_of_fork(store: Store, key: TranscriptKey, lines: Iterable[Mapping[str, Any]]) -> None:

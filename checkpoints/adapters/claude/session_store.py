@@ -173,7 +173,7 @@ class HarnessSessionStore(SessionStore):
         with ExitStack() as exits:
             mirror.begin_without_lock(known, exits)
             log = LineLog(store, known.row, None, key.log_group, known=(mirror.size, mirror.header))
-            log.add_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
+            log.queue_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
             mirror.read_lines(lines)
             mirror.finish()
             self._update_line_log_header(key, log, lines, int((time.time() + self._clock_lead) * 1000))
@@ -183,7 +183,7 @@ class HarnessSessionStore(SessionStore):
                 mirror.write_without_lock(log.build_rows(mirror.written))
             else:
                 log.row = mirror.row
-                log.insert_added_lines(mirror.written)
+                log.insert_queued_lines(mirror.written)
                 log.save_header()
                 last_written_sessions.remember_session(store, key.session_id, None, {})
         mirror.header = log.header
@@ -207,7 +207,7 @@ class HarnessSessionStore(SessionStore):
             new = _list_new_lines(lines, known_keys)
             if new or not log.header:
                 mirror = self._write_versions_of_lines(key, log, mirror, stored, new)
-                log.insert_added_lines(mirror.written)
+                log.insert_queued_lines(mirror.written)
                 now = database_now(store.using).timestamp()
                 self._clock_lead = now - time.time()
                 self._update_line_log_header(key, log, new, int(now * 1000))
@@ -241,7 +241,7 @@ class HarnessSessionStore(SessionStore):
             log.row.parent_session_id = key.root_id
         mirror.begin_transaction(log.row, log.owned_session)
         mirror.read_lines(stored, repeats=True)
-        log.add_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
+        log.queue_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
         mirror.read_lines(new)
         mirror.finish()
         mirror.version, mirror.chain = log.row.latest_version, bytes(log.row.head_chain)

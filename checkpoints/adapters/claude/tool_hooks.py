@@ -23,7 +23,7 @@ from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.aio import Checkpointer
-from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.sessions.session_description import SessionDescription
@@ -96,11 +96,11 @@ def tool_hooks(
     hooks = _ToolHooks(checkpointer, policies or ToolPolicies(READING_TOOLS), agent, gate)
     matcher = partial(HookMatcher, timeout=_HOOK_TIMEOUT)
     return {
-        _PRE: [matcher(hooks=[hooks.before_call], on_failure="block")],
-        _POST: [matcher(hooks=[hooks.after_call])],
-        _FAILURE: [matcher(hooks=[hooks.after_call])],
-        "Stop": [matcher(hooks=[hooks.after_turn])],
-        "SubagentStop": [matcher(hooks=[hooks.after_turn])],
+        _PRE: [matcher(hooks=[hooks.log_intent_before_call], on_failure="block")],
+        _POST: [matcher(hooks=[hooks.log_outcome_after_call])],
+        _FAILURE: [matcher(hooks=[hooks.log_outcome_after_call])],
+        "Stop": [matcher(hooks=[hooks.release_session_after_turn])],
+        "SubagentStop": [matcher(hooks=[hooks.release_session_after_turn])],
     }
 
 
@@ -168,7 +168,7 @@ class _ToolHooks:
 
     # hooks
 
-    async def before_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+    async def log_intent_before_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Log the intent of a call, or answer it from the log."""
         name, args = hook["tool_name"], hook["tool_input"]
         if not self._policies.logs_calls(name):
@@ -231,7 +231,7 @@ class _ToolHooks:
             return _build_permission_output("allow", "A person approved the call.")
         return {}
 
-    async def after_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+    async def log_outcome_after_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Log the outcome of a call."""
         key = transcript_keys.find_transcript_key_of_hook(hook)
         call = self._calls.pop((key, str(tool_use_id or hook.get("tool_use_id"))), None)
@@ -241,7 +241,7 @@ class _ToolHooks:
         await self._wait_for_logged_outcome(call)
         return {}
 
-    async def after_turn(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+    async def release_session_after_turn(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Release the session at the end of a turn. Calls that the program refused have not happened."""
         key = transcript_keys.find_transcript_key_of_hook(hook)
         waiting = {call_id: call for (of, call_id), call in self._calls.items() if of == key}

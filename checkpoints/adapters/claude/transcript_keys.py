@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.imported_session_rows import make_session_id

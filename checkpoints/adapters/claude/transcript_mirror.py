@@ -36,7 +36,7 @@ from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage
@@ -418,7 +418,7 @@ class MirrorWriter(ImportWriter):
                 head = self._execute_save_of_turns(row, head, [turn], run_id, answered)
             row.latest_version, row.message_count, row.head_chain = head.version, head.length, head.chain
             if owned_session is not None:
-                sync = partial(_update_owned_session, owned_session, head, rows, results)
+                sync = partial(_move_owned_session_to_mirrored_version, owned_session, head, rows, results)
                 transaction.on_commit(sync, using=self.store.using)
         return head
 
@@ -470,7 +470,7 @@ class MirrorWriter(ImportWriter):
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 
 
-def _update_owned_session(
+def _move_owned_session_to_mirrored_version(
     owned_session: OwnedSession, head: TranscriptHead, answered_rows: list[int], results: Counter[str]
 ) -> None:
     """Let the run of this client go on from a version that was written beside it."""

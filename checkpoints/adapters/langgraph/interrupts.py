@@ -17,7 +17,7 @@ from langgraph.types import Interrupt
 from checkpoints.adapters.langgraph.message_conversion import convert_to_json_value
 from checkpoints.enums import APPROVAL_KINDS, DecisionKind, KeyPolicy
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
@@ -132,24 +132,28 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
                 str(value.get("name")),
                 convert_to_json_value(value["args"]),
                 str(value.get("description") or ""),
-                _read_schema_types(interrupt.response_schema),
+                _read_decision_types_of_schema(interrupt.response_schema),
             )
         ]
     return [
         Request(
-            f"{prefix}0", interrupt.id, INTERRUPT_TOOL, {"value": convert_to_json_value(value)}, _find_question(value)
+            f"{prefix}0",
+            interrupt.id,
+            INTERRUPT_TOOL,
+            {"value": convert_to_json_value(value)},
+            _find_question_text(value),
         )
     ]
 
 
-def _find_question(value: object) -> str:
+def _find_question_text(value: object) -> str:
     """Return the text in which a plain interrupt asks: its value, or a field of it; empty if it has none."""
     texts = [value.get(name) for name in _QUESTION_FIELDS] if isinstance(value, dict) else [value]
     question = next((text.strip() for text in texts if isinstance(text, str) and text.strip()), "")
     return question if len(question) <= _LONGEST_QUESTION else f"{question[:_LONGEST_QUESTION]}…"
 
 
-def _read_schema_types(schema: object) -> list[str] | None:
+def _read_decision_types_of_schema(schema: object) -> list[str] | None:
     """Read the types of decisions that the JSON Schema of an answer has; None if it does not name them."""
     if not isinstance(schema, dict):
         return None

@@ -52,7 +52,7 @@ from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions import ownership
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.blobs import (
     Encoded,
@@ -543,7 +543,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         def select_states_of_runs(states: Sequence[FrameworkState]) -> Collection[FrameworkState]:
             return [state for state in states if state.run_key in wanted]
 
-        for session_id in remove_and_copy_states.find_sessions_of_runs(store, wanted):
+        for session_id in remove_and_copy_states.find_session_ids_of_framework_runs(store, wanted):
             with self._claims.lock_session_claims(session_id):
                 remove_and_copy_states.delete_selected_states(store, session_id, select_states_of_runs)
 

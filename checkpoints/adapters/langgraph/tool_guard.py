@@ -20,7 +20,7 @@ from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.langgraph import message_conversion
 from checkpoints.adapters.langgraph.saver import HarnessSaver
 from checkpoints.aio import Checkpointer
-from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.framework_states import interrupt_decisions

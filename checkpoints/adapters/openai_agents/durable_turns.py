@@ -13,12 +13,12 @@ from typing import Any
 
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import content_blocks, digests
-from checkpoints.formats.canonical import parse_json_object, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json_object, to_canonical_json
 from checkpoints.framework_states import durable_message_list, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version
 
 Item = dict[str, Any]

@@ -95,7 +95,9 @@ class HarnessRunner(AgentRunner):
             prepared = await self._prepare_run(starting_agent, input, options)
         token = ACTIVE_RUN.set(prepared.run)
         try:
-            return await self._run_and_end(prepared, super().run(prepared.agent, prepared.input, **prepared.options))
+            return await self._run_and_record_end(
+                prepared, super().run(prepared.agent, prepared.input, **prepared.options)
+            )
         finally:
             ACTIVE_RUN.reset(token)
 
@@ -112,7 +114,7 @@ class HarnessRunner(AgentRunner):
             result = super().run_streamed(prepared.agent, prepared.input, **prepared.options)
             inner_task = result.run_loop_task
             result.run_loop_task = asyncio.create_task(
-                self._run_and_end(prepared, _await_or_cancel_task(inner_task), lambda: result)
+                self._run_and_record_end(prepared, _await_or_cancel_task(inner_task), lambda: result)
             )
         finally:
             ACTIVE_RUN.reset(token)
@@ -182,7 +184,7 @@ class HarnessRunner(AgentRunner):
 
     # ---- after a run
 
-    async def _run_and_end(
+    async def _run_and_record_end(
         self, prepared: _PreparedRun, work: Coroutine[Any, Any, Any], get_result: Callable[[], Any] | None = None
     ) -> Any:
         run = prepared.run

@@ -20,7 +20,7 @@ from strands.types.session import decode_bytes_values, encode_bytes_values
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.strands.session_repository import HarnessSessionRepository
 from checkpoints.aio import Checkpointer
-from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
@@ -98,7 +98,7 @@ class Harness(Plugin):
         """
         agent.add_middleware(ExecuteToolStage, self._execute_tool)
         agent.hooks.add_callback(AfterToolCallEvent, self._end_invocation_with_refusal)
-        agent.hooks.add_callback(AfterInvocationEvent, self._release_session)
+        agent.hooks.add_callback(AfterInvocationEvent, self._release_session_unless_interrupted)
         # Before the session manager stores the message.
         agent.hooks.add_callback(MessageAddedEvent, self._replace_results_of_killed_calls, order=HookOrder.SDK_FIRST)
 
@@ -192,7 +192,7 @@ class Harness(Plugin):
         if isinstance(event.exception, _Refused):
             raise event.exception.error
 
-    async def _release_session(self, event: AfterInvocationEvent) -> None:
+    async def _release_session_unless_interrupted(self, event: AfterInvocationEvent) -> None:
         self._answered.clear()
         if event.result is not None and event.result.stop_reason != "interrupt":
             self._repository.add_finished_calls(event.agent, self._calls_without_session.pop(event.agent, []))

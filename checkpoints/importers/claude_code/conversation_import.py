@@ -80,14 +80,14 @@ class ConversationImport:
         if message is not None and line_types.get_type(line) == "assistant":
             self._group.append(_AgentLine(key, line))
             return
-        self._add_session_facts_of_line(line)
+        self._set_session_context_of_line(line)
         if message is not None:
             self._write_user_message(key, line, message)
         else:
             self._write_other_line(key, line)
 
     def _add_note(self, line: Line) -> None:
-        self._add_session_facts_of_line(line)
+        self._set_session_context_of_line(line)
         self.builder.add_note(line)
 
     def _get_key_of_new_line(self, line: Line) -> str | None:
@@ -118,7 +118,7 @@ class ConversationImport:
         self._seen[numbered] = b""
         return numbered
 
-    def _add_session_facts_of_line(self, line: Line) -> None:
+    def _set_session_context_of_line(self, line: Line) -> None:
         self._titles.add_line(line)
         message = line_types.get_message_of_line(line) if line_types.get_type(line) == "assistant" else None
         model = message.get("model") if message is not None else line.get("model")
@@ -182,7 +182,7 @@ class ConversationImport:
         for one in group[written_size:]:
             for note in one.notes:
                 self._add_note(note)
-            self._add_session_facts_of_line(one.line)
+            self._set_session_context_of_line(one.line)
         key = group[0].key
         self.builder.interrupted = False
         for one in group[1:]:

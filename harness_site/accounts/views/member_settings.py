@@ -25,6 +25,7 @@ from harness_site.accounts.invitation_mail import send_invitation
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
+from harness_site.core.form_addresses import require_post_or_redirect
 from harness_site.mail_transport import MAIL_ERRORS, describe_connection_error, is_mail_configured, log_mail_error
 from harness_site.site_address import build_absolute_url
 
@@ -55,7 +56,7 @@ def list_members(request: MemberRequest) -> HttpResponse:
     return _render_members_page(request)
 
 
-@require_POST
+@require_post_or_redirect("harness_settings:members")
 @require_member(Role.ADMIN)
 @require_recent_login
 def change_member_role(request: MemberRequest, pk: int) -> HttpResponse:
@@ -72,7 +73,7 @@ def change_member_role(request: MemberRequest, pk: int) -> HttpResponse:
     return _redirect_with_success_message(request, _("The role of %(name)s is now: %(role)s.") % values)
 
 
-@require_POST
+@require_post_or_redirect("harness_settings:members")
 @require_member(Role.ADMIN)
 @require_recent_login
 def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
@@ -80,7 +81,7 @@ def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     return _apply_member_change(request, pk, member_services.remove_member, confirmation)
 
 
-@require_POST
+@require_post_or_redirect("harness_settings:members")
 @require_member(Role.ADMIN)
 @require_recent_login
 def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
@@ -88,7 +89,7 @@ def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
     return _apply_member_change(request, pk, member_services.reset_member_factors, confirmation)
 
 
-@require_POST
+@require_post_or_redirect("harness_settings:members")
 @require_member(Role.ADMIN)
 @require_recent_login
 def deactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
@@ -96,14 +97,14 @@ def deactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     return _apply_member_change(request, pk, member_services.deactivate_member, confirmation)
 
 
-@require_POST
+@require_post_or_redirect("harness_settings:members")
 @require_member(Role.ADMIN)
 @require_recent_login
 def reactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     return _apply_member_change(request, pk, member_services.reactivate_member, _("%(name)s can sign in again."))
 
 
-@require_POST
+@require_post_or_redirect("harness_settings:members")
 @require_member(Role.ADMIN)
 @require_recent_login
 def create_invitation(request: MemberRequest) -> HttpResponse:

@@ -80,7 +80,7 @@ def find_window_start(text: str, start: int, *, longest_value_length: int, hint:
     for _ in range(2 * len(_DELIMITERS)):
         if begin <= 0:
             return 0
-        readings = list(iterate_readings(text[begin:start]))
+        readings = list(iterate_decoded_forms(text[begin:start]))
         if any(len(reading) < shortest or _LINE_AFTER_VALUE.search(reading) is None for reading in readings):
             return 0
         if _may_be_in_private_key(text, begin, readings):
@@ -90,7 +90,7 @@ def find_window_start(text: str, start: int, *, longest_value_length: int, hint:
         if any(at < 0 for at in openings):
             return 0
         near = [at for at in openings if start - at <= _LONGEST_RUN_UP]
-        if any(_may_be_open(text, at, begin, hint) for at in openings if at not in near):
+        if any(_may_secret_value_begin_at(text, at, begin, hint) for at in openings if at not in near):
             return 0
         if not near:
             return begin
@@ -98,7 +98,7 @@ def find_window_start(text: str, start: int, *, longest_value_length: int, hint:
     return 0
 
 
-def iterate_readings(text: str) -> Iterator[str]:
+def iterate_decoded_forms(text: str) -> Iterator[str]:
     """Yield a text as written, and as decoded once, twice …"""
     yield text
     for _ in range(CODES_IN_CODES):
@@ -147,19 +147,19 @@ def _find_last_delimiter(text: str, begin: int, delimiter: _Delimiter, readings:
         end = first
     # The last reading is also that of a text around it with more levels of encoding.
     is_certain_if_decoded = all([*is_certain[1:], is_certain[-1]])
-    return None if is_certain_if_decoded or not _has_match(delimiter.encoded, text[:begin]) else -1
+    return None if is_certain_if_decoded or not _matches_encoded_characters(delimiter.encoded, text[:begin]) else -1
 
 
-def _has_match(encoded: LinearPattern, text: str) -> bool:
+def _matches_encoded_characters(encoded: LinearPattern, text: str) -> bool:
     """Return whether a pattern of encoded characters matches."""
     return (not text.isascii() or any(mark in text for mark in "\\&%")) and encoded.search(text) is not None
 
 
-def _may_be_open(text: str, at: int, begin: int, hint: LinearPattern | None) -> bool:
+def _may_secret_value_begin_at(text: str, at: int, begin: int, hint: LinearPattern | None) -> bool:
     """Return whether a secret value may begin at the far delimiter at `at`, or at an encoded one after it."""
     if hint is None:
         return False
-    if any(_has_match(delimiter.encoded, text[at + 1 : begin]) for delimiter in _DELIMITERS):
+    if any(_matches_encoded_characters(delimiter.encoded, text[at + 1 : begin]) for delimiter in _DELIMITERS):
         return True
     before = text[max(0, at - _NAME_DISTANCE) : at + 1]
-    return any(hint.search(reading) is not None for reading in iterate_readings(before))
+    return any(hint.search(reading) is not None for reading in iterate_decoded_forms(before))

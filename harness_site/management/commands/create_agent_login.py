@@ -13,10 +13,10 @@ from harness_site.database_role_privileges import (
     InvalidRoleName,
     RoleNames,
     build_database_url,
-    check_role_name,
     format_psql_of_administrator,
     generate_agent_login_statements,
     generate_agent_role_statements,
+    validate_role_name,
 )
 
 
@@ -41,7 +41,7 @@ class Command(BaseCommand):
             raise CommandError("SQLite has no logins: agents open the file itself. Use PostgreSQL.")
         for name in (login, role):
             try:
-                check_role_name(name)
+                validate_role_name(name)
             except InvalidRoleName as error:
                 raise CommandError(str(error)) from error
         password = secrets.token_urlsafe(24)

@@ -4,7 +4,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from harness_site.database_role_privileges import InvalidRoleName, RoleNames, check_role_name, generate_role_statements
+from harness_site.database_role_privileges import (
+    InvalidRoleName,
+    RoleNames,
+    generate_role_statements,
+    validate_role_name,
+)
 
 
 class Command(BaseCommand):
@@ -22,7 +27,7 @@ class Command(BaseCommand):
         names = RoleNames(agent=options["agent"], site=options["site"], migration=options["migration"])
         for name in (names.agent, names.site, names.migration):
             try:
-                check_role_name(name)
+                validate_role_name(name)
             except InvalidRoleName as error:
                 raise CommandError(str(error)) from error
         for statement in generate_role_statements(names):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from operator import attrgetter
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from checkpoints.calls import signed_decisions
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, DecisionKind, KeyScope
@@ -55,48 +56,60 @@ def find_verified_call(workspace: Workspace, pk: int) -> ToolCall | None:
 
 
 def _query_call_with_session_and_run(workspace: int, pk: int) -> QuerySet[ToolCall]:
-    calls = ToolCall.objects.filter(workspace=workspace, pk=pk)
-    return calls.select_related("session__owner", "session__workspace", "run")
+    return _select_calls_with_session_and_run().filter(workspace=workspace, pk=pk)
 
 
-def load_call_evidence(call: ToolCall) -> CallEvidence:
-    """Load the known facts about a call; five queries."""
-    attempts = _query_attempts(call.session_id, call.step, call.call_id)
-    other_attempts = {other.attempt: other for other in attempts if other.pk != call.pk}
-    return CallEvidence(
-        decisions=sorted(_query_decisions_of_call(call.pk), key=attrgetter("pk")),
-        late_results=sorted(_query_late_results_of_call(call.pk), key=attrgetter("pk")),
-        successors=list(_query_successor_runs(call.session_id, call.run.number)),
-        previous_attempt=other_attempts.get(call.attempt - 1),
-        next_attempt=other_attempts.get(call.attempt + 1),
-        same_key=[
-            other
-            for other in _list_calls_with_same_key(call)
-            if other.pk not in {attempt.pk for attempt in other_attempts.values()}
-        ],
+@cache
+def _select_calls_with_session_and_run() -> QuerySet[ToolCall]:
+    """Select all calls with their sessions and runs, and which evidence about them there is.
+
+    Most calls have none, so one query takes the place of five.
+    """
+    of_call, of_session = {"tool_call": OuterRef("pk")}, {"session": OuterRef("session")}
+    others = ToolCall.objects.filter(**of_session).exclude(pk=OuterRef("pk"))
+    return ToolCall.objects.select_related("session__owner", "session__workspace", "run").annotate(
+        has_decisions=Exists(Decision.objects.filter(**of_call)),
+        has_late_results=Exists(LateResult.objects.filter(**of_call)),
+        has_successor_runs=Exists(Run.objects.filter(**of_session, number__gt=OuterRef("run__number"))),
+        has_other_attempts=Exists(others.filter(step=OuterRef("step"), call_id=OuterRef("call_id"))),
+        has_same_key_in_session=Exists(others.filter(idempotency_key=OuterRef("idempotency_key"))),
     )
 
 
-def _query_attempts(session: int, step: int, call_id: str) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(session=session, step=step, call_id=call_id).select_related("run")
+def load_call_evidence(call: ToolCall) -> CallEvidence:
+    """Load the known facts about a call that `find_verified_call` has found; at most five queries."""
+    attempts = list(_query_other_attempts(call)) if call.has_other_attempts else []  # type: ignore[attr-defined]
+    by_number = {other.attempt: other for other in attempts}
+    return CallEvidence(
+        decisions=sorted(call.decisions.all(), key=attrgetter("pk")) if call.has_decisions else [],  # type: ignore[attr-defined]
+        late_results=_list_late_results(call) if call.has_late_results else [],  # type: ignore[attr-defined]
+        successors=_list_successor_runs(call) if call.has_successor_runs else [],  # type: ignore[attr-defined]
+        previous_attempt=by_number.get(call.attempt - 1),
+        next_attempt=by_number.get(call.attempt + 1),
+        same_key=[other for other in _list_calls_with_same_key(call) if other not in attempts],
+    )
 
 
-def _query_decisions_of_call(call: int) -> QuerySet[Decision]:
-    return Decision.objects.filter(tool_call=call)
+def _query_other_attempts(call: ToolCall) -> QuerySet[ToolCall]:
+    attempts = ToolCall.objects.filter(session=call.session_id, step=call.step, call_id=call.call_id)
+    return attempts.exclude(pk=call.pk).select_related("run")
 
 
-def _query_late_results_of_call(call: int) -> QuerySet[LateResult]:
-    return LateResult.objects.filter(tool_call=call).select_related("run")
+def _list_late_results(call: ToolCall) -> list[LateResult]:
+    return sorted(call.late_results.select_related("run"), key=attrgetter("pk"))
 
 
-def _query_successor_runs(session: int, number: int) -> QuerySet[Run]:
-    return Run.objects.filter(session=session, number__gt=number).order_by("number")[:EARLIER_LIMIT]
+def _list_successor_runs(call: ToolCall) -> list[Run]:
+    runs = Run.objects.filter(session=call.session_id, number__gt=call.run.number)
+    return list(runs.order_by("number")[:EARLIER_LIMIT])
 
 
-def _list_calls_with_same_key(call: ToolCall) -> QuerySet[ToolCall]:
+def _list_calls_with_same_key(call: ToolCall) -> list[ToolCall]:
     if call.key_scope == KeyScope.WORKSPACE:
-        return _query_same_key_in_workspace(call.workspace_id, call.idempotency_key, call.pk)
-    return _query_same_key_in_session(call.session_id, call.idempotency_key, call.pk)
+        return list(_query_same_key_in_workspace(call.workspace_id, call.idempotency_key, call.pk))
+    if call.has_same_key_in_session:  # type: ignore[attr-defined]
+        return list(_query_same_key_in_session(call.session_id, call.idempotency_key, call.pk))
+    return []
 
 
 def _query_same_key_in_workspace(workspace: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:

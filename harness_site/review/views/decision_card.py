@@ -203,13 +203,14 @@ def render_decision_card(
     context: dict[str, Any] = {
         **decision_card_context.build_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
-        "files": evidence_files.list_evidence_files(call),
         "company": people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership),
         "refused": problem,
         "seen": _get_seen_revision(request) or str(call.revision),
         "comment_form": comment_form,
         "withdraw_form": withdraw_form,
     }
+    # A file is shown if a decision cites it.
+    context["files"] = evidence_files.list_evidence_files(call) if context["known"].decisions else []
     if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):

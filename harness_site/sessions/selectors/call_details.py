@@ -10,7 +10,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Final
 
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.db import keyset_pagination
@@ -265,7 +265,12 @@ def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
 def select_call_records() -> QuerySet[ToolCall]:
     """Select all calls with the columns that `build_verified_call_records` needs: also results, which may be megabytes
     each."""
-    return ToolCall.objects.annotate(run_number=F("run__number"), run_alive=_ALIVE)
+    return ToolCall.objects.annotate(
+        run_number=F("run__number"),
+        run_alive=_ALIVE,
+        has_decisions=Exists(Decision.objects.filter(tool_call=OuterRef("pk"))),
+        has_late_results=Exists(LateResult.objects.filter(tool_call=OuterRef("pk"))),
+    )
 
 
 def select_call_records_without_results() -> QuerySet[ToolCall]:
@@ -341,14 +346,18 @@ def _build_verified_call_record(
 def _load_decisions_and_late_results_by_call(
     rows: list[ToolCall],
 ) -> tuple[defaultdict[int, list[Decision]], defaultdict[int, list[LateResult]]]:
-    """Load the decisions and late results of calls in the order in which they were recorded, by the key of the call."""
-    pks = [call.pk for call in rows]
+    """Load the decisions and late results of calls in the order in which they were recorded, by the key of the call.
+
+    Most calls have none, and most pages need no query for them.
+    """
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
-    for decision in sorted(_query_call_decisions(pks), key=attrgetter("pk")):
-        decisions[decision.tool_call_id].append(decision)
+    if decided := [call.pk for call in rows if call.has_decisions]:  # type: ignore[attr-defined]
+        for decision in sorted(_query_call_decisions(decided), key=attrgetter("pk")):
+            decisions[decision.tool_call_id].append(decision)
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
-    for late in sorted(_query_late_results(pks), key=attrgetter("pk")):
-        late_results[late.tool_call_id].append(late)
+    if late_calls := [call.pk for call in rows if call.has_late_results]:  # type: ignore[attr-defined]
+        for late in sorted(_query_late_results(late_calls), key=attrgetter("pk")):
+            late_results[late.tool_call_id].append(late)
     return decisions, late_results
 
 

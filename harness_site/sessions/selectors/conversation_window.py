@@ -12,7 +12,7 @@ from typing import Any
 
 from checkpoints.enums import RunStatus
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats import content_blocks, parse_json, parse_or_text, to_canonical_json
+from checkpoints.formats import content_blocks, parse_json, parse_json_or_return_text, to_canonical_json
 from checkpoints.formats.argument_order import sort_arguments
 from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
@@ -465,7 +465,7 @@ class _ConversationBuilder:
             yield Rewrite(
                 origin.version if origin else None,
                 forked=parent.parent_session != self.session.pk,
-                compacted=content_blocks.is_compaction(self.parts[index]),
+                compacted=content_blocks.is_compaction_sentence(self.parts[index]),
             )
 
     def _get_parent_of_rewrite(self, message: StoredMessage) -> SegmentFacts | None:
@@ -500,7 +500,7 @@ class _ConversationBuilder:
             last = rows[-1]
             yield from self._build_handovers(run_number, last.run_number)
             run_number = max(run_number or 0, last.run_number)
-            call = CallPart(last.call_id, last.tool, parse_or_text(last.args_json_in_caller_order))
+            call = CallPart(last.call_id, last.tool, parse_json_or_return_text(last.args_json_in_caller_order))
             yield CallCard(call, None, None, tuple(rows))
         if self.runs:
             yield from self._build_handovers(run_number, max(self.runs))

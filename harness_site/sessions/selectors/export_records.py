@@ -14,7 +14,7 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model, QuerySet
 
 from checkpoints.archive import fork_origin_segments
-from checkpoints.formats import parse_or_text
+from checkpoints.formats import parse_json_or_return_text
 from checkpoints.integrity import verification
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
 
@@ -223,7 +223,7 @@ def _build_event_record(event: AuditEvent) -> Record:
 
 def _parse_json_or_text(stored: str | None) -> Any:
     """Parse stored JSON text; damaged JSON is returned as text."""
-    return None if stored is None else parse_or_text(stored)
+    return None if stored is None else parse_json_or_return_text(stored)
 
 
 def _format_time_as_iso(moment: Any) -> str | None:

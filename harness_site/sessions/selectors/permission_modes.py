@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from checkpoints.formats import parse_or_text
+from checkpoints.formats import parse_json_or_return_text
 from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation_window import Conversation
 
@@ -34,7 +34,7 @@ def load_permission_modes_by_position(shown: Conversation) -> dict[int, str]:
 
 
 def _parse_permission_mode(body: str) -> str:
-    message = parse_or_text(body)
+    message = parse_json_or_return_text(body)
     source = message.get("source") if isinstance(message, dict) else None
     context = source.get("context") if isinstance(source, dict) else None
     mode = context.get("permission_mode") if isinstance(context, dict) else None

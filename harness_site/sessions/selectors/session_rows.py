@@ -210,7 +210,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
     session = next(iter(_query_session_with_page_header_values(workspace_id, pk)), None)
     if session is None:
         return None
-    blocking_calls = list(_query_blocking_calls(pk))
+    blocking_calls = list(_query_blocking_calls(pk)) if session.has_blocking_calls else []  # type: ignore[attr-defined]
     undecided = [call_pk for call_pk, _ in blocking_calls]
     origin_id: str | None = session.origin_id  # type: ignore[attr-defined]
     return SessionHead(
@@ -275,6 +275,7 @@ def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session
     return sessions.annotate(
         has_workflows=Exists(Workflow.objects.filter(session=OuterRef("pk"))),
         has_pauses=Exists(PausedTask.objects.filter(session=OuterRef("pk"))),
+        has_blocking_calls=Exists(ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES, session=OuterRef("pk"))),
         has_forks=Exists(Session.objects.filter(forked_from=OuterRef("pk"))),
         origin_id=F("forked_from__session_id"),
     )

@@ -14,10 +14,10 @@ from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
+from harness_site.sessions.subagent_tree import subagent_tree
 from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.sessions.tool_views.program_records import ProgramRecord, describe_program_record
 from harness_site.sessions.tool_views.tool_view_types import ToolView
-from harness_site.sessions.tree import subagent_tree
 
 register = template.Library()
 
@@ -59,7 +59,7 @@ def find_program_record(value: object) -> ProgramRecord | None:
 
 
 @register.simple_tag
-def load_head_facts(session: Session) -> HeadFacts:
+def load_session_environment_and_parent(session: Session) -> HeadFacts:
     """Load where and with what a session ran, and its place among subagents. Only imported sessions need queries."""
     facts = read_session_environment(session)
     parent = subagent_tree.find_parent_session(session)

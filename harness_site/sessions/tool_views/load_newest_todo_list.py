@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from checkpoints.formats import parse_or_text
+from checkpoints.formats import parse_json_or_return_text
 from checkpoints.models import ToolCall
 from harness_site.sessions.plan_steps import Plan
 from harness_site.sessions.tool_views import todo_lists, tool_view_registry
@@ -30,7 +30,7 @@ def load_newest_todo_list(session_pk: int) -> LoggedTodoList | None:
     tools = [name for name in names if todo_lists.build_todo_list_view in tool_view_registry.find_view_builders(name)]
     rows = calls.filter(tool__in=tools).order_by("-pk").values_list("pk", "args", "issued_at")[:_MAX_CALLS_TRIED]
     for pk, args, at in rows if tools else ():
-        plan = todo_lists.parse_todo_list_arguments(parse_or_text(args))
+        plan = todo_lists.parse_todo_list_arguments(parse_json_or_return_text(args))
         if plan is not None:
             return LoggedTodoList(plan, pk, at)
     return None

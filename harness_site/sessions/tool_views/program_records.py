@@ -65,14 +65,16 @@ def describe_program_record(value: object) -> ProgramRecord | None:
         return None
     attachment, kind = value.get("attachment"), value.get("subtype")
     if value.get("type") == "attachment" and isinstance(attachment, dict) and isinstance(attachment.get("type"), str):
-        return _describe(attachment, attachment["type"], _REMINDER, {"type"})
+        return _build_program_record(attachment, attachment["type"], _REMINDER, {"type"})
     if value.get("type") == "system" and isinstance(kind, str):
         is_error = value.get("level") == "error"
-        return _describe(value, kind, _ERROR if is_error else _NOTE, {"type", "subtype", "level"})
+        return _build_program_record(value, kind, _ERROR if is_error else _NOTE, {"type", "subtype", "level"})
     return None
 
 
-def _describe(record: dict[str, Any], kind: str, otherwise: tuple[str, Promise], names: set[str]) -> ProgramRecord:
+def _build_program_record(
+    record: dict[str, Any], kind: str, otherwise: tuple[str, Promise], names: set[str]
+) -> ProgramRecord:
     style, word = next((chip for beginning, chip in _CHIPS if kind.startswith(beginning)), otherwise)
     title_field = next((name for name in _TITLE_FIELDS if _is_title(record.get(name))), "")
     texts = dict(_iterate_texts(record))

@@ -14,13 +14,13 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord
-from harness_site.search import search_query, spelling_suggestions
+from harness_site.search import passage_search, spelling_suggestions
 from harness_site.search.index_problems import list_index_problems
 from harness_site.search.index_status import load_index_status
 from harness_site.search.models import Kind
+from harness_site.search.passage_search import SearchPage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.result_excerpts import SearchHit, load_search_hits
-from harness_site.search.search_query import SearchPage
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.session_list_filter_parameters import get_text_parameter
@@ -112,13 +112,13 @@ def _search_or_reload_passages(
 ) -> SearchPage:
     workspace = request.membership.workspace_id
     if displayed_keys := _parse_displayed_passages(request):
-        page = search_query.reload_passages(workspace, query, displayed_keys)
+        page = passage_search.reload_passages(workspace, query, displayed_keys)
         return replace(page, before=_parse_passage_key(request.GET.get("then", "")))
-    return search_query.search_passages(workspace, query, before=before, session=session_pk)
+    return passage_search.search_passages(workspace, query, before=before, session=session_pk)
 
 
 def _parse_displayed_passages(request: HttpRequest) -> tuple[int, ...]:
-    keys = map(_parse_passage_key, request.GET.get("hits", "").split(",")[: search_query.PAGE])
+    keys = map(_parse_passage_key, request.GET.get("hits", "").split(",")[: passage_search.PAGE])
     return tuple(key for key in keys if key is not None)
 
 

@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import CallStatus
-from checkpoints.formats import parse_or_text
+from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.content_blocks import CallPart
 from checkpoints.models.enum_labels import build_choices
 from harness_site.accounts.permissions import MemberRequest
@@ -58,7 +58,10 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
     mask_values_until_response(collect_secret_values(parse_stored_value(call.args)))
     attempts = [record for record in call_details.load_calls_with_ids(pk, [call.call_id]) if record.step == call.step]
     card = CallCard(
-        CallPart(call.call_id, call.tool, parse_or_text(call.args_json_in_caller_order)), None, None, (call,)
+        CallPart(call.call_id, call.tool, parse_json_or_return_text(call.args_json_in_caller_order)),
+        None,
+        None,
+        (call,),
     )
     if part_name := request.GET.get("as"):
         return clipboard_text.build_text_response(clipboard_text.format_call_for_clipboard(part_name, card))

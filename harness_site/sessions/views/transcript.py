@@ -46,8 +46,8 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter,
     serve_session_page,
 )
+from harness_site.sessions.subagent_tree import subagent_tree
 from harness_site.sessions.timeline.selectors import run_events_from_audit_trail, run_lanes
-from harness_site.sessions.tree import subagent_tree
 
 #: Number of new messages that an open page appends before it asks for a reload.
 _FOLLOWED = 500

@@ -10,7 +10,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import SyncCheckpointer
 from checkpoints.store.client_state import list_live_client_states
-from checkpoints.store.database_store import Store
+from checkpoints.store.database_client_state import Store
 
 OpenAt = Callable[[str], SyncCheckpointer]
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import models
+from django.db import connection, models
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import to_canonical_json
@@ -233,6 +234,22 @@ def test_excerpt_of_an_altered_text_is_not_shown(
     shown = search()
     assert "shines" not in shown
     assert shown.count("The lamp is broken.") == (2 if column == "text" else 0)
+
+
+def test_search_verifies_the_messages_of_all_sessions_together(session: Session, reader: Client) -> None:
+    def count_statements() -> int:
+        while indexer.index_next_batch():
+            pass
+        with CaptureQueriesContext(connection) as statements:
+            shown = visible_text(reader.get("/sessions/?q=sorry"))
+        assert shown.count("I am sorry.") == Session.objects.count()
+        return len(statements)
+
+    counts = []
+    for number in range(4):
+        make_messages(session=make_session(session_id=f"other {number}"), texts=["The lamp is broken.", "I am sorry."])
+        counts.append(count_statements())
+    assert counts[1] == counts[3]  # the first one also reads what a process reads once
 
 
 def test_event_of_an_altered_entry_tells_nothing_of_it(session: Session, open_checkpointer: Open) -> None:

@@ -21,7 +21,7 @@ from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from harness_site.overview import charts, current_counts, totals, utc_periods, views
 from harness_site.overview.totals import SessionTotals
 from harness_site.review.selectors import pending_calls
-from harness_site.search import daily_call_statistics_rollup, hourly_call_statistics, hourly_session_totals, indexer
+from harness_site.search import hourly_call_statistics, hourly_session_totals, hourly_to_daily_sums, indexer
 from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
 from harness_site.sessions.session_formatting import render_rounded_money
 from tests.integration.search.conftest import complete
@@ -284,11 +284,11 @@ def test_hourly_sums_become_daily_sums_once() -> None:
     assert ToolSums.objects.get().hourly
     later = now + timedelta(days=3)
     hourly_session_totals.recount_session_sums_of_day(make_workspace().pk, now.date(), hourly=False)
-    daily_call_statistics_rollup.merge_hourly_sums_into_days(later)
+    hourly_to_daily_sums.merge_hourly_sums_into_days(later)
     settled("slow")
     complete()
-    daily_call_statistics_rollup.merge_hourly_sums_into_days(later)
-    day = [(daily_call_statistics_rollup.get_day_start(now), False)]
+    hourly_to_daily_sums.merge_hourly_sums_into_days(later)
+    day = [(hourly_to_daily_sums.get_day_start(now), False)]
     assert list(SessionSums.objects.values_list("start", "hourly")) == day
     assert list(ToolSums.objects.values_list("start", "hourly")) == day
     assert ToolSums.objects.get().calls == 2

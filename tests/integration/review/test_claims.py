@@ -44,7 +44,7 @@ def test_claim_shows_holder_and_time_to_others(people: dict[str, Client], lost: 
     call = lost()
     people["alice"].post(url(call, "claim/"))
     since = f"{Claim.objects.get(call=call).since:%H:%M:%S}"
-    assert f"Claimed by alice since {since} You can still decide" in visible_text(people["bob"].get(url(call)))
+    assert f"Claimed by alice since {since}. You can still decide." in visible_text(people["bob"].get(url(call)))
     assert f"Claimed by alice since {since}" in visible_text(people["bob"].get("/review/"))
     assert f"Claimed by you since {since} Also open for: bob Release" in visible_text(people["alice"].get(url(call)))
     assert f"Claimed by you since {since}" in visible_text(people["alice"].get("/review/"))

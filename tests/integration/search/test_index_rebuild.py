@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness_site.search import index_writer, indexer, search_query
+from harness_site.search import index_writer, indexer, passage_search
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
 from tests.integration.search.conftest import complete
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.parametrize("given_out", [40, 400])
 def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_writer, "ERA", 10)
-    monkeypatch.setattr(search_query, "READ", 5)
-    monkeypatch.setattr(search_query, "PER_SESSION", 30)
+    monkeypatch.setattr(passage_search, "READ", 5)
+    monkeypatch.setattr(passage_search, "PER_SESSION", 30)
     session = make_session(title="other")
     for _ in range(given_out // 10):
         for _ in range(10):
@@ -33,7 +33,7 @@ def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest
     for _ in range(14):
         eras = list(Passage.objects.order_by("pk").values_list("era", flat=True))
         assert eras == sorted(eras)
-        found = search_query.search_passages(session.workspace_id, SearchQuery.parse("lamp"))
+        found = passage_search.search_passages(session.workspace_id, SearchQuery.parse("lamp"))
         assert (len(found.passages), found.partly) == (30, False)
         make_message(session=session, text="something new")
         complete()

@@ -6,7 +6,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from harness_site.accounts.models import MaskingSettings
-from harness_site.search import search_query
+from harness_site.search import passage_search
 from tests.integration.search.conftest import Search, complete
 from tests.support.factories import make_message, make_session, make_workspace
 from tests.support.page_text import visible_text
@@ -51,7 +51,7 @@ def test_the_searches_for_near_words_read_the_limits_of_the_index_once(reader: C
     complete()
     with CaptureQueriesContext(connection) as statements:
         reader.get("/sessions/", {"q": "zzzzqqqq"})
-    limits = [query for query in statements.captured_queries if f"OFFSET {search_query.READ}" in query["sql"]]
+    limits = [query for query in statements.captured_queries if f"OFFSET {passage_search.READ}" in query["sql"]]
     assert len(limits) == 2  # of the search, and of all searches for near words
 
 
@@ -63,8 +63,8 @@ def test_paths_commands_and_phrases_are_found(search: Search, typed: str) -> Non
 
 
 def test_session_with_many_results_does_not_hide_others(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_query, "PAGE", 6)
-    monkeypatch.setattr(search_query, "PER_SESSION", 4)
+    monkeypatch.setattr(passage_search, "PAGE", 6)
+    monkeypatch.setattr(passage_search, "PER_SESSION", 4)
     quiet = make_session(title="Quiet")
     make_message(session=quiet, text="lamps")
     make_message(session=quiet, text="The lamp.")

@@ -250,7 +250,7 @@ def test_window_around_a_call_ends_at_its_issue(session: Session) -> None:
 @pytest.mark.unsealed("its number of statements is that without seals")
 @pytest.mark.parametrize(
     ("turns", "queries"),
-    [(1, 8), (3, 8), (30, 7)],  # no segment begins among the newest of many messages
+    [(1, 7), (3, 7), (30, 6)],  # no segment begins among the newest of many messages
 )
 def test_query_count_is_independent_of_the_length(
     session: Session, turns: int, queries: int, django_assert_num_queries: DjangoAssertNumQueries

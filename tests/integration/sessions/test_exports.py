@@ -255,7 +255,7 @@ def test_query_count_is_independent_of_the_messages(
         make_decision(call=make_call(session=session, call_id=str(number), tool="pay", args={}, step=number + 1))
     with django_assert_num_queries(23):
         body(reader.get(f"/sessions/{session.pk}/export/jsonl/"))
-    with django_assert_num_queries(19):
+    with django_assert_num_queries(18):
         body(reader.get(f"/sessions/{session.pk}/export/html/"))
 
 

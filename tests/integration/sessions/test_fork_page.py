@@ -234,5 +234,5 @@ def test_query_count_is_independent_of_the_calls(
     call(session, CallStatus.INTERRUPTED, count)
     call(session, CallStatus.COMPLETED, count)
     call(session, CallStatus.FAILED, count)
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(15):
         approver.get(path(session))

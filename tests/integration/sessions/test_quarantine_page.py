@@ -8,6 +8,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import AuditEvent, Message, Session, ToolCall
+from harness_site.review.models import Claim
 from tests.support.factories import make_call, make_checkpoint, make_messages, make_run, make_session, make_user
 from tests.support.page_text import visible_text
 
@@ -53,8 +54,13 @@ def test_altered_data_found_by_a_page_quarantines_the_session(client: Client, ca
     assert "Only an admin can release the session." in shown
     models.QuerySet(Message).filter(position=1).update(role=Message.objects.get(position=0).role)
     card = reader.get(f"/review/calls/{call.pk}/")
+    assert "Nobody can decide this call now" in visible_text(card)
     assert "The session of this call is quarantined." in visible_text(card)
     assert b'name="kind"' not in card.content
+    assert "Claim" not in visible_text(card)
+    reader.post(f"/review/calls/{call.pk}/claim/")
+    assert not Claim.objects.exists()
+    assert "Decide" not in visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert reader.post(page, {"reason": "I want to."}).status_code == 403
 
 

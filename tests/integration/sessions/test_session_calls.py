@@ -82,7 +82,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for number in range(count):
         make_decision(call=make_call(session=session, call_id=str(number)))
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(13):
         reader.get(f"/sessions/{session.pk}/calls/")
 
 
@@ -244,5 +244,5 @@ class TestIntegrity:
             event(session, AuditKind.RUN_STARTED)
         audit.seal_events(session.workspace_id)
         self.page(reader, session)  # the first reading is recorded
-        with django_assert_num_queries(13):
+        with django_assert_num_queries(12):
             reader.get(f"/sessions/{session.pk}/history/")

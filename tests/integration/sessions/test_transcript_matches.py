@@ -230,7 +230,7 @@ def test_query_count_is_constant_deep_in_a_long_transcript(
     """Two more queries read the prompts before and after the position if they exceed the outline."""
     pk = make_long_session(count)
     reader.get(f"/sessions/{pk}/")
-    with django_assert_num_queries(17 + more):
+    with django_assert_num_queries(14 + more):
         reader.get(f"/sessions/{pk}/?at=150")
-    with django_assert_num_queries(21 + more):
+    with django_assert_num_queries(18 + more):
         assert "No message of version" in visible_text(reader.get(f"/sessions/{pk}/?at=150&find=nobody+says+this"))

@@ -256,5 +256,5 @@ def test_query_count_is_independent_of_the_messages(
         make_message(session=session, role="assistant", blocks=ask)
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number), tool="pay", args={}, step=number + 1))
-    with django_assert_num_queries(24):
+    with django_assert_num_queries(23):
         page(reader, session)

@@ -143,5 +143,5 @@ def test_query_count_is_independent_of_the_versions(
     for number in range(count):
         rewrite(session, 0, str(number))
         make_checkpoint(session=session)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(11):
         reader.get(f"/sessions/{session.pk}/versions/")

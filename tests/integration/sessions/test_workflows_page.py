@@ -183,5 +183,5 @@ def test_query_count_is_independent_of_the_steps(
         for number in range(count):
             make_decision(call=make_call(session=session, call_id=make_step(workflow, str(number)).call_id))
         make_step(workflow, "not begun")
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(13):
         reader.get(f"/sessions/{session.pk}/workflows/")

@@ -77,6 +77,18 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     assert "Success and duration by tool all 3 calls" in words
 
 
+def test_call_with_a_sentence_is_listed_with_it_in_place_of_its_arguments(session: Session, reader: Client) -> None:
+    args = {"order": 17, "api_key": "sk_live_abcdefgh"}
+    make_call(session=session, tool="refund", args=args, sentence="Refund order 17 with sk_live_abcdefgh")
+    make_call(session=session, call_id="call_10", tool="ship", args={"parcel": 39})
+    for page in ("/calls/", f"/sessions/{session.pk}/calls/"):
+        words = visible_text(reader.get(page))
+        assert "Refund order 17 with" in words
+        assert "api_key" not in words
+        assert "sk_live" not in words
+        assert "parcel: 39" in words or "parcel 39" in words
+
+
 @pytest.mark.parametrize(("altered", "column"), [(ToolCall, "args"), (Decision, "reason"), (LateResult, "result")])
 def test_altered_call_is_listed_without_its_data(
     reader: Client, settings: Any, altered: type[Model], column: str
@@ -224,7 +236,7 @@ def test_query_count_is_independent_of_the_rows(
     session: Session, reader: Client, calls: int, django_assert_num_queries: Queries
 ) -> None:
     make_calls(session, calls)
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(12):
         reader.get("/calls/")
 
 

@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
 
+from checkpoints.enums import Role
 from checkpoints.exceptions import StorageUnavailable
 from harness_site import error_pages, home_and_health_views
 from harness_site import urls as site_urls
@@ -82,6 +83,25 @@ def test_not_found_page_has_links(client: Client) -> None:
     assert response.status_code == 404
     assert "This page does not exist, or you have no access to it" in visible_text(response)
     assert "Find a session" in visible_text(response)
+
+
+def test_address_of_a_form_shows_an_error_page_to_browsers_only(client: Client) -> None:
+    client.force_login(make_user(role=Role.ADMIN))
+    browser, program = (
+        client.get("/accounts/secrets/", headers={"Accept": "text/html"}),
+        client.get("/accounts/secrets/"),
+    )
+    for response in (browser, program):
+        assert (response.status_code, response["Allow"]) == (405, "POST")
+    assert "This address belongs to a form and shows no page" in visible_text(browser)
+    assert program.content == b""
+
+
+def test_address_of_a_form_that_shows_a_secret_leads_to_its_list(client: Client) -> None:
+    client.force_login(make_user(role=Role.ADMIN))
+    assert client.get("/settings/tokens/create/").headers["Location"] == "/settings/tokens/"
+    assert client.get("/settings/invitations/").headers["Location"] == "/settings/members/"
+    assert client.get("/settings/notifications/create/").headers["Location"] == "/settings/notifications/"
 
 
 def test_not_found_page_for_anonymous_users(client: Client) -> None:

@@ -8,13 +8,17 @@ import pytest
 from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK
 from harness_site.sessions import program_tags_in_messages
-from harness_site.sessions.files.touched_files import TouchedFile, add_change_to_net_change, iterate_file_changes
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
 from harness_site.sessions.tool_views.shell_commands import split_command_result
 from harness_site.sessions.tool_views.tool_view_registry import build_call_view
 from harness_site.sessions.tool_views.tool_view_types import LONGEST, ToolView
+from harness_site.sessions.touched_files.touched_files import (
+    TouchedFile,
+    add_change_to_net_change,
+    iterate_file_changes,
+)
 
 PATCH = """*** Begin Patch
 *** Update File: a.py

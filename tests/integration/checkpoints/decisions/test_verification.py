@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Actor, Checkpointer, Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown
-from checkpoints.calls.outcome_types import LANDED_WITHOUT_RESULT
+from checkpoints.calls.tool_results_and_verify_answers import LANDED_WITHOUT_RESULT
 from checkpoints.decisions import ask_verify_hooks, run_verify_hooks
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (

@@ -94,6 +94,31 @@ def test_message_is_not_appended_to_a_session_that_never_had_a_version(open_chec
         release_quarantine(open_checkpointer().store, "empty", actor="alice", reason="Fine.", accept_altered=True)
 
 
+@pytest.mark.parametrize("act", [append_message, append_as_framework, lambda cp: cp.resume("s")])
+def test_first_message_is_not_written_into_a_segment_of_another_session(
+    open_checkpointer: Open, act: Callable[[SyncCheckpointer], Any]
+) -> None:
+    """Where the segment was deleted, which SQLite permits, the error is the same."""
+    cp = start_session(open_checkpointer())
+    cp.release_session("s")
+    other = start_session(cp, "other").store
+    assert list_problems() == []
+    plain(Session).filter(session_id="s").update(head_segment=Segment.objects.get(session__session_id="other"))
+
+    assert list_problems() == ["its transcript is in a segment that is missing or of another session"]
+    with pytest.raises(IntegrityError, match="missing or of another session"):
+        act(open_checkpointer())
+    assert plain(Message).count() == 0
+    with pytest.raises(QuarantineStays):
+        release_quarantine(other, "s", actor="alice", reason="Fine.", accept_altered=True)
+
+
+def list_problems() -> list[str]:
+    session = plain(Session).get(session_id="s")
+    problems = verification.find_session_problems("default", session, verification.VerificationCounts())
+    return [problem.why for problem in problems]
+
+
 def test_run_does_not_append_to_another_transcript(open_checkpointer: Open) -> None:
     cp = save_branch(open_checkpointer)
     end_as_first_version()

@@ -21,11 +21,12 @@ from checkpoints.exceptions import (
     ReasonRequired,
     ReviewRequired,
     SessionQuarantined,
+    WitnessAhead,
 )
 from checkpoints.models import AuditEvent, Decision, Message, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
-from tests.integration.checkpoints.integrity.test_witness import forget_witness
+from tests.integration.checkpoints.integrity.test_witness import forget_witness, set_witness
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
@@ -160,6 +161,20 @@ def test_altered_row_is_accepted_where_a_witness_knows_its_session(witness: Path
     forget_witness()
     with pytest.raises(ReviewRequired):
         cp.resume("s")
+
+
+def test_accepted_state_that_is_older_than_the_witness_knows_is_adopted(witness: Path, cp: SyncCheckpointer) -> None:
+    cp.append_checkpoint("other", conversation("c"), expected_version=1)
+    cp.release_session("other")
+    plain(Session).filter(session_id="other").update(head_number=1)
+    with pytest.raises(IntegrityError):
+        cp.resume("other")
+    cp.release_quarantine("other", actor="ann", reason="I lowered it.", accept_altered=True)
+    forget_witness()
+    with pytest.raises(WitnessAhead, match="released this session from quarantine"):
+        cp.resume("other")
+    assert set_witness("adopt", "--session", "other", "--reason", "I lowered it.").startswith("1 of 1 ")
+    assert cp.resume("other").version == 2
 
 
 def test_unsealed_row_does_not_quarantine_its_session(cp: SyncCheckpointer) -> None:

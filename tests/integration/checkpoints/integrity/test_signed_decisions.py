@@ -25,7 +25,7 @@ from checkpoints.exceptions import (
     SessionQuarantined,
 )
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall, Workspace
 from checkpoints.seals.decision_keys import create_key_pair
 from tests.conftest import Open

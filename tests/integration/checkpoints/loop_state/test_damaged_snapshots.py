@@ -11,7 +11,7 @@ from checkpoints.exceptions import (
     InvalidInput,
     SchemaFromFuture,
 )
-from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.loop_state import PostLlm, PreToolBatch, RunTerminal, StepStarted
 from checkpoints.models import Checkpoint, Session
 from tests.conftest import Open

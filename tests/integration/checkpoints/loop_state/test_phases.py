@@ -17,7 +17,7 @@ from checkpoints.exceptions import (
     StillNeeded,
     VersionConflict,
 )
-from checkpoints.formats.canonical import parse_json
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.loop_state import (
     PhaseDetails,
     PostLlm,

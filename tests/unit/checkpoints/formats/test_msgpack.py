@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.msgpack_to_json import convert_msgpack_to_json_value
 
 

@@ -56,7 +56,7 @@ class RunningTokenTotals:
     def __init__(self) -> None:
         self._totals: dict[str, int] = {}
 
-    def take_growth(self, info: Body) -> dict[str, int]:
+    def update_and_return_growth(self, info: Body) -> dict[str, int]:
         """Return what the totals of an event have grown by, as this library counts tokens; empty without totals."""
         total = info.get("total_token_usage")
         if not isinstance(total, dict):
@@ -76,7 +76,7 @@ class CopiedHistory:
         self._first_own = first if isinstance(first, int) and not isinstance(first, bool) else None
         self._written_at = parse_time(line.get("timestamp")) or parse_time(meta.get("timestamp"))
 
-    def includes(self, line: Body) -> bool:
+    def includes_line(self, line: Body) -> bool:
         """Return whether a line was copied. Copies have the time of the fork, or that of the original."""
         ordinal, at = line.get("ordinal"), parse_time(line.get("timestamp"))
         if not self.parent_id:
@@ -140,7 +140,7 @@ def is_inserted_text(text: str) -> bool:
     return text.lstrip().startswith(_INSERTED_TEXTS)
 
 
-def get_request_from_editor(text: str) -> str:
+def extract_prompt_from_editor_context(text: str) -> str:
     """Return what a person wrote, of a prompt that also has what is open in the editor; empty for other prompts."""
     return text.partition(_REQUEST)[2]
 
@@ -154,7 +154,7 @@ def _find_parent_id(meta: Body) -> str:
 
 
 def _convert_token_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Convert counts in which the input includes what came from and went to the cache."""
+    """Convert counts in which the input includes_line what came from and went to the cache."""
     cached, written = counts["cached_input_tokens"], counts["cache_write_input_tokens"]
     return {
         "input_tokens": counts["input_tokens"] - cached - written,

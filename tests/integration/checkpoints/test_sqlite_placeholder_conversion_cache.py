@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from checkpoints.db import converted_sql
+from checkpoints.db import sqlite_placeholder_conversion_cache
 from checkpoints.db.write_guard import open_write_transaction
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, start_session
@@ -24,9 +24,9 @@ def test_a_second_save_converts_no_sql(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     cp.save_checkpoint("s", conversation("ab"), {}, 0)
     cp.save_checkpoint("s", conversation("abc"), {}, 0)
-    before = converted_sql._convert_placeholders.cache_info()
+    before = sqlite_placeholder_conversion_cache._convert_placeholders.cache_info()
     cp.save_checkpoint("s", conversation("abcd"), {}, 0)
-    after = converted_sql._convert_placeholders.cache_info()
+    after = sqlite_placeholder_conversion_cache._convert_placeholders.cache_info()
     assert after.misses == before.misses
     # PostgreSQL's driver takes Django's placeholders.
     assert (after.hits > before.hits) == (connection.vendor == "sqlite")

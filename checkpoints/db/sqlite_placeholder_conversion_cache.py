@@ -17,7 +17,7 @@ from django.db.backends.utils import CursorWrapper
 _MAX_STATEMENTS = 512
 
 
-def keep_converted_sql(cursor: CursorWrapper) -> None:
+def cache_converted_sql_of_cursor(cursor: CursorWrapper) -> None:
     """Let a cursor keep the converted SQL of its statements, for all cursors. Nothing for one of another database."""
     driver_cursor: Any = cursor.cursor
     if isinstance(driver_cursor, SQLiteCursorWrapper):

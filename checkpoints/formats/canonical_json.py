@@ -35,7 +35,7 @@ def to_canonical_json(value: Any, what: str = "value") -> str:
     try:
         if not _is_plain_json(value, 0):
             _require_representable(value, what, 0)
-        return _encode_text(value, what)
+        return _encode_or_raise_not_representable(value, what)
     except RuntimeError as error:
         raise build_changed_meanwhile_error(error, what) from error
 
@@ -45,7 +45,7 @@ def build_changed_meanwhile_error(error: RuntimeError, what: str) -> Exception:
     return ConcurrentModification(what) if "during iteration" in str(error) else error
 
 
-def _encode_text(value: Any, what: str) -> str:
+def _encode_or_raise_not_representable(value: Any, what: str) -> str:
     try:
         text = _encode_json(value)
     except ValueError as error:  # a float that is not finite, or an integer of thousands of digits
@@ -127,7 +127,7 @@ def parse_json(text: str) -> Any:
     return value
 
 
-def parse_or_text(stored: str) -> Any:
+def parse_json_or_return_text(stored: str) -> Any:
     """Return the value of stored JSON text for display; text that `parse_json` refuses is returned as it is."""
     try:
         return parse_json(stored)
@@ -181,5 +181,5 @@ _decode_json = json.JSONDecoder(parse_constant=_raise_for_nan_or_infinity, parse
 
 def decode_json_text(stored: str) -> str:
     """Return the text of a stored JSON string; any other JSON, and text that is no JSON, as it is."""
-    value = parse_or_text(stored)
+    value = parse_json_or_return_text(stored)
     return value if isinstance(value, str) else stored

@@ -1,4 +1,4 @@
-"""Machine on which a benchmark runs."""
+"""Processor cores that a benchmark may use."""
 
 import os
 

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.session_lookup import get_session_head_or_404, serve_session_page
-from harness_site.sessions.tree import subagent_tree
+from harness_site.sessions.subagent_tree import subagent_tree
 
 
 @require_GET

@@ -13,7 +13,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput, NotOverHttp, SessionNotFound
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.peers import agent_response_outcomes
 from checkpoints.peers.agent_response_outcomes import Answer

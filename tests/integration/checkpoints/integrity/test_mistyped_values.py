@@ -17,7 +17,7 @@ from django.test import Client
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError, QuarantineStays
-from checkpoints.integrity import quarantine, stored_types, verify_workspace
+from checkpoints.integrity import mistyped_values, quarantine, verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, Checkpoint, Decision, Message, PeerCall, Session, ToolCall
 from checkpoints.versions.version_seals import verified_transcripts
@@ -131,7 +131,7 @@ def setup(open_checkpointer: Open, client: Client, rows: sqlite3.Connection) -> 
 @on_sqlite
 def test_rows_of_the_library_have_the_types_of_their_columns(setup: Setup) -> None:
     pks = list(Session.objects.values_list("pk", flat=True))
-    assert list(stored_types.find_mistyped_values("default", pks)) == []
+    assert list(mistyped_values.find_mistyped_values("default", pks)) == []
 
 
 @on_sqlite
@@ -140,7 +140,7 @@ def test_time_at_the_end_of_a_second_is_a_time(setup: Setup, time: str) -> None:
     for model, field in list_columns():
         if isinstance(field, models.DateTimeField):
             store_value(model, field.column, time, find_last_row(model, setup.pk))
-    assert list(stored_types.find_mistyped_values("default", [setup.pk])) == []
+    assert list(mistyped_values.find_mistyped_values("default", [setup.pk])) == []
 
 
 @on_sqlite
@@ -281,7 +281,7 @@ def test_value_of_another_type_is_named_and_its_session_is_not_released(open_che
 def test_text_that_is_no_time_is_found(open_checkpointer: Open, value: str) -> None:
     start_session(open_checkpointer()).save_checkpoint("s", conversation("abc"), {}, 0)
     store_value(Checkpoint, "created_at", value, Checkpoint.objects.get().pk)
-    assert stored_types.find_mistyped_value("default", Session.objects.get().pk) is not None
+    assert mistyped_values.find_mistyped_value("default", Session.objects.get().pk) is not None
 
 
 @on_sqlite

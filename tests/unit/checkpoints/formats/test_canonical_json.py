@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
-from checkpoints.formats.canonical import MAX_DEPTH, decode_json_text, parse_json, parse_or_text, to_canonical_json
+from checkpoints.formats.canonical_json import (
+    MAX_DEPTH,
+    decode_json_text,
+    parse_json,
+    parse_json_or_return_text,
+    to_canonical_json,
+)
 from tests.support import redos_texts
 
-module = importlib.import_module("checkpoints.formats.canonical")  # the package exports a function of that name
+module = importlib.import_module("checkpoints.formats.canonical_json")  # the package exports a function of that name
 
 
 class Colour(StrEnum):
@@ -233,5 +239,5 @@ def test_unstorable_value_is_an_error_and_shown_as_text(name: str) -> None:
     text = redos_texts.UNREPRESENTABLE[name]
     with pytest.raises(ValueError, match=r"levels deep|too large|not JSON|too many digits|Expecting"):
         parse_json(text)
-    assert parse_or_text(text) == text
-    assert parse_or_text('{"a": 1.5e3}') == {"a": 1500.0}
+    assert parse_json_or_return_text(text) == text
+    assert parse_json_or_return_text('{"a": 1.5e3}') == {"a": 1500.0}

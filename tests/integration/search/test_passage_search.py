@@ -11,7 +11,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role, SessionStatus
 from harness_site.accounts.models import MaskingSettings
-from harness_site.search import index_writer, indexer, search_query
+from harness_site.search import index_writer, indexer, passage_search
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
 from tests.integration.search.conftest import Search, complete
@@ -176,7 +176,7 @@ def test_date_filter_applies_to_messages(search: Search) -> None:
 
 
 def test_result_pages_are_consecutive(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_query, "PAGE", 2)
+    monkeypatch.setattr(passage_search, "PAGE", 2)
     sessions = [make_session() for _ in range(5)]
     for session in sessions:
         make_message(session=session, text="common word")
@@ -208,7 +208,7 @@ def test_query_count_is_independent_of_the_results(
 
 
 def test_rare_words_in_old_passages_are_found(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_query, "READ", 1)
+    monkeypatch.setattr(passage_search, "READ", 1)
     session = make_session()
     for text in ("rare 退 one", "two", "three"):
         make_message(session=session, text=text)
@@ -220,9 +220,9 @@ def test_rare_words_in_old_passages_are_found(search: Search, monkeypatch: pytes
 def test_old_text_is_found_once(
     search: Search, monkeypatch: pytest.MonkeyPatch, eras: tuple[tuple[int, int], ...]
 ) -> None:
-    monkeypatch.setattr(search_query, "PER_SESSION", 20)
-    monkeypatch.setattr(search_query, "READ", 1)
-    monkeypatch.setattr(search_query, "_ERAS", eras)
+    monkeypatch.setattr(passage_search, "PER_SESSION", 20)
+    monkeypatch.setattr(passage_search, "READ", 1)
+    monkeypatch.setattr(passage_search, "_ERAS", eras)
     monkeypatch.setattr(index_writer, "ERA", 2)
     monkeypatch.setattr(indexer, "STEP", 2)
     session = make_session(title="other")
@@ -232,13 +232,13 @@ def test_old_text_is_found_once(
     assert len({passage.era for passage in Passage.objects.all()}) > 5
     for number in range(12):
         assert len(search(f"number-{number:02}")) == 1
-    assert len(search_query.search_passages(session.workspace_id, SearchQuery.parse("common")).passages) == 12
+    assert len(passage_search.search_passages(session.workspace_id, SearchQuery.parse("common")).passages) == 12
 
 
 def test_short_words_are_searched_in_the_newest_texts_with_a_note(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_query, "READ", 1)
+    monkeypatch.setattr(passage_search, "READ", 1)
     session = make_session()
     for text in ("x7 here", "two"):
         make_message(session=session, text=text)

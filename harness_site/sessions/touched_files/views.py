@@ -10,13 +10,13 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.sessions.files import touched_files
-from harness_site.sessions.files.touched_files import FileCall, TouchedFile
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
 from harness_site.sessions.tool_views import diff_lines, file_edits
 from harness_site.sessions.tool_views.file_edits import ShownFile
 from harness_site.sessions.tool_views.tool_view_types import ToolUse
+from harness_site.sessions.touched_files import touched_files
+from harness_site.sessions.touched_files.touched_files import FileCall, TouchedFile
 
 #: Files whose difference is displayed in the list, passages of each, and calls that are named.
 _FILES: Final = 25

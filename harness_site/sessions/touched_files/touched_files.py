@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from checkpoints.enums import CallStatus
-from checkpoints.formats import parse_or_text
+from checkpoints.formats import parse_json_or_return_text
 from checkpoints.models import ToolCall
 from harness_site.sessions.tool_views import (
     file_change_parsing,
@@ -93,7 +93,7 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
             return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=False)
         open_path = _add_call_to_files_and_get_open_path(
-            files, (pk, tool, issued_at), parse_or_text(args), status == CallStatus.COMPLETED, open_path
+            files, (pk, tool, issued_at), parse_json_or_return_text(args), status == CallStatus.COMPLETED, open_path
         )
     return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
 
