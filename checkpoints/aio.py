@@ -151,9 +151,9 @@ class Checkpointer:
         )
 
     @property
-    def state(self) -> ClientState:
+    def client_state(self) -> ClientState:
         """State that this client has in any case; `store` is the same object."""
-        return self.sync.state
+        return self.sync.client_state
 
     @property
     @copy_docstring_from(SyncCheckpointer.store)
@@ -338,7 +338,7 @@ class Checkpointer:
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
         step_log = await self.run_blocking(partial(self.backend.open_step_log, session_id, workflow_id))
-        return Workflow(self.state, step_log, session_id, workflow_id, self.run_blocking)
+        return Workflow(self.client_state, step_log, session_id, workflow_id, self.run_blocking)
 
     # ---- other agents
 

@@ -910,7 +910,9 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SchemaFromFuture: A newer version of this library wrote the journal; no step runs.
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
-        return SyncWorkflow(self.state, self.backend.open_step_log(session_id, workflow_id), session_id, workflow_id)
+        return SyncWorkflow(
+            self.client_state, self.backend.open_step_log(session_id, workflow_id), session_id, workflow_id
+        )
 
 
 def build_client_of_backend(backend: ClientBackend) -> SyncCheckpointer:

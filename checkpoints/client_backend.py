@@ -58,7 +58,7 @@ class BackendClient:
     state: ClientState
 
     def _set_backend(self, backend: ClientBackend) -> None:
-        self.backend, self.state = backend, backend.store
+        self.backend, self.client_state = backend, backend.store
 
     @property
     def store(self) -> Store:
@@ -67,9 +67,9 @@ class BackendClient:
         Raises:
             NotOverHttp: The client is one of a server.
         """
-        if not self.state.has_database:
+        if not self.client_state.has_database:
             raise NotOverHttp("Work on the database")
-        return cast("Store", self.state)
+        return cast("Store", self.client_state)
 
 
 class Closable(Protocol):

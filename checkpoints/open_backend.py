@@ -20,6 +20,6 @@ def open_backend(options: ClientOptions, *, on_event_loop: bool = False) -> Clie
 
         return open_remote_backend(options)
     import checkpoints.configure_django_on_import  # noqa: F401
-    from checkpoints.database_backend.client_backend import open_database_backend
+    from checkpoints.database_backend.database_client_backend import open_database_backend
 
     return open_database_backend(options, on_event_loop=on_event_loop)

@@ -33,7 +33,7 @@ class CheckpointerLike(Protocol):
     """Blocking checkpointer."""
 
     @property
-    def state(self) -> ClientState: ...
+    def client_state(self) -> ClientState: ...
 
     @property
     def backend(self) -> ClientBackend: ...
@@ -63,7 +63,7 @@ class _Handle:
     def __init__(self, checkpointer: CheckpointerLike, session_id: str, opening: OpenOptions) -> None:
         self.session_id = session_id
         self._backend = checkpointer.backend
-        self._state = checkpointer.state
+        self._state = checkpointer.client_state
         self._opening = opening
         self._registry: ToolRegistry | None = None
         if opening.registry is not None:

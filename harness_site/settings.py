@@ -52,8 +52,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 else:
     # Prepared statements are planned for their values each time: a generic plan cannot know that a partial index covers
     # the requested values, and reads the whole table instead. With a million sessions and `auto`, the overview took
-    # 1.1 s of database time instead of 10 ms, while planning takes 1 to 3 ms of a page. `harness_site.api.plan_reuse`
-    # has the exception.
+    # 1.1 s of database time instead of 10 ms, while planning takes 1 to 3 ms of a page. The exception is in
+    # `harness_site.api.postgres_query_plan_reuse`.
     DATABASES["default"]["OPTIONS"]["options"] += " -c plan_cache_mode=force_custom_plan"
     # Pages read few rows: parallel workers and JIT compilation take longer than reading.
     DATABASES["default"]["OPTIONS"]["options"] += " -c max_parallel_workers_per_gather=0 -c jit=off"

@@ -5,7 +5,7 @@ from checkpoints.server_address import API_PATH
 from harness_site import home_and_health_views
 from harness_site.api.otlp_traces import receive_traces
 from harness_site.core.non_atomic_views import exclude_views_from_atomic_requests
-from harness_site.sessions.views import workspace_call_log
+from harness_site.sessions.views import workspace_call_log_page
 
 _pages = [
     path("", home_and_health_views.redirect_to_home_page, name="home"),
@@ -13,7 +13,7 @@ _pages = [
     path("health/live", home_and_health_views.report_liveness, name="health-live"),
     path("health/ready", home_and_health_views.report_readiness, name="health-ready"),
     path("words.js", home_and_health_views.show_words, name="words"),
-    path("calls/", workspace_call_log.show_call_log, name="calls-log"),
+    path("calls/", workspace_call_log_page.show_call_log, name="calls-log"),
 ]
 urlpatterns: list[URLPattern | URLResolver] = [
     # First, because programs make far more requests than readers.

@@ -21,7 +21,7 @@ from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.models import Workspace
 from harness_site.core import deferred_writes
 from harness_site.installation import migration_state
-from tests.support.database_cleanup import empty
+from tests.support.database_cleanup import delete_test_rows
 from tests.support.processes import Child, database_url
 from tests.support.sealed_mode import is_sealed, set_sealed_environment
 
@@ -85,7 +85,7 @@ def _spread_long_tests(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def database_is_emptied_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TransactionTestCase, "_fixture_teardown", empty)
+        patch.setattr(TransactionTestCase, "_fixture_teardown", delete_test_rows)
         yield
 
 

@@ -17,7 +17,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
-from benchmarks.load.session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows
+from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows
 from checkpoints.db.sql_quoting import quote_columns, quote_table
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
 

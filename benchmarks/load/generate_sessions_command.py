@@ -7,9 +7,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from benchmarks.load.copy_rows_to_postgres import KeyAllocator, SessionWriter, reset_sequences_and_analyze
+from benchmarks.load.generated_session_rows import GeneratedSession, SessionBuilder, get_session_duration
 from benchmarks.load.generated_session_sizes import Plan
 from benchmarks.load.random_sentences import SentenceGenerator
-from benchmarks.load.session_rows import GeneratedSession, SessionBuilder, get_session_duration
 from checkpoints.db import clock
 from checkpoints.models import Session, Workspace
 

@@ -11,7 +11,7 @@ from django.db import connections
 from checkpoints import sansio
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.database_backend.client_backend import DatabaseBackend
+from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store.client_state import ClientState
@@ -63,9 +63,9 @@ class AdapterClient:
         self.backend: DatabaseBackend = self.sync.backend
 
     @property
-    def state(self) -> ClientState:
+    def client_state(self) -> ClientState:
         """State of the client, for a registry of tools."""
-        return self.sync.state
+        return self.sync.client_state
 
     @property
     def store(self) -> Store:

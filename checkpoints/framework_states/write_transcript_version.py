@@ -135,9 +135,9 @@ def write_version_to_end_if_changed(
     """Write the version that continues from `head` to `end`, if anything changes by it. The rest is as above."""
     using = store.using
     answered_rows: list[int] = []
-    if end.results:
+    if end.result_counts:
         answered_rows = operations.list_rows_answered_by(
-            end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
+            end.result_counts, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
         review_calls_of_framework_interrupts.store_results_of_approved_calls(
             store, answered_rows, _get_result_texts_by_call_id(end.said)
@@ -189,7 +189,7 @@ def build_next_version_if_simple(
         return None
     head = save_version.get_session_transcript_head(row)
     end = save_version.build_transcript_end_with_added_messages(head, list(content.added))
-    if end.results:
+    if end.result_counts:
         return None
     state = (change or VersionChange(payload=content.payload)).apply_to(before)
     return end, state, [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]

@@ -209,7 +209,7 @@ class CodexReader:
         if session and call_id and not self._copied.includes_line(line):
             builder.facts.setdefault("subagents", {}).setdefault(make_session_id(session), call_id)
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything read so far."""
         builder = self._builder
         if builder is None:
@@ -219,7 +219,7 @@ class CodexReader:
                 builder.set_title(extract_prompt_from_editor_context(text) if role == "user" else "")
                 builder.add_message({"role": role, "content": text}, at=parse_time(timestamp))
         self._events = []
-        builder.finish()
+        builder.flush()
 
 
 def _get_first_text(body: Body) -> str:

@@ -107,10 +107,10 @@ class FileImport:
     def import_appended_values(self, on_read: Callable[[int], None] | None = None) -> list[str]:
         """Import what the file has beyond what was read. Returns the ids of its sessions."""
         self.read_appended_values(on_read)
-        return self.finish()
+        return self.flush()
 
     def read_appended_values(self, on_read: Callable[[int], None] | None = None) -> None:
-        """Read what the file has beyond what was read. Of a small file nothing is written before `finish`."""
+        """Read what the file has beyond what was read. Of a small file nothing is written before `flush`."""
         self._values.file = self.file
         self._known_sessions, self._known_messages = len(self._report.session_ids), self._report.messages
         reported = self._values.offset
@@ -120,9 +120,9 @@ class FileImport:
                 reported = self._values.offset
                 on_read(reported)
 
-    def finish(self) -> list[str]:
+    def flush(self) -> list[str]:
         """Write what was read. Returns the ids of the sessions of the file."""
-        self._reader.finish()
+        self._reader.flush()
         self.file.document = None
         self.is_empty = self._report.messages == self._known_messages
         self.session_ids += self._report.session_ids[self._known_sessions :]

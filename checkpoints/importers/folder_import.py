@@ -114,7 +114,7 @@ class FolderImport:
 
     def finish_file(self, file_import: FileImport) -> None:
         """Write what was read of a file, and note how it was then. Raises what refuses it."""
-        sessions, file = file_import.finish(), file_import.file
+        sessions, file = file_import.flush(), file_import.file
         if file_import.is_empty:
             self.report.empty.append(file.path_text)
         self.add_imported_file_row(file, file_import.format.name, sessions, live=file_import.is_live)

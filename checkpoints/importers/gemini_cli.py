@@ -199,11 +199,11 @@ class GeminiReader:
         if agent and call_id:
             builder.facts.setdefault("subagents", {}).setdefault(self._context.make_session_id(agent), call_id)
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything read so far."""
         if self._builder is not None:
             self._write_pending_message(self._builder)
-            self._builder.finish()
+            self._builder.flush()
 
 
 def _choose_key_of_message(builder: TranscriptBuilder, message_id: str, calls: int) -> tuple[str, int]:

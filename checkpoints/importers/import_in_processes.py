@@ -292,7 +292,7 @@ def _import_files_in_one_transaction(
             else:
                 rows += folder.take_imported_file_rows()
                 reports[number] = folder.report
-        batch.insert()
+        batch.insert_sessions()
         save_imported_file_rows(store, rows)
     return reports
 

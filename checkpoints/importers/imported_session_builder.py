@@ -73,7 +73,7 @@ class TranscriptReader(Protocol):
     def add_value(self, number: int, value: Any) -> None:
         """Read the next value of the file; `number` is that of its line or entry."""
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything read so far. More values may follow."""
 
 
@@ -311,7 +311,7 @@ class TranscriptBuilder:
         """Write the complete turns."""
         self.recorder.flush_turns()
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything, and describe the session. More messages may follow."""
         if self._notes_size > _MAX_NOTES_PER_SESSION:
             self._write_excess_notes_as_message()
@@ -322,4 +322,4 @@ class TranscriptBuilder:
         origin.program = f"{origin.format} {version}".strip()
         mark = {**origin.metadata.get(IMPORT_MARK, {}), **({"trailing_notes": self._notes} if self._notes else {})}
         origin.metadata = select_storable_values({**origin.metadata, **values, **self.facts, IMPORT_MARK: mark})
-        self.recorder.finish(interrupted=self.interrupted)
+        self.recorder.flush(interrupted=self.interrupted)

@@ -75,7 +75,7 @@ class LangfuseReader:
             root = {**trace, "traceId": trace["id"], "startTime": trace.get("timestamp"), "type": "TRACE"}
             self._spans.setdefault(trace["id"], _read_observation(root))
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything read so far. Observations that follow belong to the same traces, so these are kept."""
         spans = [replace(span) for span in self._spans.values()]
         for span in spans:  # the trace itself counts only if nothing else has messages

@@ -42,7 +42,7 @@ class NewSession:
     run: Run
     contents: Sequence[VersionContent]
     calls: Sequence[ToolCall]
-    call_log: ImportedCallLog
+    remote_call_log: ImportedCallLog
     updated_at: datetime | None
 
 
@@ -108,7 +108,7 @@ class NewSessionBatch:
             raise ImportOvertaken(session.origin.session_id)
         self._sessions[session.origin.session_id] = self._file, session
 
-    def insert(self) -> None:
+    def insert_sessions(self) -> None:
         """Insert all sessions, in the open transaction. Raises `DatabaseError` if one of them exists meanwhile."""
         sessions, self._sessions = [session for _, session in self._sessions.values()], {}
         if not sessions:
@@ -142,7 +142,7 @@ def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:
     """Complete the calls of a session that has its key, and build the rows of its versions."""
     row, (first, *others) = session.row, session.contents
     assert row.head_segment_id is not None  # noqa: S101 - inserted with the session
-    difference = session.call_log.complete_rows(row, session.run, session.calls)
+    difference = session.remote_call_log.complete_rows(row, session.run, session.calls)
     answered = AnsweredCalls(difference=difference)
     contents = [VersionContent(first.end, first.state, answered, first.created_at), *others]
     base = SaveBase(row.pk, row.fence, row.head_segment_id, 0, EMPTY_CHAIN, 0)

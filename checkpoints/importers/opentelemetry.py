@@ -86,7 +86,7 @@ class OpenTelemetryReader:
             span = _read_span(raw, read_attributes(resource))
             self._spans[(span.trace, span.id)] = span
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything read so far. Spans that follow belong to the same traces, so these are kept."""
         spans = [replace(span) for span in self._spans.values()]
         spans += [

@@ -151,10 +151,10 @@ class PiReader:
         at = parse_time(entry.get("timestamp"))
         return builder.add_message({"id": key, **body}, key=key, at=at, after=TRANSCRIPT_START, begins_turn=False)
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything read so far."""
         if self._builder is not None:
-            self._builder.finish()
+            self._builder.flush()
 
 
 def _omit_fields(values: Body, names: set[str] | frozenset[str]) -> Body:

@@ -82,12 +82,12 @@ class ExchangeReader:
             name = f"{name}.{self._names[name]}"
         builder = self._context.open_builder(self._context.make_session_id("", *([name] if name else [])))
         _add_exchange(builder, exchange)
-        builder.finish()
+        builder.flush()
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write the messages that follow each other."""
         if self._running is not None:
-            self._running.finish()
+            self._running.flush()
 
 
 def _add_exchange(builder: TranscriptBuilder, exchange: Exchange) -> None:

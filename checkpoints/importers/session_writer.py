@@ -61,10 +61,10 @@ class ImportedTurn:
         return TranscriptEnd(self.messages, last.position + 1, last.chain)
 
     @cached_property
-    def results(self) -> Counter[str]:
+    def result_counts(self) -> Counter[str]:
         """Number of results of calls in the messages, by call id; the turn has ended."""
         said = [parse_json(message.body) for message in self.messages]
-        return replace(self.build_transcript_end(), said=said).results
+        return replace(self.build_transcript_end(), said=said).result_counts
 
     def get_version_state(self) -> VersionState:
         """Return the state of the version; the turn has ended."""
@@ -268,7 +268,7 @@ class ImportWriter:
         Session.objects.using(self.store.using).filter(pk=row.pk).update(head_segment=segment)
         return TranscriptHead(segment.pk, self._head.length, self._head.chain, self._head.version)
 
-    def finish_session(self, end: SessionEnd, calls: ImportedCallLog) -> None:
+    def update_session_at_end(self, end: SessionEnd, calls: ImportedCallLog) -> None:
         """Update what is only known at the end: title, metadata, status, cost, times. Equal values are not written."""
         if self._row is None or self._run is None or self._is_in_batch:
             return

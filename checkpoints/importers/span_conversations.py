@@ -74,7 +74,7 @@ class SpanSession:
                 self._add_output_of_other_span(span)
             else:
                 self._builder.add_note(self._convert_to_note(span))
-        self._builder.finish()
+        self._builder.flush()
 
     def _convert_to_note(self, span: Span) -> Body:
         """Return what is kept of a span that is neither a request nor a tool; others repeat what those in them say."""

@@ -117,10 +117,10 @@ class SweAgentReader:
         outcome = {name: info[name] for name in _OUTCOME_FIELDS if name in info}
         builder.facts |= {"outcome": outcome, "environment": value.get("environment", "")}
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything read so far."""
         for builder in self._builders:
-            builder.finish()
+            builder.flush()
 
 
 def _get_dict_or_empty(value: Any) -> Body:

@@ -89,7 +89,7 @@ def _import_values(store: Store, values: Iterable[Any], options: ImportOptions, 
     reader = context.format.open_reader(context)
     for number, value in enumerate(values, 1):
         add_value_or_report_damage(reader, context, number, value)
-    reader.finish()
+    reader.flush()
 
 
 def import_files(

@@ -202,7 +202,7 @@ class TranscriptRecorder:
         self._end_turn()
         self._write_pending_turns()
 
-    def finish(self, *, interrupted: bool = False) -> None:
+    def flush(self, *, interrupted: bool = False) -> None:
         """Write the pending turns, and update the session's row, in one transaction. More messages may follow."""
         self._end_turn()
         if not self._started:
@@ -217,7 +217,7 @@ class TranscriptRecorder:
         self._writer.known_end = end
         with self._writer.open_transaction():
             self._write_pending_turns()
-            self._writer.finish_session(end, self._calls)
+            self._writer.update_session_at_end(end, self._calls)
         self._writer.known_end = None
         if not self._counted:
             self._counted = True

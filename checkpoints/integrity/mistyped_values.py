@@ -77,7 +77,7 @@ def find_mistyped_values(using: str, session_pks: Sequence[int]) -> Iterator[Mis
     """
     for start in range(0, len(session_pks), _SESSIONS_PER_STATEMENT):
         part = session_pks[start : start + _SESSIONS_PER_STATEMENT]
-        for model in _list_models():
+        for model in _list_session_models():
             yield from _find_mistyped_rows(using, model, make_placeholders(len(part)), part)
 
 
@@ -93,7 +93,7 @@ def find_mistyped_values_of_workspace(using: str, workspace_pk: int) -> Iterator
     """
     sessions = f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} "  # noqa: S608 - names of a model
     sessions += f"WHERE {quote_column(Session, 'workspace')} = %s"
-    for model in _list_models():
+    for model in _list_session_models():
         if model not in _MODELS_OF_CONTENT:
             yield from _find_mistyped_rows(using, model, sessions, [workspace_pk])
 
@@ -113,7 +113,7 @@ def _find_mistyped_rows(
 
 
 @cache
-def _list_models() -> tuple[type[models.Model], ...]:
+def _list_session_models() -> tuple[type[models.Model], ...]:
     """List the tables whose rows are or belong to sessions."""
     tables = apps.get_app_config("checkpoints").get_models()
     of_sessions = [model for model in tables if any(field.name == "session" for field in model._meta.concrete_fields)]

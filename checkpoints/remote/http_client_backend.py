@@ -28,11 +28,11 @@ from checkpoints.peers import deliver_notices
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import Notice, TakenJoin, TakenTask, Told
 from checkpoints.remote import ask_verify_hooks_of_agent
-from checkpoints.remote.call_log import RemoteCallLog
+from checkpoints.remote.remote_call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
+from checkpoints.remote.remote_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
-from checkpoints.remote.workflow_steps import RemoteStepLog
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact

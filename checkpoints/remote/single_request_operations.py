@@ -18,7 +18,7 @@ from checkpoints.ids import validate_id
 from checkpoints.peers import agent_response_outcomes
 from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept
-from checkpoints.remote.call_log import report_call_outcome
+from checkpoints.remote.remote_call_log import report_call_outcome
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Transact

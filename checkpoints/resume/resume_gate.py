@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, calls_without_outcome, signed_decisions
 from checkpoints.db.database_operation import database_operation
-from checkpoints.decisions import run_verify_hooks
+from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.enums import (
     AuditKind,
@@ -53,7 +53,7 @@ def wait_for_decisions_flow(
         undecided_calls: list[ToolCall] = yield Transact(lambda: list_undecided_calls(store, owned_session))
         for probe in _iterate_due_probes(store, owned_session, undecided_calls, probed_pks, wait=wait):
             probed_pks.add(probe.call_pk)
-            yield from run_verify_hooks.run_probe_flow(store, probe)
+            yield from record_verify_hook_answers.run_probe_flow(store, probe)
         if undecided_calls:
             undecided_calls = yield Transact(lambda: list_undecided_calls(store, owned_session))
         if not undecided_calls:
@@ -88,7 +88,7 @@ def _iterate_due_probes(
     """
     for call in calls:
         if call.status == CallStatus.INTERRUPTED and (call.pk not in probed_pks or call.verify_requested_by):
-            probe = run_verify_hooks.build_verify_probe(store, owned_session.session_id, call)
+            probe = record_verify_hook_answers.build_verify_probe(store, owned_session.session_id, call)
             is_early = probe is not None and wait and not call.verify_requested_by and probe.is_tool_running
             if probe is not None and not is_early:
                 yield probe

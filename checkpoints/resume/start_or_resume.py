@@ -151,7 +151,7 @@ def _start_without_idle_release_flow(
         lambda: _take_or_renew_ownership(store, session_id, takeover=takeover, paused=False)
     )
     try:
-        yield Transact(lambda: _require_readable_payload(store, owned_session))
+        yield Transact(lambda: _require_pending_model_response_readable(store, owned_session))
         yield from resume_gate.wait_for_decisions_flow(store, owned_session, wait=False, timeout=None)
     except OwnershipLost:
         raise
@@ -186,7 +186,7 @@ def _take_or_renew_ownership(store: Store, session_id: str, *, takeover: bool | 
     return ownership.take_ownership(store, session_id, takeover=takeover, paused=paused)
 
 
-def _require_readable_payload(store: Store, owned_session: OwnedSession) -> None:
+def _require_pending_model_response_readable(store: Store, owned_session: OwnedSession) -> None:
     """Refuse to continue if a journaled model answer may be in a damaged payload.
 
     Raises `CheckpointCorrupted`, `SchemaFromFuture`.

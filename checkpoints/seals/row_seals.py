@@ -45,13 +45,13 @@ class RowSealer:
         state.update(self._encode(values))
         return self.key.id + state.digest()  # type: ignore[no-any-return]
 
-    def start(self, values: Mapping[str, Any]) -> SealStart:
+    def start_seal(self, values: Mapping[str, Any]) -> SealStart:
         """Return the beginning of the seals of a row, from the values of its stable columns."""
         state = self._begin()
         state.update(self._encode_stable(self._select_stable(values)))
         return SealStart(self, state)
 
-    def finish(self, start: SealStart, values: Sequence[Any]) -> bytes:
+    def finish_seal(self, start: SealStart, values: Sequence[Any]) -> bytes:
         """Return the seal of a row that begins as `start` says, from its changing columns, in their order.
 
         It is what `seal_named_values` returns for all of them.

@@ -90,9 +90,9 @@ class SessionHead(NamedTuple):
         columns["head_number"] = number = columns["head_number"] + 1
         columns["row_sum"] = row_sum = nonce + masked.to_bytes(NUMBER_SIZE, "big")
         if start is None or start.sealer is not sealer or not _are_changing_columns(changes):
-            start = sealer.start(columns)
+            start = sealer.start_seal(columns)
         newest = columns["newest_seal"]
-        seal = sealer.finish(start, (columns["latest_version"], newest, number, row_sum))
+        seal = sealer.finish_seal(start, (columns["latest_version"], newest, number, row_sum))
         written = {"newest_seal": newest, "head_number": number, "row_sum": row_sum, "row_seal": seal}
         return SessionHead(columns, total, seal, start, written, self.seal)
 
@@ -149,6 +149,19 @@ def build_head(row: Any, keys: SealKeys) -> SessionHead:
 def build_new_head(row: models.Model) -> SessionHead | None:
     """Return the head of a session that this transaction has created without a seal; None if sealing is off."""
     return None if get_seal_keys() is None else SessionHead(row_seals.read_sealed_columns(row), 0, None)
+
+
+def seal_new_session(stored: models.QuerySet[Any]) -> None:
+    """Write the head of a session that this transaction has inserted, if it did. Nothing if sealing is off.
+
+    It counts no row: one that is there already was put there by somebody else, and the first use of the session finds
+    it.
+    """
+    keys = get_seal_keys()
+    row = None if keys is None else stored.first()
+    if keys is not None and row is not None:
+        head = SessionHead(row_seals.read_sealed_columns(row), 0, None)
+        write_head(stored.db, head.compute_next_head(keys, 0, {}))
 
 
 def copy_head_columns(stored_rows: Iterable[models.Model], row: models.Model) -> None:

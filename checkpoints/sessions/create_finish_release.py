@@ -15,7 +15,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session
-from checkpoints.seals import sealed_model
+from checkpoints.seals import session_heads
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
@@ -38,7 +38,7 @@ def create_session(store: Store, session_id: str, description: SessionDescriptio
         with transaction.atomic(using=store.using):
             rows.bulk_create([session], ignore_conflicts=True)
             # A session that another process has created at the same time has another key space.
-            sealed_model.seal_stored_rows(rows.filter(key_space=session.key_space))
+            session_heads.seal_new_session(rows.filter(key_space=session.key_space))
 
 
 def finish_session(store: Store, session_id: str, status: object, result: Any = None) -> None:

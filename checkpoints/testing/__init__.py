@@ -12,8 +12,8 @@
             return {"url": f"sqlite:///{tmp_path}/agent.db", "session_id": trial, "ledger": f"{tmp_path}/{trial}"}
 
         with CrashPoints(Script(agent, observe, decide), fresh) as points:
-            points.check(Fault.KILL)
-            points.check(Fault.DISCONNECT)
+            points.check_each_boundary(Fault.KILL)
+            points.check_each_boundary(Fault.DISCONNECT)
             points.check_repeated_kills()
             points.check_random_kills(20, seed=1)
 

@@ -60,7 +60,7 @@ class CrashPoints:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def check(self, fault: Fault, boundaries: Iterable[Boundary] | None = None) -> None:
+    def check_each_boundary(self, fault: Fault, boundaries: Iterable[Boundary] | None = None) -> None:
         """Let `fault` happen once at each boundary (None: at all there are), in a trial of its own.
 
         Raises `Diverged`, naming every boundary after which the result was not the expected one.

@@ -31,7 +31,7 @@ POLL_SECONDS = 0.0005
 #: Modules that each life would otherwise import when it opens its database.
 PRELOADED_MODULES = (
     "checkpoints.aio",
-    "checkpoints.database_backend.client_backend",
+    "checkpoints.database_backend.database_client_backend",
     "django.core.management.commands.migrate",
     "django.db.backends.sqlite3.base",
     "django.db.backends.postgresql.base",

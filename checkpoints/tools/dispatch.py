@@ -139,7 +139,7 @@ def build_tool_intent(
         policy=policy,
         side_effects=tool.side_effects,
         declared_risk=tool.risk,
-        sentence=sentence_templates.replace_unstorable_characters(tool.describe(args)),
+        sentence=sentence_templates.replace_unstorable_characters(tool.describe_call(args)),
         sentence_template=sentence_templates.replace_unstorable_characters(tool.sentence),
         verifiable=tool.verify is not None,
         requires_approval=tool.requires_approval,

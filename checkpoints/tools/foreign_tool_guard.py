@@ -57,7 +57,7 @@ class ToolPolicies:
         Args:
             checkpointer: Client, blocking or async.
         """
-        checkpointer.state.add_verify_hook_provider(self)
+        checkpointer.client_state.add_verify_hook_provider(self)
 
     def find_options(self, name: str) -> ToolOptions:
         """Return the options of a tool.

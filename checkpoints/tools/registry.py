@@ -32,7 +32,7 @@ class CheckpointerLike(Protocol):
     """Checkpointer, blocking or async."""
 
     @property
-    def state(self) -> ClientState: ...
+    def client_state(self) -> ClientState: ...
 
 
 @dataclass(eq=False)
@@ -92,7 +92,7 @@ class ToolRegistry:
         """
         self.checkpointer = checkpointer
         self.session_id = session_id or self.session_id
-        checkpointer.state.add_verify_hook_provider(self)
+        checkpointer.client_state.add_verify_hook_provider(self)
 
     def for_session(self, checkpointer: CheckpointerLike, session_id: str) -> Self:
         """Create a registry with the same tools and options, bound to another session; this one stays bound as it is.
@@ -125,11 +125,11 @@ class ToolRegistry:
         """
         if self.tools.get(added.name, added) is not added:
             raise InvalidInput(f"There already is a tool {added.name!r}.")
-        validate_idempotency_policy(self.policy(added), added.scope)
+        validate_idempotency_policy(self.get_idempotency_policy(added), added.scope)
         self.tools[added.name] = added
         return added
 
-    def policy(self, tool: Tool) -> IdempotencyPolicy:
+    def get_idempotency_policy(self, tool: Tool) -> IdempotencyPolicy:
         """Return the idempotency policy of a tool: its own, or that of the registry.
 
         Args:
@@ -272,7 +272,7 @@ class ToolRegistry:
         return (
             nullcontext()
             if self.checkpointer is None
-            else self.checkpointer.state.keep_session_from_idling(self.session_id)
+            else self.checkpointer.client_state.keep_session_from_idling(self.session_id)
         )
 
 
@@ -319,7 +319,7 @@ def _validate_and_dispatch_call_flow(
     try:
         require_args_dict(name, args)
         request = dispatch.DispatchRequest(
-            tool, registry.policy(tool), args, to_canonical_json(args, "args"), call_id, step
+            tool, registry.get_idempotency_policy(tool), args, to_canonical_json(args, "args"), call_id, step
         )
         bound_args = tool.bind_arguments(args)
         if log is None:
@@ -337,7 +337,7 @@ def _find_call_log(registry: ToolRegistry, tool: Tool) -> dispatch.CallLog | Non
     if not tool.logged:
         return None
     if registry.checkpointer is not None and registry.session_id is not None:
-        state = registry.checkpointer.state
+        state = registry.checkpointer.client_state
         log: dispatch.CallLog = state.open_call_log(state, registry.session_id)
         return log
     if registry.unlogged and not tool.requires_approval:  # approvals need the log

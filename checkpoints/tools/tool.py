@@ -133,7 +133,7 @@ class Tool:
             raise InvalidArguments(self.name, f"{name}={value!r} is not a decimal number")
         return number
 
-    def describe(self, args: Mapping[str, Any]) -> str:
+    def describe_call(self, args: Mapping[str, Any]) -> str:
         """Format the sentence that says what a call does.
 
         Args:

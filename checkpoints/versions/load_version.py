@@ -67,7 +67,7 @@ def _read_newest_version_with_retry(
 def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
     """Load one version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
     with database_operation(store.using, writes=False):
-        row = _select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+        row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
         if row is not None:
             try:
                 return checkpoint_to_dict(store, session_id, row)
@@ -145,7 +145,7 @@ def _find_version_or_newest(store: Store, session_id: str, version: int | None) 
 
 
 def _get_version(store: Store, session_id: str, version: int) -> Checkpoint:
-    row = _select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+    row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
     if row is None:
         row_lookups.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
@@ -157,7 +157,7 @@ def _message_to_dict(session_id: str, row: Message) -> dict[str, Any]:
     return {"position": row.position, "created_at": row.created_at.isoformat(), "message": message}
 
 
-def _select_checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
+def _flush_and_select_checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
     store.flush_pending_writes(session_id)
     sessions = Session.objects.using(store.using).filter(
         workspace_id=store.workspace_id, session_id=validate_id("session id", session_id)

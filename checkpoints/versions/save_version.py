@@ -183,7 +183,7 @@ class TranscriptEnd:
     repeated: Counter[str] = field(default_factory=Counter)
 
     @property
-    def results(self) -> Counter[str]:
+    def result_counts(self) -> Counter[str]:
         """Number of new results by call id."""
         return _count_results_by_call_id(self.said) - self.repeated
 
@@ -388,7 +388,7 @@ def execute_save_statement(
     expected: int | None,
 ) -> int | None:
     """Run the save statement, from `head` to `end`. Returns None if the session is not at `head`."""
-    results = end.results
+    results = end.result_counts
     answered_rows = (
         owned_session.operations.list_rows_answered_by(
             results, lambda: call_queries.list_unanswered_calls(store, owned_session.pk)

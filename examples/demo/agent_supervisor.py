@@ -22,7 +22,7 @@ class AgentSupervisor:
         """
         agent = self._agent
         if agent is None:
-            self._start()
+            self._start_agent_process()
             return False
         code = agent.code
         self.story.print_new_events()
@@ -30,7 +30,7 @@ class AgentSupervisor:
             return False
         if agent.killed_by:
             self.story.print_kill(agent.pid, agent.killed_by)
-            self._start()
+            self._start_agent_process()
         elif code:
             raise agent.build_failure("The agent")
         return code == 0
@@ -39,6 +39,6 @@ class AgentSupervisor:
         if self._agent is not None:
             self._agent.stop()
 
-    def _start(self) -> None:
+    def _start_agent_process(self) -> None:
         stage = self.story.stage
         self._agent = start_agent(stage.number, stage.session_id, stage.folder, database=self.database, pace=self.pace)

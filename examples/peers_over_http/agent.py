@@ -51,7 +51,7 @@ class Agent:
         )
         while True:
             self._something_came.clear()
-            self.run_round()
+            self.continue_sessions_and_send_notices()
             self._something_came.wait(ROUND_SECONDS)
 
     # Handlers of incoming messages
@@ -94,7 +94,7 @@ class Agent:
 
     # Work of this agent
 
-    def run_round(self) -> None:
+    def continue_sessions_and_send_notices(self) -> None:
         """Run one round: continue all sessions that can continue, and notify other agents."""
         for session_id in self._list_free_sessions():
             with suppress(OwnershipError, PausedForPeers):

@@ -10,7 +10,7 @@ class ApiConfig(AppConfig):
 
     def ready(self) -> None:
         from harness_site.api.cascade_delete_spans_trigger import create_span_delete_trigger
-        from harness_site.api.plan_reuse import set_plan_mode
+        from harness_site.api.postgres_query_plan_reuse import set_plan_mode
 
         # Not in a migration: SQLite drops the triggers of a table when a later migration rebuilds it.
         post_migrate.connect(create_span_delete_trigger, sender=self)

@@ -12,8 +12,8 @@ from ninja import Router
 from checkpoints import sansio
 from checkpoints.calls import call_dicts, intent_log, write_outcomes
 from checkpoints.calls.tool_results_and_verify_answers import Landed, NotLanded, ToolResult, Unknown
-from checkpoints.database_backend.call_log import StoreCallLog
-from checkpoints.decisions import run_verify_hooks
+from checkpoints.database_backend.database_call_log import StoreCallLog
+from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, KeyPolicy
@@ -313,7 +313,7 @@ def record_probe(
         answer = Landed() if body.result is None else Landed(body.result)
     elif body.answer == "not_landed":
         answer = NotLanded()
-    outcome = run_verify_hooks.record_hook_answer(store, probe, answer)
+    outcome = record_verify_hook_answers.record_hook_answer(store, probe, answer)
     return mark_response_as_storable(build_json_response({"outcome": outcome}))
 
 

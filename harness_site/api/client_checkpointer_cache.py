@@ -14,7 +14,7 @@ from typing import Final
 from checkpoints import SyncCheckpointer
 from checkpoints.client import build_client_of_backend
 from checkpoints.constants import LEASE_SECONDS
-from checkpoints.database_backend.client_backend import DatabaseBackend
+from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run

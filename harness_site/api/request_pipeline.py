@@ -32,7 +32,13 @@ from checkpoints.ids import validate_id
 from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
-from harness_site.api import client_checkpointer_cache, idempotent_writes, json_request_bodies, plan_reuse, rate_limit
+from harness_site.api import (
+    client_checkpointer_cache,
+    idempotent_writes,
+    json_request_bodies,
+    postgres_query_plan_reuse,
+    rate_limit,
+)
 from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
 from harness_site.api.problem_details import build_problem_response, convert_error_to_problem_response
@@ -243,7 +249,7 @@ def _serve_write_that_stores_key(
         return None
     request.token = token
     request.allowance = rate_limit.count_request_of_token(token.pk)
-    with plan_reuse.reuse_plans():
+    with postgres_query_plan_reuse.reuse_plans():
         return idempotent_writes.serve_write_that_stores_key(token, write, serve)
 
 

@@ -37,10 +37,10 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.store.owning_run_protocol import OwningRun
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run
+from harness_site.api.idempotent_removals import answer_removal_once
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
-from harness_site.api.removals import answer_removal_once
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
@@ -98,7 +98,7 @@ def update_client_state_before_opening(
     if owned_session is not None and owned_session.fence != body.fence:
         store.remove_owned_session(owned_session)
     elif owned_session is not None and body.executing is not None:
-        for number in _list_issued_call_keys(owned_session) - set(body.executing):
+        for number in _list_primary_keys_of_issued_calls(owned_session) - set(body.executing):
             store.issued.add(number)  # maybe by another server process
             store.executing.discard(number)
     if body.fence is None:
@@ -137,7 +137,7 @@ def _set_client_process(request: HttpRequest, store: Store, process: request_sch
     store.remote_process = ProcessIdentity(process.host or f"token {token.name}"[:255], "", process.pid, "")
 
 
-def _list_issued_call_keys(owned_session: OwnedSession) -> set[int]:
+def _list_primary_keys_of_issued_calls(owned_session: OwnedSession) -> set[int]:
     calls = ToolCall.objects.filter(session=owned_session.pk, run=owned_session.run_id, status=CallStatus.ISSUED)
     return set(calls.values_list("pk", flat=True))
 

@@ -72,17 +72,17 @@ def _build_program(database: str, imports: str = _IMPORTS) -> str:
     return f"{imports}{tool}\n\n{_LOOP % {'database': database}}"
 
 
-def _build_waiting_program(database: str, imports: str = _IMPORTS) -> str:
+def _build_program_with_approval(database: str, imports: str = _IMPORTS) -> str:
     tool = _TOOL % {"options": 'requires_approval=True, sentence="Send the note “{text}”"'}
     return f"{imports}{tool}\n\n{_WAITING_LOOP % {'database': database}}"
 
 
 PYTHON: Final = _build_program(_DATABASE)
-PYTHON_APPROVAL: Final = _build_waiting_program(_DATABASE)
+PYTHON_APPROVAL: Final = _build_program_with_approval(_DATABASE)
 HTTP: Final = _build_program(_SERVER)
-HTTP_APPROVAL: Final = _build_waiting_program(_SERVER)
+HTTP_APPROVAL: Final = _build_program_with_approval(_SERVER)
 DJANGO: Final = _build_program("", _DJANGO_IMPORTS)
-DJANGO_APPROVAL: Final = _build_waiting_program("", _DJANGO_IMPORTS)
+DJANGO_APPROVAL: Final = _build_program_with_approval("", _DJANGO_IMPORTS)
 LANGGRAPH: Final = """import os
 
 from langchain.agents import create_agent

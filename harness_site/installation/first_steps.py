@@ -23,7 +23,7 @@ from harness_site.installation.installation_checks import (
     check_site_address,
 )
 from harness_site.installation.migration_state import probe
-from harness_site.notifications.accepted_mail import has_mail_server_accepted_message
+from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
 
 _FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 

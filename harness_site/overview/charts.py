@@ -92,10 +92,10 @@ class AxisLabel:
 
     @property
     def x(self) -> str:
-        return {"start": "0%", "end": "100%", "middle": f"{self.percent:.2f}%"}[self.anchor]
+        return {"start": "0%", "end": "100%", "middle": f"{self.percent:.2f}%"}[self.text_anchor]
 
     @property
-    def anchor(self) -> str:
+    def text_anchor(self) -> str:
         """Part of the text that is at `x`: labels near the edges do not reach beyond the drawing."""
         at_edge = _LABEL_PERCENT / 2
         return "start" if self.percent < at_edge else "end" if self.percent > 100 - at_edge else "middle"

@@ -62,7 +62,7 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
         (field.key, MASK if field.hidden else mask_json_value(field.value))
         for field in list_fields_with_masked_names(arguments)
     )
-    fields = enumerate((name, *_format_field_input(value)) for name, value in masked_values)
+    fields = enumerate((name, *_choose_field_kind_and_text(value)) for name, value in masked_values)
     return tuple(
         ArgumentField(name, f"argument-{index}", kind, typed.get(f"argument-{index}", text))
         for index, (name, kind, text) in fields
@@ -74,7 +74,7 @@ def compose_arguments_json(fields: tuple[ArgumentField, ...]) -> str:
     return json.dumps({field.name: field.parse_typed_value() for field in fields}, ensure_ascii=False)
 
 
-def _format_field_input(value: Any) -> tuple[str, str]:
+def _choose_field_kind_and_text(value: Any) -> tuple[str, str]:
     """Return the field kind of a value and its text in the field."""
     if isinstance(value, str) and not has_hidden_characters(value):
         return "text", value

@@ -79,8 +79,8 @@ class WorkspaceCallLine:
 
 def build_session_call_lines(session_pk: int, records: Iterable[CallRecord]) -> list[CallLine | UnreadableRecord]:
     """Build the lines of the calls of one session, whose secrets are masked until the response."""
-    build_line = _make_line_builder(SessionLinks())
-    return convert_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
+    line = _make_line_builder(SessionLinks())
+    return convert_rows_or_mark_unreadable(records, lambda record: line(session_pk, record), "call")
 
 
 def build_workspace_call_lines(
@@ -93,7 +93,7 @@ def build_workspace_call_lines(
     urls = SessionLinks()
     build_call_line = _make_line_builder(urls)
 
-    def build_line(row: LoggedCall) -> WorkspaceCallLine:
+    def line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
         with mask_values_in_context(secrets.get(row.session_pk, ())), mask_secret_fields_in_context(args):
             return WorkspaceCallLine(
@@ -105,7 +105,7 @@ def build_workspace_call_lines(
                 agent=mask_and_reveal_hidden(row.agent),
             )
 
-    return convert_rows_or_mark_unreadable(rows, build_line, "call", attrgetter("session_pk"))
+    return convert_rows_or_mark_unreadable(rows, line, "call", attrgetter("session_pk"))
 
 
 def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
@@ -113,7 +113,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
     run = _("run %(number)s")
 
-    def build_line(session_pk: int, record: CallRecord) -> CallLine:
+    def line(session_pk: int, record: CallRecord) -> CallLine:
         shape, status = session_formatting.format_call_status_chip(record)
         sentence = shorten_text(format_call_sentence(record), _LONGEST_SENTENCE) if record.sentence else ""
         args, args_size = ("", "") if sentence else _format_arguments_beginning(record)
@@ -137,7 +137,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
         )
 
-    return build_line
+    return line
 
 
 def _format_repeats(record: CallRecord) -> str:

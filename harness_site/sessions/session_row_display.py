@@ -75,7 +75,7 @@ def build_session_lines(
     sentence_of_box = _("Select %(name)s")
     urls = SessionLinks()
 
-    def build_line(row: SessionRow) -> SessionLine:
+    def line(row: SessionRow) -> SessionLine:
         with mask_values_in_context(secrets.get(row.pk, ())):
             name = mask_and_reveal_hidden(row.title or row.session_id)
             shape, status = format_session_status_chip(row.standing, row.undecided, row.awaiting)
@@ -102,7 +102,7 @@ def build_session_lines(
                 time=_render_time_ago_of_row(row, sort),
             )
 
-    return convert_rows_or_mark_unreadable(rows, build_line, "session", attrgetter("pk"))
+    return convert_rows_or_mark_unreadable(rows, line, "session", attrgetter("pk"))
 
 
 def _render_activity(row: SessionRow) -> SafeString | str:

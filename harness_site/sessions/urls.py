@@ -5,10 +5,10 @@ from harness_site.sessions.subagent_tree.views import show_tree
 from harness_site.sessions.timeline import views
 from harness_site.sessions.touched_files.views import show_touched_files
 from harness_site.sessions.views import (
-    exports,
     fork_session,
     message_media,
     quarantine_release,
+    session_and_list_exports,
     session_call_list_and_call_page,
     session_events_and_decisions,
     session_labels,
@@ -23,7 +23,7 @@ from harness_site.sessions.views import (
 app_name = "harness_sessions"
 urlpatterns = [
     path("", session_list.list_sessions, name="sessions"),
-    path("export/", exports.export_session_list, name="sessions-export"),
+    path("export/", session_and_list_exports.export_session_list, name="sessions-export"),
     path("labels/", session_labels.edit_session_labels, name="session-labels"),
     path("find/", session_list.find_session_by_id, name="session-find"),
     path("<int:pk>/", transcript.show_transcript, name="session"),
@@ -35,7 +35,7 @@ urlpatterns = [
         "<int:pk>/messages/<int:position>/audio/<int:index>/", message_media.serve_message_audio, name="session-audio"
     ),
     path("<int:pk>/jump/", transcript_jump.jump_to_position, name="session-jump"),
-    path("<int:pk>/export/<str:form>/", exports.export_session, name="session-export"),
+    path("<int:pk>/export/<str:form>/", session_and_list_exports.export_session, name="session-export"),
     path("<int:pk>/versions/", version_comparison.list_versions, name="versions"),
     path("<int:pk>/fork/", fork_session.show_or_create_fork, name="session-fork"),
     path("<int:pk>/quarantine/", quarantine_release.show_or_release_quarantine, name="session-quarantine"),

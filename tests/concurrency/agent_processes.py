@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, exceptions
-from tests.support.processes import append_line, die, heed, say
-from tests.support.sleep_recorder import counted_sleeps
+from tests.support.processes import append_line, die, send_to_parent, wait_for_parent
+from tests.support.sleep_recorder import record_sleeps
 
 Message = dict[str, Any]
 
@@ -44,8 +44,8 @@ def dispatch_one_key(url: str, session_id: str, effects: str) -> Any:
     with SyncCheckpointer.open(url) as cp:
         registry = welcoming(cp, session_id, effects, seconds=0.2)
         cp.start_session(session_id)
-        say("ready")
-        heed()
+        send_to_parent("ready")
+        wait_for_parent()
         result = registry.dispatch("welcome", {"customer": "bob"}, "call_1")
         return [result.content, result.replayed]
 
@@ -57,8 +57,8 @@ def dispatch_from_many_tasks(url: str, session_id: str, effects: str) -> Any:
         async with Checkpointer.open(url) as cp:
             registry = welcoming(cp, session_id, effects, seconds=0.1)
             await cp.start_session(session_id)
-            say("ready")
-            await asyncio.to_thread(heed)
+            send_to_parent("ready")
+            await asyncio.to_thread(wait_for_parent)
             results = await asyncio.gather(
                 *[registry.adispatch("welcome", {"customer": "bob"}, f"call_{number}") for number in range(10)]
             )
@@ -71,11 +71,11 @@ def own_in_two_databases(url: str, session_id: str, still: str) -> None:
     """Own a session in each of two databases until told to stop."""
     with SyncCheckpointer(still, lease_seconds=1.5) as other, SyncCheckpointer.open(url, lease_seconds=3) as cp:
         other.start_session(session_id)
-        say("began")
-        heed()
+        send_to_parent("began")
+        wait_for_parent()
         cp.start_session(session_id)
-        say("owns both")
-        heed()
+        send_to_parent("owns both")
+        wait_for_parent()
 
 
 def stay_inside_the_tool(url: str, session_id: str, effects: str, before_effect: bool = False) -> Any:
@@ -87,8 +87,8 @@ def stay_inside_the_tool(url: str, session_id: str, effects: str, before_effect:
     def welcome(customer: str) -> str:
         if not before_effect:
             append_line(effects, f"welcome {customer}")
-        say("inside")
-        heed()
+        send_to_parent("inside")
+        wait_for_parent()
         if before_effect:
             append_line(effects, f"welcome {customer}")
         return f"welcomed {customer}"
@@ -108,20 +108,20 @@ def wait_for_the_other(url: str, session_id: str, effects: str) -> Any:
     with SyncCheckpointer.open(url) as cp:
         registry = welcoming(cp, session_id, effects)
         cp.start_session(session_id)
-        say("waiting")
+        send_to_parent("waiting")
         return outcome(lambda: registry.dispatch("welcome", {"customer": "bob"}, "call_1").content)
 
 
 def take_at_once(url: str, session_id: str, how: str) -> Any:
     """Take a session at the same time as other processes, and hold it until told."""
     cp = SyncCheckpointer.open(url)
-    say("ready")
-    heed()
+    send_to_parent("ready")
+    wait_for_parent()
     take: Callable[[str], object] = cp.resume if how == "resume" else cp.start_session
     lost = outcome(lambda: [take(session_id)])
     said = lost if isinstance(lost, str) else "owner"
-    say("took", said)
-    heed()
+    send_to_parent("took", said)
+    wait_for_parent()
     cp.close()
     return said
 
@@ -129,8 +129,8 @@ def take_at_once(url: str, session_id: str, how: str) -> Any:
 def take_over_for_each_save(url: str, session_id: str, saves: int) -> list[int]:
     """Take over a session again and again while others do the same; return the versions written."""
     cp = SyncCheckpointer.open(url)
-    say("ready")
-    heed()
+    send_to_parent("ready")
+    wait_for_parent()
     written: list[int] = []
     while len(written) < saves:
         try:
@@ -151,7 +151,7 @@ def stall(url: str, session_id: str) -> Any:
     cp.start_session(session_id)
     cp.save_checkpoint(session_id, [{"turn": 1}], None, 0)
     cp.record_tool_call_issued(session_id, "call_1", "pay", {}, "key 1")
-    say("ready")
+    send_to_parent("ready")
     attempts: dict[str, Callable[[], Any]] = {
         "save": lambda: cp.save_checkpoint(session_id, [{"turn": "stale"}], None, 9),
         "append": lambda: cp.append_checkpoint(session_id, [{"turn": "stale"}], expected_version=1),
@@ -160,7 +160,7 @@ def stall(url: str, session_id: str) -> Any:
         "finish": lambda: cp.finish_session(session_id, "completed"),
         "settle": lambda: cp.record_tool_call_result(session_id, "call_1", "paid", True),
     }
-    return [outcome(attempts[heed()]), ran]
+    return [outcome(attempts[wait_for_parent()]), ran]
 
 
 def save_until_lost(url: str, session_id: str) -> Any:
@@ -169,7 +169,7 @@ def save_until_lost(url: str, session_id: str) -> Any:
     cp.start_session(session_id)
     transcript: list[Message] = []
     versions: list[int] = []
-    say("saving")
+    send_to_parent("saving")
     while True:
         transcript.append({"by": "first", "n": len(transcript)})
         version = outcome(lambda: cp.save_checkpoint(session_id, transcript, None, 0))
@@ -218,16 +218,16 @@ def paying(cp: SyncCheckpointer, session_id: str, effects: str, point: str = "")
 def take_turns(url: str, session_id: str) -> dict[str, int]:
     """Do one turn whenever told to; return the number of sleeps and refusals."""
     refused = 0
-    with SyncCheckpointer.open(url) as cp, counted_sleeps() as slept:
-        say("ready")
-        while heed() == "turn":
+    with SyncCheckpointer.open(url) as cp, record_sleeps() as slept:
+        send_to_parent("ready")
+        while wait_for_parent() == "turn":
             try:
                 with cp.session(session_id) as session:
                     version = session.append([{"pid": os.getpid(), "turn": session.version + 1}])
             except exceptions.SessionBusy:
                 refused += 1
             else:
-                say("saved", version)
+                send_to_parent("saved", version)
     return {"slept": len(slept), "refused": refused}
 
 
@@ -235,8 +235,8 @@ def stall_inside_a_turn(url: str, session_id: str) -> list[Any]:
     """Stop between two saves of a turn, and return the error of each write method afterwards."""
     with SyncCheckpointer.open(url) as cp, cp.session(session_id) as session:
         session.append([{"turn": 0}])
-        say("inside")
-        heed()
+        send_to_parent("inside")
+        wait_for_parent()
         return [
             outcome(lambda: session.append([{"turn": "late"}])),
             outcome(lambda: session.save([{"turn": "late"}])),

@@ -10,17 +10,17 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.peers import Accepted, Duplicate, Join, Notice, PeerCall
 from checkpoints.testing import Fault, fault_at
-from tests.support.processes import append_line, die, heed, say
+from tests.support.processes import append_line, die, send_to_parent, wait_for_parent
 
 
 def obey(url: str, log: str = "") -> None:
     """Execute one command per input line, and report its outcome. `fault` names a write boundary to die at."""
     process = _Process(SyncCheckpointer.open(url), log)
-    say("ready")
-    while order := heed():
+    send_to_parent("ready")
+    while order := wait_for_parent():
         wanted: dict[str, Any] = json.loads(order)
         with fault_at(wanted.pop("fault", 0), Fault.KILL):
-            say("did", _outcome(getattr(process, wanted.pop("do")), wanted))
+            send_to_parent("did", _outcome(getattr(process, wanted.pop("do")), wanted))
 
 
 def _outcome(work: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from checkpoints.framework_states.state_store import NewState
 from checkpoints.models import Blob, FrameworkState, Session
 from checkpoints.sessions.session_description import SessionDescription
 from tests.conftest import Open
-from tests.support.processes import until
+from tests.support.processes import wait_until
 
 
 def save_state(cp: SyncCheckpointer, session_id: str, number: int) -> None:
@@ -48,7 +48,7 @@ def beside_first_statement(part: str, work: Callable[[], Any]) -> Iterator[list[
         if part in sql and not started:
             started.append(pool.submit(run_with_own_connection, work))
             if connection.vendor == "postgresql":  # SQLite has one writer at a time
-                until(lambda: started[0].done() or count_lock_waits() == 1)
+                wait_until(lambda: started[0].done() or count_lock_waits() == 1)
         return result
 
     with ThreadPoolExecutor() as pool, connection.execute_wrapper(execute_and_start):

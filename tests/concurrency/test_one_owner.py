@@ -11,7 +11,7 @@ from checkpoints.exceptions import SessionBusy
 from checkpoints.models import Checkpoint, Message, Run, Session
 from tests.concurrency import agent_processes
 from tests.conftest import Open, StartChild
-from tests.support.processes import Child, database_url, until
+from tests.support.processes import Child, database_url, wait_until
 
 PROCESSES = 8
 
@@ -74,7 +74,7 @@ def test_killed_owner_is_replaced_at_once(cp: SyncCheckpointer, start_child: Sta
 def test_live_owner_keeps_its_session_beyond_one_lease(open_checkpointer: Open) -> None:
     open_checkpointer(lease_seconds=6).start_session("s")
     first_end = Run.objects.get().lease_expires_at
-    until(lambda: Run.objects.get().lease_expires_at > first_end)
+    wait_until(lambda: Run.objects.get().lease_expires_at > first_end)
 
     with pytest.raises(SessionBusy) as caught:
         open_checkpointer().start_session("s")
@@ -86,7 +86,7 @@ def test_heartbeat_restarts_when_a_process_owns_again(open_checkpointer: Open) -
         with open_checkpointer(lease_seconds=1.5) as cp:
             cp.start_session("s")
             run = Run.objects.latest("number")
-            until(lambda pk=run.pk, seen=run.heartbeat_at: Run.objects.get(pk=pk).heartbeat_at > seen)  # type: ignore[misc]
+            wait_until(lambda pk=run.pk, seen=run.heartbeat_at: Run.objects.get(pk=pk).heartbeat_at > seen)  # type: ignore[misc]
 
 
 def test_hanging_database_does_not_delay_heartbeats_of_another(start_child: StartChild, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_hanging_database_does_not_delay_heartbeats_of_another(start_child: Star
         owner.tell()
         owner.expect("owns both")
         first_end = Run.objects.get().lease_expires_at
-        until(lambda: Run.objects.get().lease_expires_at > first_end)
+        wait_until(lambda: Run.objects.get().lease_expires_at > first_end)
         renewed = Run.objects.get().heartbeat_at
         held.execute("ROLLBACK")
     owner.tell()
@@ -110,7 +110,7 @@ def test_hanging_database_does_not_delay_heartbeats_of_another(start_child: Star
 def test_saves_of_an_owner_and_its_successor_do_not_mix(open_checkpointer: Open, start_child: StartChild) -> None:
     first = start_child(agent_processes.save_until_lost, url=database_url(), session_id="s")
     first.expect("saving")
-    until(lambda: Checkpoint.objects.count() >= 5)
+    wait_until(lambda: Checkpoint.objects.count() >= 5)
     taker = open_checkpointer()
     taker.start_session("s", takeover=True)
     mine = [taker.save_checkpoint("s", [{"by": "second", "n": number}], None, 0) for number in range(5)]

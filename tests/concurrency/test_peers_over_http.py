@@ -19,7 +19,7 @@ from checkpoints.models import Join as JoinRow
 from examples.peers_over_http.__main__ import ask_until_answered
 from examples.peers_over_http.http_transport import PORTS, HttpTransport
 from tests.concurrency import http_agent
-from tests.support.processes import PATIENCE, Child, database_url, until
+from tests.support.processes import PATIENCE, Child, database_url, wait_until
 
 KEY = "a key of these tests"
 #: What each agent asks, by the ids of its calls.
@@ -93,7 +93,7 @@ def test_question_is_answered_despite_kills(workspace: Workspace, ports: dict[st
         supervisors = [leaving.enter_context(Supervisor(agent, ports, database_url(), step)) for agent in PORTS]
         answer = asked(HttpTransport("customer", ports, KEY), {"deliver": 17, "to": "Bergen"})
         # Who has answered finishes its own session a moment later, or the process that comes after it does.
-        until(lambda: set(Session.objects.values_list("status", flat=True)) == {"completed"})
+        wait_until(lambda: set(Session.objects.values_list("status", flat=True)) == {"completed"})
 
     assert answer == {"order": 17, "to": "Bergen", "grams": 3150, "cents": 3600}
     # Each question was asked once and answered once, each join completed once.

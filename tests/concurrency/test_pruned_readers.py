@@ -10,7 +10,7 @@ from checkpoints.exceptions import VersionNotFound
 from checkpoints.versions import load_version
 from tests.conftest import StartChild
 from tests.integration.checkpoints.session_setups import conversation, start_session
-from tests.support.processes import database_url, say
+from tests.support.processes import database_url, send_to_parent
 
 ROUNDS = 60
 #: A transcript of several statements' work to read.
@@ -26,7 +26,7 @@ def replace_and_prune(url: str) -> int:
     cp = SyncCheckpointer.open(url)
     start_session(cp)
     version = cp.save_checkpoint("s", transcript(1), None, 0)
-    say("saved")
+    send_to_parent("saved")
     for _ in range(ROUNDS):
         version = cp.save_checkpoint("s", transcript(version + 1), None, 0)
         cp.prune("s", keep_last=1)

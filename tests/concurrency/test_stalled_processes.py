@@ -12,7 +12,7 @@ from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Mes
 from tests.concurrency import agent_processes
 from tests.conftest import StartChild
 from tests.integration.checkpoints.session_setups import take_session_past_gate
-from tests.support.processes import database_url, until
+from tests.support.processes import database_url, wait_until
 
 
 def everything() -> list[Any]:
@@ -46,7 +46,7 @@ def test_stalled_process_changes_nothing(
     child = start_child(agent_processes.stall, url=database_url(), session_id="s")
     child.expect("ready")
     child.pause()
-    until(lambda: takes(cp))
+    wait_until(lambda: takes(cp))
     cp.save_checkpoint("s", [{"turn": 1}, {"turn": 2}], None, 1)
     before = everything()
     child.go_on()
@@ -61,7 +61,7 @@ def test_late_result_of_a_stalled_process_is_stored(cp: SyncCheckpointer, start_
     child = start_child(agent_processes.stall, url=database_url(), session_id="s")
     child.expect("ready")
     child.pause()
-    until(lambda: takes(cp))
+    wait_until(lambda: takes(cp))
     child.go_on()
     child.tell("settle")
 
@@ -82,7 +82,7 @@ def test_process_stalled_inside_its_tool_reports_a_late_result(
     )
     child.expect("inside")
     child.pause()
-    until(lambda: takes(cp))
+    wait_until(lambda: takes(cp))
     (call,) = cp.pending_tool_calls("s")
     assert (call["status"], call["reason"]) == ("interrupted", "run_lost")
     cp.mark_failed("s", "call_1", actor="alice", reason="Not there yet.", revision=call["revision"])

@@ -16,8 +16,8 @@ from django.urls import path
 
 from checkpoints.database_url import database_from_url
 from checkpoints.django_configuration import build_library_settings
-from tests.support.processes import append_line, heed, say
-from tests.support.sleep_recorder import counted_sleeps
+from tests.support.processes import append_line, send_to_parent, wait_for_parent
+from tests.support.sleep_recorder import record_sleeps
 
 
 class _Quiet(WSGIRequestHandler):
@@ -54,7 +54,7 @@ urlpatterns = [path("turn/<str:session_id>", turn)]
 
 
 def _end_when_told(over: threading.Event) -> None:
-    heed()
+    wait_for_parent()
     over.set()
 
 
@@ -66,9 +66,9 @@ def serve(url: str) -> int:
     options = build_library_settings(database_from_url(url))
     settings.configure(**options, ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="a key of the project")
     django.setup()
-    with make_server("127.0.0.1", 0, WSGIHandler(), handler_class=_Quiet) as server, counted_sleeps() as slept:
+    with make_server("127.0.0.1", 0, WSGIHandler(), handler_class=_Quiet) as server, record_sleeps() as slept:
         server.timeout = 0.5
-        say("listens", server.server_port)
+        send_to_parent("listens", server.server_port)
         over = threading.Event()
         threading.Thread(target=_end_when_told, args=(over,), daemon=True).start()
         while not over.is_set():

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Never
 
-from tests.support.processes import die, say
+from tests.support.processes import die, send_to_parent
 
 #: Places of a write at which the server can die.
 PLACES: Final = ("before its key is noted", "before it is done", "before its answer is stored", "before it is answered")
@@ -39,7 +39,7 @@ def serve_through_kills(url: str, plan: str, migrate: bool = False) -> Never:
     listening = socket.create_server(("127.0.0.1", 0), backlog=100)
     # asyncio does it for sockets that it has created; without it an answer in two parts waits for an acknowledgement
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    say("listens", {"address": f"http://127.0.0.1:{listening.getsockname()[1]}", **tokens})
+    send_to_parent("listens", {"address": f"http://127.0.0.1:{listening.getsockname()[1]}", **tokens})
     while True:
         if (pid := os.fork()) == 0:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

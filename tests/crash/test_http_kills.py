@@ -27,7 +27,7 @@ from tests.crash.simulated_world import effects
 from tests.support.api_client import make_token
 from tests.support.cluster import Cluster
 from tests.support.exhaustive_mode import EXHAUSTIVE
-from tests.support.processes import Child, database_url, until
+from tests.support.processes import Child, database_url, wait_until
 
 #: Each write, with the part of the agent's work that it belongs to.
 _WRITES: Final = [(part, write) for part, writes in WRITES.items() for write in writes]
@@ -117,7 +117,7 @@ def test_client_killed_around_each_write(trials: Trials, start_child: StartChild
                 for after in (False, True) if EXHAUSTIVE else (number // step % 2 == 1,):
                     arguments = trials.name_session(part)
                     child = start_child(http_agent.play_and_die, **arguments, number=number, after=after)
-                    until(partial(has_ended, child))
+                    wait_until(partial(has_ended, child))
                     code = child.code or 0
                     decided += continue_to_the_end(arguments, person)
                     assert trials.observe(arguments) == trials.undisturbed[part], (part, number, after)
@@ -170,7 +170,7 @@ def test_database_killed_in_each_write(start_child: StartChild, tmp_path: Path) 
 
 def kill_and_restart(database: Cluster, folder: Path) -> None:
     """Kill the database once the server has come to the place of the plan, and start it again."""
-    until((folder / "reached").exists)
+    wait_until((folder / "reached").exists)
     (folder / "reached").unlink()
     database.kill()
     (folder / "killed").touch()

@@ -47,4 +47,4 @@ def test_unreached_boundary_is_reported(fresh_session: Fresh) -> None:
         last = points.boundaries[-1]
         points.boundaries.append(type(last)(last.number + 1, last.side, last.place))
         with pytest.raises(Diverged, match="That boundary was not reached"):
-            points.check(Fault.DISCONNECT)
+            points.check_each_boundary(Fault.DISCONNECT)

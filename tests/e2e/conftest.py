@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
-from tests.support.browser import ACTION_TIMEOUT_MS, PageMonitor, chromium, monitored_context, sign_in
-from tests.support.site_process import PASSWORD, Agent, Site, fresh_database, prepare
+from tests.support.browser import ACTION_TIMEOUT_MS, PageMonitor, launch_chromium, monitored_context, sign_in
+from tests.support.site_process import PASSWORD, Agent, Site, create_tables_and_accounts, fresh_database
 
 _order_numbers = count(17)
 #: Shorter than the time after which the site asks for the password again.
@@ -27,7 +27,7 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="session")
 def browser(playwright: Playwright) -> Iterator[Browser]:
-    with chromium(playwright) as instance:
+    with launch_chromium(playwright) as instance:
         yield instance
 
 
@@ -35,7 +35,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 def template_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a database with tables and accounts, which the databases of all sites are copied from."""
     with fresh_database(tmp_path_factory.mktemp("prepared")) as database:
-        prepare(database)
+        create_tables_and_accounts(database)
         yield database
 
 

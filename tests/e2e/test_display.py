@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.test_live_call_list import log_call
-from tests.support.axe import violations
+from tests.support.axe import list_accessibility_violations
 from tests.support.site_process import Site
 
 IS_LOCAL_TIME = """() => {
@@ -34,9 +34,9 @@ def test_user_changes_time_zone_and_theme(open_page: OpenPage) -> None:
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Times on the pages are in Europe/Berlin now.")).to_be_visible()
     assert page.evaluate(BACKGROUND_COLOR) != light
-    assert violations(page) == []
+    assert list_accessibility_violations(page) == []
     page.goto("/overview/?period=24h")
-    assert violations(page) == []
+    assert list_accessibility_violations(page) == []
     page.goto("/overview/?first=2026-03-02&last=2026-03-01")
     expect(page.get_by_role("alert")).to_contain_text("Swap them.")
 

@@ -13,8 +13,8 @@ from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import openid_provider
 from tests.support.browser import PageMonitor
-from tests.support.message_receivers import received, smtp_receiver
-from tests.support.processes import Child, until
+from tests.support.message_receivers import read_received_messages, smtp_receiver
+from tests.support.processes import Child, wait_until
 from tests.support.site_process import Site, fresh_database
 
 
@@ -24,7 +24,7 @@ def mail_site(tmp_path: Path, template_database: str, monkeypatch: pytest.Monkey
     with ExitStack() as stack:
         mail_server = Child(smtp_receiver, file=str(tmp_path / "mails"))
         stack.callback(mail_server.kill)
-        identity_provider = Child(openid_provider.serve)
+        identity_provider = Child(openid_provider.serve_provider_in_child)
         stack.callback(identity_provider.kill)
         site = Site(stack.enter_context(fresh_database(tmp_path, template_database)), tmp_path)
         monkeypatch.setenv("HARNESS_EMAIL_URL", f"smtp://127.0.0.1:{mail_server.expect('listening')}")
@@ -44,13 +44,13 @@ def test_link_in_an_email_opens_the_card(mail_site: Site, start_agent: StartAgen
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("alice@example.com is not confirmed yet.")).to_be_visible()
     mails = mail_site.folder / "mails"
-    page.goto(next(line for line in received(mails)[0]["text"].splitlines() if line.startswith("http")))
+    page.goto(next(line for line in read_received_messages(mails)[0]["text"].splitlines() if line.startswith("http")))
     page.get_by_role("button", name="Confirm address").click()
     expect(page.get_by_text("Messages go to alice@example.com.")).to_be_visible()
 
     start_agent(mail_site, 17)
-    until(lambda: len(received(mails)) > 1)
-    _, mail = received(mails)
+    wait_until(lambda: len(read_received_messages(mails)) > 1)
+    _, mail = read_received_messages(mails)
     assert re.fullmatch(r"\[Harness\] Needs a decision: Refund .* for order 17", mail["subject"])
     page.goto(mail["text"].splitlines()[4])
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()

@@ -32,7 +32,7 @@ def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path:
             page.get_by_label("Password").fill("a phrase of my own")
             page.get_by_role("button", name="Create account").click()
             expect(page.get_by_role("heading", name="Welcome to Harness")).to_be_visible()
-            assert axe.violations(page) == []
+            assert axe.list_accessibility_violations(page) == []
             assert overflowing_elements(page) == []
 
             page.get_by_role("link", name="Add second factor").click()
@@ -62,4 +62,4 @@ def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path:
             assert output.splitlines()[-1] == "The agent continued: sent: hello"
 
             page.goto("/settings/system/")
-            assert axe.violations(page) == []
+            assert axe.list_accessibility_violations(page) == []

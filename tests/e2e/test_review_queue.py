@@ -180,10 +180,10 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     page = open_page("alice", parcel_site, viewport=PHONE_VIEWPORT)
     page.goto("/review/?sort=risk")
     page.get_by_text("Filter and sort").click()
-    assert axe.violations(page) == []
+    assert axe.list_accessibility_violations(page) == []
     page.get_by_role("link", name="50 calls of ship_parcel interrupted by one outage").click()
     expect(page.get_by_role("button", name="Decide 40 calls by their evidence")).to_be_visible()
-    assert axe.violations(page) == []
+    assert axe.list_accessibility_violations(page) == []
     assert overflowing_elements(page) == []
 
     page_monitors[0].ignore(f"status of 422|{LOST_REQUESTS}")

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from harness_site.core.streamed_downloads import JSONL
 from tests.e2e.conftest import OpenPage
-from tests.support.axe import violations
+from tests.support.axe import list_accessibility_violations
 from tests.support.browser import PageMonitor
 from tests.support.site_process import Site
 
@@ -63,11 +63,11 @@ def test_search_result_is_opened_and_copied_by_keyboard(open_page: OpenPage, equ
     page.keyboard.press("Enter")
     expect(page.locator("#announcement")).to_have_text("Copied.")
     expect(message.get_by_role("button", name=re.compile("^Copy message"))).to_be_focused()
-    assert violations(page) == []
+    assert list_accessibility_violations(page) == []
     page.go_back()
     expect(page).to_have_url(results)
     page.goto("/calls/?tool=refund_card&first=2025-03-04&last=2025-03-04")
-    assert violations(page) == []
+    assert list_accessibility_violations(page) == []
 
 
 def test_labels_and_saved_views_without_javascript(open_page: OpenPage, equal_sessions: list[str]) -> None:
@@ -106,7 +106,7 @@ def test_expanded_comparison_is_kept_on_back_and_reload(open_page: OpenPage, equ
     expect(page).to_have_url(re.compile(r"at=7#m-7$"))
     page.go_back()
     expect(page.locator("#m-49")).to_have_count(1)
-    assert violations(page) == []
+    assert list_accessibility_violations(page) == []
 
 
 def choose_in_export_menu(page: Page, name: str) -> None:

@@ -26,11 +26,11 @@ def test_one_menu_is_open_at_a_time(private_site: Site, open_page: OpenPage, ses
     before = page.get_by_role("navigation", name="Session", exact=True).bounding_box()
     labels.click()
     expect(page.get_by_role("textbox", name="New label")).to_be_visible()
-    assert axe.violations(page) == []
+    assert axe.list_accessibility_violations(page) == []
     exports.click()
     expect(page.get_by_role("link", name="Session file")).to_be_visible()
     expect(page.get_by_role("textbox", name="New label")).to_be_hidden()
-    assert axe.violations(page) == []
+    assert axe.list_accessibility_violations(page) == []
     assert page.get_by_role("navigation", name="Session", exact=True).bounding_box() == before
     page.keyboard.press("Escape")
     expect(page.get_by_role("link", name="Session file")).to_be_hidden()

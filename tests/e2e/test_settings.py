@@ -74,9 +74,9 @@ def test_pages_have_no_accessibility_violations(open_page: OpenPage, page_monito
     for page, paths in ((admin, ADMIN_PAGES), (visitor, PUBLIC_PAGES)):
         for name, path in paths.items():
             page.goto(path)
-            problems += [f"{name}: {violation}" for violation in axe.violations(page)]
+            problems += [f"{name}: {violation}" for violation in axe.list_accessibility_violations(page)]
     create_invitation(admin, "Auditor")
-    problems += [f"invitation made: {violation}" for violation in axe.violations(admin)]
+    problems += [f"invitation made: {violation}" for violation in axe.list_accessibility_violations(admin)]
     assert not problems, "\n".join(problems)
 
 

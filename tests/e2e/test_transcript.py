@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
-from tests.support.axe import violations
+from tests.support.axe import list_accessibility_violations
 from tests.support.browser import PageMonitor
 from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Site
@@ -185,7 +185,7 @@ def test_transcript_pages_have_no_accessibility_violations(
         page.goto(address)
         for menu in page.locator("details.menu > summary").all():
             menu.click()
-        assert violations(page) == [], address
+        assert list_accessibility_violations(page) == [], address
 
 
 def test_transcript_pages_do_not_scroll_horizontally(open_page: OpenPage, long_session: str) -> None:
@@ -263,6 +263,6 @@ def test_term_is_explained_without_a_pointer(
     expect(explanation).to_be_hidden()
     page.get_by_role("button", name="not logged").first.tap()
     expect(explanation).to_be_visible()
-    assert violations(page) == []
+    assert list_accessibility_violations(page) == []
     page.get_by_role("button", name="Close", exact=True).tap()
     expect(explanation).to_be_hidden()

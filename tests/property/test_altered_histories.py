@@ -20,7 +20,7 @@ from checkpoints.seals.sealed_model import SealedModel
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, rolled_back
 from tests.property.rich_histories import RichPlayer, list_rows, rich_actions
 from tests.property.test_hot_statements import Player, actions
-from tests.support.exhaustive_mode import EXHAUSTIVE, examples
+from tests.support.exhaustive_mode import EXHAUSTIVE, count_examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,7 +36,11 @@ def count_problems(session: Session) -> int:
 
 
 @given(history=st.lists(actions, min_size=1, max_size=8), choice=st.integers(0, 10**6))
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=count_examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_one_edit_of_any_history_is_detected(history: list[tuple[str, Any]], choice: int, workspace: Workspace) -> None:
     name = f"sealed {uuid.uuid4()}"
     Player(name).play([("append", [{"id": "m", "n": 1}]), *history])
@@ -226,7 +230,7 @@ _EDITS: dict[str, Callable[[RichPlayer, Session, int], Edit | None]] = {
     edits=st.lists(st.tuples(st.sampled_from(sorted(_EDITS)), st.integers(0, 10**6)), min_size=12, max_size=12),
 )
 @settings(
-    max_examples=examples(20),
+    max_examples=count_examples(20),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=not EXHAUSTIVE,

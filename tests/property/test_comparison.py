@@ -22,7 +22,7 @@ from harness_site.sessions.compare.message_alignment import (
     MovedAway,
     Removed,
 )
-from tests.support.exhaustive_mode import examples
+from tests.support.exhaustive_mode import count_examples
 
 THEN = datetime(2026, 11, 21, 10, 42, tzinfo=UTC)
 
@@ -128,7 +128,11 @@ def test_reordered_messages_are_found_as_moved(numbers: list[int], data: st.Data
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=count_examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(operations=operations)
 def test_comparison_of_saved_versions_finds_exactly_the_changes(operations: list[tuple[str, int]]) -> None:
     old, new, done = changed(operations)

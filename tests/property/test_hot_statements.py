@@ -22,7 +22,7 @@ from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, 
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall, build_call_intent
 from checkpoints.versions import segment_queries
 from tests.support import orm_reference_implementation
-from tests.support.exhaustive_mode import examples
+from tests.support.exhaustive_mode import count_examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -139,7 +139,11 @@ def _plain(row: Any) -> dict[str, Any]:
 
 
 @given(history=st.lists(actions, max_size=12))
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=count_examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]], workspace: Workspace) -> None:
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}

@@ -32,8 +32,8 @@ from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.tools.registry import dispatch_call_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
 from tests.property.state_processes import Flight, Process, outcome, toolbox, until_it_runs
-from tests.support.exhaustive_mode import examples
-from tests.support.state_table import moves
+from tests.support.exhaustive_mode import count_examples
+from tests.support.state_table import list_transitions
 
 Happening = Callable[[st.DataObject], None]
 
@@ -63,7 +63,9 @@ ENOUGH = 4
 #: Transitions of calls that an interrupt of a framework asks about; this machine uses no framework.
 OF_INTERRUPTS = {(each.before, each.after) for each in (WITHDRAW, REPORT)}
 #: From which status to which a call may go, and where it was seen to go. The machine has no hooks, and logs no reading.
-ALLOWED = {(before, after) for before, after, actor, cause in moves() if actor != "a verify hook"} - OF_INTERRUPTS
+ALLOWED = {
+    (before, after) for before, after, actor, cause in list_transitions() if actor != "a verify hook"
+} - OF_INTERRUPTS
 #: A decision about a call whose run has died interrupts it first, in the same transaction.
 AT_ONCE = {("issued", after) for before, after in ALLOWED if before == "interrupted"} - ALLOWED
 UNSEEN = {("issued", "discarded"), ("awaiting_approval", "awaiting_approval")}
@@ -320,7 +322,7 @@ def test_random_histories_match_the_model(workspace: Workspace) -> None:
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=examples(28 if complete else 6),
+            max_examples=count_examples(28 if complete else 6),
             stateful_step_count=50,
             derandomize=True,
             database=None,

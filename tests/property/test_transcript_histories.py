@@ -14,7 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import VersionConflict
 from checkpoints.models import Message, Session
 from tests.conftest import Open
-from tests.support.exhaustive_mode import examples
+from tests.support.exhaustive_mode import count_examples
 
 Transcript = list[dict[str, Any]]
 Step = tuple[str, int, list[int], bool]
@@ -100,7 +100,9 @@ class History:
 def histories(run: Callable[[Open, list[Step]], None]) -> Callable[..., None]:
     """Many histories on one emptied database, each in a session of its own."""
     decorated: Callable[..., None] = settings(
-        max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=count_examples(15),
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
     )(given(steps=steps)(run))
     return decorated
 

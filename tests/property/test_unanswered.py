@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.models import ToolCall, Workspace
-from tests.support.exhaustive_mode import examples
+from tests.support.exhaustive_mode import count_examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -135,7 +135,11 @@ class Agent:
 
 
 @given(history=st.lists(turns(), max_size=8))
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=count_examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_every_operation_runs_exactly_once(history: list[Turn], workspace: Workspace) -> None:
     agent, expected = Agent(), Expected()
     try:

@@ -40,7 +40,7 @@ class ApiClient:
         response = self._client.generic(
             method, f"{API}{path}", text or "", content_type="application/json", headers=headers or {}
         )
-        require_documented(method, f"{API}{path.partition('?')[0]}", response)
+        require_documented_response(method, f"{API}{path.partition('?')[0]}", response)
         return response
 
     def get(self, path: str) -> Any:
@@ -51,7 +51,7 @@ class ApiClient:
 
 
 @cache
-def _load_operations() -> list[tuple[str, re.Pattern[str], dict[Any, Any]]]:
+def _load_documented_operations() -> list[tuple[str, re.Pattern[str], dict[Any, Any]]]:
     document = build_openapi_document(f"{API}/")
     return [
         (method.upper(), re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), operation["responses"])
@@ -60,10 +60,11 @@ def _load_operations() -> list[tuple[str, re.Pattern[str], dict[Any, Any]]]:
     ]
 
 
-def require_documented(method: str, path: str, response: Any) -> None:
+def require_documented_response(method: str, path: str, response: Any) -> None:
     """Require that an answer has a status, a type and the fields that the OpenAPI document names, and no others."""
     described = next(
-        (found for verb, route, found in _load_operations() if verb == method and route.fullmatch(path)), None
+        (found for verb, route, found in _load_documented_operations() if verb == method and route.fullmatch(path)),
+        None,
     )
     kind = response["Content-Type"]
     if response.status_code >= 300:
@@ -75,7 +76,7 @@ def require_documented(method: str, path: str, response: Any) -> None:
     if kind != "application/json":
         return
     problems = []
-    for model in _list_models(content["schema"]):
+    for model in _list_response_models(content["schema"]):
         try:
             model.model_validate(response.json(), extra="forbid")
             return
@@ -84,6 +85,6 @@ def require_documented(method: str, path: str, response: Any) -> None:
     raise AssertionError(f"{method} {path}: {' '.join(problems)}")
 
 
-def _list_models(schema: dict[str, Any]) -> Iterator[Any]:
+def _list_response_models(schema: dict[str, Any]) -> Iterator[Any]:
     for part in schema.get("anyOf", [schema]):
         yield getattr(response_schemas, part["$ref"].rpartition("/")[2])

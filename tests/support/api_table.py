@@ -54,13 +54,13 @@ class Route(NamedTuple):
     parameter: str = ""
 
 
-def read(route: str, path: str, foreign: str, parameter: str = "", problem: str = "InvalidFields") -> Route:
+def read_route(route: str, path: str, foreign: str, parameter: str = "", problem: str = "InvalidFields") -> Route:
     """Build the row of a route that reads."""
     cells = ["TokenInvalid", "TokenInvalid", "-", foreign, *["-"] * 9, problem if parameter else "-", "InvalidFields"]
     return Route("GET", route, path, None, tuple(cells), parameter)
 
 
-def write(
+def write_route(
     method: str, route: str, path: str, body: dict[str, Any], *, foreign: str = "SessionNotFound", wrong: str = ""
 ) -> Route:
     """Build the row of a route that writes; `wrong` is a field that gets a value of another type."""
@@ -84,77 +84,79 @@ def write(
 _SESSION: Final = "sessions/<escaped:session_id>"
 FENCE: Final = -1  # stands for the fence of the session
 TABLE: Final = (
-    read("sessions", "/sessions", "-", "limit=x"),
-    write("POST", "sessions", "/sessions", {"session_id": "new"}, foreign="-", wrong="session_id"),
-    read(_SESSION, "/sessions/s", "SessionNotFound"),
-    read(f"{_SESSION}/preview", "/sessions/s/preview", "SessionNotFound"),
-    write("POST", f"{_SESSION}/heartbeat", "/sessions/s/heartbeat", {"fence": FENCE}, wrong="fence"),
-    write("POST", f"{_SESSION}/release", "/sessions/s/release", {"fence": FENCE}, wrong="fence"),
-    write("POST", f"{_SESSION}/finish", "/sessions/s/finish", {"fence": FENCE, "status": "completed"}, wrong="status"),
-    write("POST", f"{_SESSION}/fork", "/sessions/s/fork", {"new_session_id": "f"}, wrong="new_session_id"),
-    write("POST", f"{_SESSION}/prune", "/sessions/s/prune", {"keep_last": 1}, wrong="keep_last"),
-    write(
+    read_route("sessions", "/sessions", "-", "limit=x"),
+    write_route("POST", "sessions", "/sessions", {"session_id": "new"}, foreign="-", wrong="session_id"),
+    read_route(_SESSION, "/sessions/s", "SessionNotFound"),
+    read_route(f"{_SESSION}/preview", "/sessions/s/preview", "SessionNotFound"),
+    write_route("POST", f"{_SESSION}/heartbeat", "/sessions/s/heartbeat", {"fence": FENCE}, wrong="fence"),
+    write_route("POST", f"{_SESSION}/release", "/sessions/s/release", {"fence": FENCE}, wrong="fence"),
+    write_route(
+        "POST", f"{_SESSION}/finish", "/sessions/s/finish", {"fence": FENCE, "status": "completed"}, wrong="status"
+    ),
+    write_route("POST", f"{_SESSION}/fork", "/sessions/s/fork", {"new_session_id": "f"}, wrong="new_session_id"),
+    write_route("POST", f"{_SESSION}/prune", "/sessions/s/prune", {"keep_last": 1}, wrong="keep_last"),
+    write_route(
         "POST",
         f"{_SESSION}/versions",
         "/sessions/s/versions",
         {"fence": FENCE, "messages": [], "expected_version": 1},
         wrong="messages",
     ),
-    write(
+    write_route(
         "POST",
         f"{_SESSION}/phases",
         "/sessions/s/phases",
         {"fence": FENCE, "phase": "post_llm", "details": {"model": "m"}},
         wrong="phase",
     ),
-    read(f"{_SESSION}/versions", "/sessions/s/versions", "SessionNotFound", "before=x"),
-    read(f"{_SESSION}/versions/latest", "/sessions/s/versions/latest", "SessionNotFound"),
-    read(f"{_SESSION}/versions/<int:version>", "/sessions/s/versions/1", "SessionNotFound"),
-    read(f"{_SESSION}/messages", "/sessions/s/messages", "SessionNotFound", "after=-1", "InvalidInput"),
-    read("runs/<run_id>", "/runs/{run}", "RunNotFound"),
-    write(
+    read_route(f"{_SESSION}/versions", "/sessions/s/versions", "SessionNotFound", "before=x"),
+    read_route(f"{_SESSION}/versions/latest", "/sessions/s/versions/latest", "SessionNotFound"),
+    read_route(f"{_SESSION}/versions/<int:version>", "/sessions/s/versions/1", "SessionNotFound"),
+    read_route(f"{_SESSION}/messages", "/sessions/s/messages", "SessionNotFound", "after=-1", "InvalidInput"),
+    read_route("runs/<run_id>", "/runs/{run}", "RunNotFound"),
+    write_route(
         "POST",
         f"{_SESSION}/calls",
         "/sessions/s/calls",
         {"fence": FENCE, "call_id": "c9", "tool": "pay", "args": {}},
         wrong="tool",
     ),
-    read(f"{_SESSION}/calls", "/sessions/s/calls", "SessionNotFound"),
-    read(f"{_SESSION}/calls/<escaped:call_id>", "/sessions/s/calls/c1", "SessionNotFound", "revision=x"),
-    write(
+    read_route(f"{_SESSION}/calls", "/sessions/s/calls", "SessionNotFound"),
+    read_route(f"{_SESSION}/calls/<escaped:call_id>", "/sessions/s/calls/c1", "SessionNotFound", "revision=x"),
+    write_route(
         "PATCH",
         f"{_SESSION}/calls/<escaped:call_id>",
         "/sessions/s/calls/c1",
         {"fence": FENCE, "status": "completed", "result": "paid"},
         wrong="status",
     ),
-    write(
+    write_route(
         "POST",
         f"{_SESSION}/calls/<escaped:call_id>/probe",
         "/sessions/s/calls/c1/probe",
         {"fence": FENCE, "answer": "unknown", "step": 1, "attempt": 1, "revision": 1},
         wrong="answer",
     ),
-    write(
+    write_route(
         "POST",
         f"{_SESSION}/calls/<escaped:call_id>/decision",
         "/sessions/s/calls/c1/decision",
         {"kind": "approve", "reason": "Fine.", "revision": 1},
         wrong="kind",
     ),
-    read("completed-call", "/completed-call?key=k", "-"),
-    read("pending", "/pending", "-", "after=x"),
-    write(
+    read_route("completed-call", "/completed-call?key=k", "-"),
+    read_route("pending", "/pending", "-", "after=x"),
+    write_route(
         "POST",
         f"{_SESSION}/pause",
         "/sessions/s/pause",
         {"fence": FENCE, "state": {}, "joins": [{"id": "j", "calls": [{"id": "p1", "peer": "b"}]}]},
         wrong="state",
     ),
-    write("POST", f"{_SESSION}/take", "/sessions/s/take", {"hold": True}, wrong="hold"),
-    write("POST", f"{_SESSION}/cancel", "/sessions/s/cancel", {"reason": "It is late."}, wrong="reason"),
-    write("POST", "notices/claim", "/notices/claim", {"limit": 5}, foreign="-", wrong="limit"),
-    write(
+    write_route("POST", f"{_SESSION}/take", "/sessions/s/take", {"hold": True}, wrong="hold"),
+    write_route("POST", f"{_SESSION}/cancel", "/sessions/s/cancel", {"reason": "It is late."}, wrong="reason"),
+    write_route("POST", "notices/claim", "/notices/claim", {"limit": 5}, foreign="-", wrong="limit"),
+    write_route(
         "POST",
         "peer-calls/<escaped:peer_call_id>/notice",
         "/peer-calls/p0/notice",
@@ -162,9 +164,11 @@ TABLE: Final = (
         foreign="PeerCallNotFound",
         wrong="attempt",
     ),
-    write("POST", "peer-calls/sweep", "/peer-calls/sweep", {"limit": 5}, foreign="-", wrong="limit"),
-    write("POST", "peer-calls/<escaped:peer_call_id>/response", "/peer-calls/p0/response", {"result": 1}, foreign="-"),
-    write(
+    write_route("POST", "peer-calls/sweep", "/peer-calls/sweep", {"limit": 5}, foreign="-", wrong="limit"),
+    write_route(
+        "POST", "peer-calls/<escaped:peer_call_id>/response", "/peer-calls/p0/response", {"result": 1}, foreign="-"
+    ),
+    write_route(
         "POST",
         "peer-calls/<escaped:peer_call_id>/deadline",
         "/peer-calls/p0/deadline",
@@ -172,27 +176,27 @@ TABLE: Final = (
         foreign="PeerCallNotFound",
         wrong="seconds",
     ),
-    read("paused", "/paused", "-", "limit=x"),
-    read(f"{_SESSION}/peer-calls", "/sessions/s/peer-calls", "SessionNotFound"),
-    read(f"{_SESSION}/export", "/sessions/s/export", "SessionNotFound"),
-    read(f"{_SESSION}/workflows", "/sessions/s/workflows", "SessionNotFound"),
-    read(f"{_SESSION}/workflows/<escaped:workflow_id>", "/sessions/s/workflows/w", "SessionNotFound"),
-    write(
+    read_route("paused", "/paused", "-", "limit=x"),
+    read_route(f"{_SESSION}/peer-calls", "/sessions/s/peer-calls", "SessionNotFound"),
+    read_route(f"{_SESSION}/export", "/sessions/s/export", "SessionNotFound"),
+    read_route(f"{_SESSION}/workflows", "/sessions/s/workflows", "SessionNotFound"),
+    read_route(f"{_SESSION}/workflows/<escaped:workflow_id>", "/sessions/s/workflows/w", "SessionNotFound"),
+    write_route(
         "POST",
         f"{_SESSION}/workflows/<escaped:workflow_id>",
         "/sessions/s/workflows/w",
         {"fence": FENCE},
         wrong="fence",
     ),
-    write(
+    write_route(
         "POST",
         f"{_SESSION}/workflows/<escaped:workflow_id>/steps",
         "/sessions/s/workflows/w/steps",
         {"fence": FENCE, "step_id": "reserve", "tool": "reserve", "args": {}},
         wrong="step_id",
     ),
-    read("events", "/events?after=0", "-", "limit=x"),
-    read("search", "/search?q=hi", "-", "before=x"),
+    read_route("events", "/events?after=0", "-", "limit=x"),
+    read_route("search", "/search?q=hi", "-", "before=x"),
     Route(
         "GET",
         f"{_SESSION}/gate",

@@ -11,7 +11,7 @@ from django.db import connections
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Run `work` in a thread that closes its connections, and return its result."""
 
     def run() -> T:

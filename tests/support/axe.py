@@ -18,22 +18,22 @@ _ASKED: Final[dict[Theme, dict[str, Any]]] = {
 
 
 @cache
-def _source() -> str:
+def _read_verified_axe_source() -> str:
     for entry in json.loads((_VENDOR / "VENDOR.json").read_text()):
         if hashlib.sha256((_VENDOR / entry["file"]).read_bytes()).hexdigest() != entry["sha256"]:
             raise ValueError(f"{entry['file']} is not the file that VENDOR.json names.")
     return (_VENDOR / "axe.min.js").read_text()
 
 
-def violations(page: Page) -> list[str]:
+def list_accessibility_violations(page: Page) -> list[str]:
     """Return the accessibility violations of a page in both themes: one line for each rule and element."""
-    page.evaluate(_source())
-    lines = [f"{theme}: {violation}" for theme in _ASKED for violation in _violations(page, theme)]
+    page.evaluate(_read_verified_axe_source())
+    lines = [f"{theme}: {violation}" for theme in _ASKED for violation in _list_violations_in_theme(page, theme)]
     page.emulate_media(color_scheme="null")
     return lines
 
 
-def _violations(page: Page, theme: Theme) -> list[str]:
+def _list_violations_in_theme(page: Page, theme: Theme) -> list[str]:
     page.emulate_media(color_scheme=theme)
     options = {"runOnly": _ASKED[theme], "resultTypes": ["violations"]}
     result = page.evaluate("options => axe.run(document, options)", options)

@@ -28,7 +28,7 @@ _CHROMIUM_ARGUMENTS = [
 
 
 @contextmanager
-def chromium(playwright: Playwright) -> Iterator[Browser]:
+def launch_chromium(playwright: Playwright) -> Iterator[Browser]:
     """Start the Chromium of this machine, headless."""
     executable = next(filter(None, map(shutil.which, _EXECUTABLE_NAMES)), None)
     if executable is None:

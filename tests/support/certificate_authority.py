@@ -23,10 +23,10 @@ class Authority:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._numbers = folder, count()
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _named("Authority of a test")
+        self._name = _build_common_name("Authority of a test")
         constraints = x509.BasicConstraints(ca=True, path_length=0)
         key_usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-        certificate = _certificate(self._name, self._name, self._key.public_key(), datetime.now(UTC) + _DAY)
+        certificate = _build_certificate(self._name, self._name, self._key.public_key(), datetime.now(UTC) + _DAY)
         certificate = certificate.add_extension(constraints, critical=True).add_extension(key_usage, critical=True)
         certificate = certificate.add_extension(
             x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
@@ -37,7 +37,7 @@ class Authority:
     def certificate(self, host: str, *, expired: bool = False) -> Path:
         key = ec.generate_private_key(ec.SECP256R1())
         not_after = datetime.now(UTC) + (-_DAY if expired else _DAY)
-        certificate = _certificate(_named(host), self._name, key.public_key(), not_after)
+        certificate = _build_certificate(_build_common_name(host), self._name, key.public_key(), not_after)
         certificate = certificate.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         signed = certificate.add_extension(issuer, critical=False).sign(self._key, hashes.SHA256())
@@ -47,11 +47,11 @@ class Authority:
         return file
 
 
-def _named(common: str) -> x509.Name:
+def _build_common_name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def _certificate(
+def _build_certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, not_after: datetime
 ) -> x509.CertificateBuilder:
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)

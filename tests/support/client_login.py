@@ -21,7 +21,7 @@ def sign_in(client: Client, user: User, *, ago: timedelta = timedelta()) -> Clie
     return client
 
 
-def prove(client: Client) -> Client:
+def record_reauthentication(client: Client) -> Client:
     """Record a reauthentication of the signed-in user just now. Returns the client."""
     session = client.session
     record = {"method": "password", "at": time.time(), "reauthenticated": True}

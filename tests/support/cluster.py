@@ -51,12 +51,12 @@ class Cluster:
 
     def __init__(self) -> None:
         self._binaries = find_binaries()
-        self._identity = _server_identity()
+        self._identity = _choose_server_user()
         self._base = Path(tempfile.mkdtemp(prefix="harness-postgres-"))
         self._data = self._base / "data"
         self._log = self._base / "server.log"
         self._password = secrets.token_urlsafe(16)
-        self._port = _free_port()
+        self._port = _find_free_port()
         self._server: subprocess.Popen[bytes] | None = None
         self._leaving = contextlib.ExitStack()
 
@@ -68,13 +68,13 @@ class Cluster:
     @property
     def pid(self) -> int:
         """Process id of the running server (its postmaster)."""
-        return self._running().pid
+        return self._get_running_server().pid
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as leaving:
-            leaving.enter_context(_terminated_cleanly())
-            leaving.callback(self._remove)
-            self._create()
+            leaving.enter_context(_convert_sigterm_to_exit())
+            leaving.callback(self._stop_and_remove_data)
+            self._create_data_directory()
             self._leaving = leaving.pop_all()
         return self
 
@@ -107,34 +107,34 @@ class Cluster:
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
         """Stop the server in an orderly way and wait for its end."""
-        server = self._running()
+        server = self._get_running_server()
         server.send_signal(STOP_SIGNALS[mode])
         try:
             server.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise ClusterError(f"The server did not stop ({mode}) and was killed.\n{self._log_tail()}") from None
+            raise ClusterError(f"The server did not stop ({mode}) and was killed.\n{self._read_end_of_log()}") from None
         self._server = None
 
     def kill(self) -> None:
         """SIGKILL the server and all its backends at once, like a power failure."""
-        server = self._running()
+        server = self._get_running_server()
         server.send_signal(signal.SIGSTOP)  # so that it cannot replace a backend meanwhile
-        backends = {pid for pid, parent in _processes().items() if parent == server.pid}
+        backends = {pid for pid, parent in _map_processes_to_parents().items() if parent == server.pid}
         for pid in (server.pid, *backends):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         server.wait()
         self._server = None
-        _wait_for(lambda: backends.isdisjoint(_processes()), "A backend outlived SIGKILL.")
+        _wait_until(lambda: backends.isdisjoint(_map_processes_to_parents()), "A backend outlived SIGKILL.")
 
-    def _create(self) -> None:
+    def _create_data_directory(self) -> None:
         password_file = self._base / "password"
         password_file.write_text(self._password)
         if self._identity:
             os.chown(self._base, self._identity["user"], -1)
             os.chown(password_file, self._identity["user"], -1)
-        self._run(
+        self._run_server_program(
             "initdb",
             f"--pgdata={self._data}",
             f"--username={NAME}",
@@ -145,18 +145,20 @@ class Cluster:
             "--no-sync",
         )
         self.start()
-        self._run("createdb", "--host=127.0.0.1", f"--port={self._port}", f"--username={NAME}", NAME)
+        self._run_server_program("createdb", "--host=127.0.0.1", f"--port={self._port}", f"--username={NAME}", NAME)
 
-    def _remove(self) -> None:
-        with _uninterrupted():
+    def _stop_and_remove_data(self) -> None:
+        with _block_termination_signals():
             try:
                 if self._server is not None:
                     self.stop("immediate")
             finally:
                 shutil.rmtree(self._base)
 
-    def _run(self, program: str, *arguments: str) -> None:
-        with _uninterrupted():  # takes half a second; interrupted, the program would leave helper processes behind
+    def _run_server_program(self, program: str, *arguments: str) -> None:
+        with (
+            _block_termination_signals()
+        ):  # takes half a second; interrupted, the program would leave helper processes behind
             result = subprocess.run(
                 [self._binaries / program, *arguments],
                 cwd=self._base,
@@ -170,27 +172,27 @@ class Cluster:
         if result.returncode:
             raise ClusterError(f"{program} ended with {result.returncode}.\n{result.stdout}{result.stderr}")
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _get_running_server(self) -> subprocess.Popen[bytes]:
         if self._server is None:
             raise ClusterError("The server is not running.")
         return self._server
 
     def _wait_until_ready(self) -> None:
-        server = self._running()
+        server = self._get_running_server()
 
         def ready() -> bool:
             if server.poll() is not None:
                 self._server = None
-                raise ClusterError(f"The server ended with {server.returncode}.\n{self._log_tail()}")
+                raise ClusterError(f"The server ended with {server.returncode}.\n{self._read_end_of_log()}")
             with contextlib.suppress(FileNotFoundError):
                 # The first line is the pid (`kill` may have left an older one), the eighth the state.
                 lines = (self._data / "postmaster.pid").read_text().splitlines()
                 return len(lines) >= 8 and lines[0] == str(server.pid) and lines[7].strip() == "ready"
             return False
 
-        _wait_for(ready, "The server did not become ready.")
+        _wait_until(ready, "The server did not become ready.")
 
-    def _log_tail(self) -> str:
+    def _read_end_of_log(self) -> str:
         return self._log.read_text(errors="replace")[-4000:] if self._log.exists() else ""
 
 
@@ -234,7 +236,7 @@ def _run_command(command: Sequence[str], url: str) -> int:
 
 
 @contextlib.contextmanager
-def _terminated_cleanly() -> Iterator[None]:
+def _convert_sigterm_to_exit() -> Iterator[None]:
     """Let SIGTERM unwind the stack like Ctrl-C, instead of ending the process immediately."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
@@ -251,7 +253,7 @@ def _terminated_cleanly() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _block_termination_signals() -> Iterator[None]:
     """Block SIGTERM and SIGINT, for child processes too, until the end of the block."""
     previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     try:
@@ -260,7 +262,7 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
 
-def _server_identity() -> Identity:
+def _choose_server_user() -> Identity:
     if os.geteuid() != 0:
         return {}
     for name in ("postgres", "nobody"):
@@ -270,13 +272,13 @@ def _server_identity() -> Identity:
     raise ClusterError("PostgreSQL refuses to run as root, and there is no user 'postgres' or 'nobody'.")
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _processes() -> dict[int, int]:
+def _map_processes_to_parents() -> dict[int, int]:
     """Map the id of every process to its parent's; empty without /proc."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -288,7 +290,7 @@ def _processes() -> dict[int, int]:
     return parents
 
 
-def _wait_for(condition: Callable[[], bool], complaint: str) -> None:
+def _wait_until(condition: Callable[[], bool], complaint: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > deadline:

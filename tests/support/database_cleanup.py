@@ -19,18 +19,18 @@ from harness_site.core import deferred_writes
 LASTING = {"auth_permission", "django_content_type"}
 
 
-def empty(_test: object = None) -> None:
+def delete_test_rows(_test: object = None) -> None:
     """Delete the rows that a test has written, and recreate the default workspace."""
     deferred_writes.discard_all_waiting_values()  # nothing is written beside it
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_question())
+        cursor.execute(_build_nonempty_tables_query())
         for (table,) in cursor.fetchall():
             cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own tables
         Workspace.objects.create(slug=DEFAULT_WORKSPACE, name="Default")
 
 
 @cache
-def _question() -> str:
+def _build_nonempty_tables_query() -> str:
     """Build one query for the tables that have rows."""
     models = apps.get_models(include_auto_created=True)
     tables = sorted({model._meta.db_table for model in models if model._meta.managed} - LASTING)

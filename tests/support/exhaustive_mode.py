@@ -12,12 +12,12 @@ EXHAUSTIVE = os.environ.get("HARNESS_TEST_EXHAUSTIVE") == "1"
 MORE_EXAMPLES = 5
 
 
-def examples(count: int) -> int:
+def count_examples(count: int) -> int:
     """Return the number of random examples for a test that tries `count` of them in an ordinary run."""
     return count * MORE_EXAMPLES if EXHAUSTIVE else count
 
 
-def boundaries(passed: Sequence[Boundary]) -> list[Boundary]:
+def choose_boundaries(passed: Sequence[Boundary]) -> list[Boundary]:
     """Return the write boundaries to try: of each side of each operation the first and the last that a run passes."""
     if EXHAUSTIVE:
         return list(passed)

@@ -205,7 +205,7 @@ def make_message(
         role=str(body.get("role", role)),
         created_at=created_at,
         body=to_canonical_json(body),
-        chain=extend_hash_chain(_chain(segment, position), to_canonical_json(body)),
+        chain=extend_hash_chain(_get_chain_at_length(segment, position), to_canonical_json(body)),
     )
     if segment == session.head_segment:
         session.message_count = position + 1
@@ -244,7 +244,7 @@ def make_checkpoint(
         run=run or session.owner or make_run(session=session),
         segment=segment,
         length=length,
-        chain=_chain(segment, length),
+        chain=_get_chain_at_length(segment, length),
         plan=None if plan is None else to_canonical_json(plan),
         budget_spent_usd=budget_spent_usd,
         schema_version=1,
@@ -254,7 +254,7 @@ def make_checkpoint(
     return checkpoint
 
 
-def _chain(segment: Segment, length: int) -> bytes:
+def _get_chain_at_length(segment: Segment, length: int) -> bytes:
     """Return the chain after the first `length` messages of the transcript that ends in `segment`."""
     while segment.parent is not None and length <= segment.parent_length:
         segment = segment.parent

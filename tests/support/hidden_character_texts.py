@@ -77,7 +77,7 @@ HARMLESS: Final = (
 _ELSEWHERE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2028\u2029\ufffe\uffff")
 
 
-def hidden_in(text: str) -> set[str]:
+def list_hidden_characters(text: str) -> set[str]:
     """Return the invisible characters of a text by their Unicode class, except joiners and selectors."""
     return {
         letter
@@ -109,9 +109,9 @@ def make_hostile_session(text: str) -> Session:
     for plan in ({"steps": [{"text": text, "status": text, text: text}], text: [text]}, {text: text}, None):
         make_checkpoint(session=session, run=later, plan=plan)
     for number, call in enumerate(make_hostile_calls(run, text)):
-        _decide(call, text, number)
-    _ask(session, run, text)
-    _step(session, text)
+        _make_hostile_decisions(call, text, number)
+    _make_hostile_peer_calls(session, run, text)
+    _make_hostile_workflow(session, text)
     details = to_canonical_json({text: text, "call": [text]})
     AuditEvent.objects.create(
         workspace=session.workspace,
@@ -162,7 +162,7 @@ def make_hostile_calls(run: Run, text: str) -> Iterable[ToolCall]:
     yield make_call(call_id=f"{column[:250]}c", **common_fields, status=CallStatus.COMPLETED, result=text)
 
 
-def _decide(call: ToolCall, text: str, number: int) -> None:
+def _make_hostile_decisions(call: ToolCall, text: str, number: int) -> None:
     kinds = [DecisionKind.PROBE_UNKNOWN, DecisionKind.CONFIRM_LANDED]
     make_late_result(call=call, result=text)
     evidence: dict[str, Any] = {"link": f"http://x.example/{text}", "text": text, text: text}
@@ -184,7 +184,7 @@ def _decide(call: ToolCall, text: str, number: int) -> None:
     )
 
 
-def _ask(session: Session, run: Run, text: str) -> None:
+def _make_hostile_peer_calls(session: Session, run: Run, text: str) -> None:
     column = stored(text)
     task = PausedTask.objects.create(
         session=session, number=1, run=run, version=1, state=to_canonical_json({text: text})
@@ -207,7 +207,7 @@ def _ask(session: Session, run: Run, text: str) -> None:
         )
 
 
-def _step(session: Session, text: str) -> None:
+def _make_hostile_workflow(session: Session, text: str) -> None:
     column = stored(text)
     workflow = Workflow.objects.create(session=session, workflow_id=column[:255])
     WorkflowStep.objects.create(
@@ -224,7 +224,7 @@ def _step(session: Session, text: str) -> None:
     )
 
 
-def pages_of(session: Session) -> list[str]:
+def list_pages_of_session(session: Session) -> list[str]:
     """List every path that shows something of a session to an approver."""
     base, calls = f"/sessions/{session.pk}/", session.tool_calls.order_by("pk")
     subpaths = (

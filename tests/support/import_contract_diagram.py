@@ -64,9 +64,11 @@ class Canvas:
         self.elements.append(f'<text {attributes}x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(content)}</text>')
 
 
-def picture(settings: dict[str, Any]) -> str:
+def draw_contracts(settings: dict[str, Any]) -> str:
     """Return the SVG for the table `[tool.importlinter]`."""
-    panels = {package: list(_sections(package, settings["contracts"])) for package in _packages(settings)}
+    panels = {
+        package: list(_build_sections(package, settings["contracts"])) for package in _list_root_packages(settings)
+    }
     canvas = Canvas()
     non_empty_panels = [(package, sections) for package, sections in panels.items() if sections]
     for index, (package, sections) in enumerate(non_empty_panels):
@@ -81,7 +83,7 @@ def picture(settings: dict[str, Any]) -> str:
     return "\n".join([head + label, f"<style>\n{STYLE}\n</style>", *canvas.elements, "</svg>\n"])
 
 
-def _packages(settings: dict[str, Any]) -> list[str]:
+def _list_root_packages(settings: dict[str, Any]) -> list[str]:
     """Return the root packages, one that may not import another below it."""
     roots: list[str] = list(settings["root_packages"])
     forbidden_pairs = {
@@ -95,23 +97,25 @@ def _packages(settings: dict[str, Any]) -> list[str]:
     return sorted(roots, key=lambda package: sum(source == package for source, _ in forbidden_pairs))
 
 
-def _sections(package: str, contracts: Iterable[dict[str, Any]]) -> Iterator[Section]:
+def _build_sections(package: str, contracts: Iterable[dict[str, Any]]) -> Iterator[Section]:
     for contract in contracts:
         if contract["type"] == "layers":
             for container in contract.get("containers") or [""]:
                 if (container or contract["layers"][0].strip("()")).partition(".")[0] == package:
-                    rows = tuple(_modules(layer) for layer in contract["layers"])
+                    rows = tuple(_parse_layer_modules(layer) for layer in contract["layers"])
                     yield Section(contract["name"], rows)
-        elif contract["type"] == "independence" and all(_inside(name, package) for name in contract["modules"]):
+        elif contract["type"] == "independence" and all(
+            _is_inside_package(name, package) for name in contract["modules"]
+        ):
             names = tuple(name.removeprefix(f"{package}.") for name in contract["modules"])
             yield Section(contract["name"], (names,))
 
 
-def _inside(module: str, package: str) -> bool:
+def _is_inside_package(module: str, package: str) -> bool:
     return module.startswith(f"{package}.")
 
 
-def _modules(layer: str) -> tuple[str, ...]:
+def _parse_layer_modules(layer: str) -> tuple[str, ...]:
     """Return the modules of one layer: `(a) : (b)` and `a | b` are the notations of import-linter."""
     return tuple(name.strip().strip("()") for name in re.split(r"[:|]", layer))
 
@@ -159,11 +163,11 @@ def _draw_layer(canvas: Canvas, modules: Sequence[str]) -> None:
     canvas.y = bottom + GAP
 
 
-def current() -> str:
+def draw_current_contracts() -> str:
     """Return the picture of the current contracts."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    return picture(settings)
+    return draw_contracts(settings)
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(current())
+    PICTURE.write_text(draw_current_contracts())

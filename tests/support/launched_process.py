@@ -39,8 +39,8 @@ class Launched:
             # The launcher may have been started before the test's module has set its variables.
             settings = {name: value for name, value in os.environ.items() if name.startswith("HARNESS_")}
             order = {"function": function, "arguments": arguments, "fresh": fresh, "settings": settings}
-            _launching().order(order, [child_stdin, child_stdout, errors.fileno(), child_states.fileno()])
-        self.pid = self._next(None)
+            _get_launcher_connection().order(order, [child_stdin, child_stdout, errors.fileno(), child_states.fileno()])
+        self.pid = self._receive_next_status(None)
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal; None while it runs."""
@@ -52,7 +52,7 @@ class Launched:
     def wait(self, timeout: float) -> int:
         """Wait for the end of the process, and return its exit code."""
         while self._code is None:
-            status = self._next(timeout)
+            status = self._receive_next_status(timeout)
             if not os.WIFSTOPPED(status):
                 self._code = os.waitstatus_to_exitcode(status)
         return self._code
@@ -60,7 +60,7 @@ class Launched:
     def pause(self, timeout: float) -> None:
         """Send SIGSTOP; the process has stopped when this returns."""
         os.kill(self.pid, signal.SIGSTOP)
-        assert os.WIFSTOPPED(self._next(timeout)), "It ended instead."
+        assert os.WIFSTOPPED(self._receive_next_status(timeout)), "It ended instead."
 
     def kill(self, timeout: float) -> None:
         """Send SIGKILL if the process runs; it has ended and its files are closed when this returns."""
@@ -70,7 +70,7 @@ class Launched:
         self.stdin.close()
         self._states.close()
 
-    def _next(self, timeout: float | None) -> int:
+    def _receive_next_status(self, timeout: float | None) -> int:
         self._states.settimeout(timeout)
         status = self._states.recv(STATUS.size)
         if not status:
@@ -93,7 +93,7 @@ class _Launching:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[launcher_end.fileno()],
             )
-        atexit.register(self._end)
+        atexit.register(self._end_launcher)
 
     def order(self, order: dict[str, object], files: list[int]) -> None:
         line = f"{json.dumps(order)}\n".encode()
@@ -101,11 +101,11 @@ class _Launching:
             sent = socket.send_fds(self._orders, [line], files)
             self._orders.sendall(line[sent:])
 
-    def _end(self) -> None:
+    def _end_launcher(self) -> None:
         self._orders.close()
         self._process.wait()
 
 
 @cache
-def _launching() -> _Launching:
+def _get_launcher_connection() -> _Launching:
     return _Launching()

@@ -156,7 +156,7 @@ ENUMS = (
 )
 
 
-def documented(module: str, name: str) -> Any:
+def import_documented_object(module: str, name: str) -> Any:
     """Return a documented object by module and name."""
     return getattr(importlib.import_module(module), name)
 
@@ -187,73 +187,75 @@ def signature_of(function: Any) -> inspect.Signature:
     return signature.replace(parameters=parameters)
 
 
-def page() -> str:
+def build_page() -> str:
     """Return the whole page."""
-    parts = [INTRODUCTION, _contents()]
+    parts = [INTRODUCTION, _format_table_of_contents()]
     for group in GROUPS:
         parts.append(f"## {group.title}\n")
         if group.module != "checkpoints":
             parts.append(f"Module `{group.module}`.\n")
         if group.note:
             parts.append(f"{group.note}\n")
-        parts += [part for name in group.names for part in _describe(name, documented(group.module, name))]
-    return "\n".join([*parts, _errors(), _enums()])
+        parts += [
+            part for name in group.names for part in _format_object(name, import_documented_object(group.module, name))
+        ]
+    return "\n".join([*parts, _format_errors(), _format_enumerations()])
 
 
-def _contents() -> str:
+def _format_table_of_contents() -> str:
     titles = [*(group.title for group in GROUPS), "Errors", "Enumerations"]
-    return "".join(f"- [{title}](#{_anchor(title)})\n" for title in titles)
+    return "".join(f"- [{title}](#{_make_anchor(title)})\n" for title in titles)
 
 
-def _anchor(title: str) -> str:
+def _make_anchor(title: str) -> str:
     return "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
 
 
-def _describe(name: str, documented_object: Any) -> Iterator[str]:
+def _format_object(name: str, documented_object: Any) -> Iterator[str]:
     if inspect.isfunction(documented_object):
-        yield from _function(name, documented_object, "###")
+        yield from _format_function(name, documented_object, "###")
     elif isinstance(documented_object, type):
-        yield from _class(name, documented_object)
+        yield from _format_class(name, documented_object)
     else:
         yield f"### `{name}`\n\nKeeps the value of the previous version where it is passed for one.\n"
 
 
-def _class(name: str, kind: type) -> Iterator[str]:
+def _format_class(name: str, kind: type) -> Iterator[str]:
     yield f"### class `{name}`\n"
     yield f"{read_docstring(kind).text}\n"
-    if dataclasses.is_dataclass(kind) and "__init__" not in _own_documentation(kind):
-        yield _code(f"{name}({_fields(kind)})")
-        yield from _sections(read_docstring(kind))
-    elif not issubclass(kind, Exception) and "__init__" in _own_documentation(kind):
-        yield _code(_signature(name, kind.__init__, returns=False))
-        yield from _sections(read_docstring(kind.__init__))
+    if dataclasses.is_dataclass(kind) and "__init__" not in _list_methods_with_own_docstring(kind):
+        yield _format_code_block(f"{name}({_format_dataclass_fields(kind)})")
+        yield from _format_docstring_sections(read_docstring(kind))
+    elif not issubclass(kind, Exception) and "__init__" in _list_methods_with_own_docstring(kind):
+        yield _format_code_block(_format_signature(name, kind.__init__, returns=False))
+        yield from _format_docstring_sections(read_docstring(kind.__init__))
     for member, described in public_members(kind):
         if isinstance(described, property):
             yield f"#### `{name}.{member}`\n"
             yield f"{read_docstring(described).text}\n"
-            yield from _sections(read_docstring(described))
+            yield from _format_docstring_sections(read_docstring(described))
         else:
-            yield from _function(f"{name}.{member}", described, "####")
+            yield from _format_function(f"{name}.{member}", described, "####")
 
 
-def _own_documentation(kind: type) -> set[str]:
+def _list_methods_with_own_docstring(kind: type) -> set[str]:
     """Return the names of a class's methods that have a docstring of their own."""
     return {name for name, value in vars(kind).items() if inspect.isfunction(value) and value.__doc__}
 
 
-def _function(name: str, function: Any, level: str) -> Iterator[str]:
+def _format_function(name: str, function: Any, level: str) -> Iterator[str]:
     docstring = read_docstring(getattr(function, "__func__", function))
     yield f"{level} `{name}`\n"
-    yield _code(_signature(name.rpartition(".")[2], function))
+    yield _format_code_block(_format_signature(name.rpartition(".")[2], function))
     yield f"{docstring.text}\n"
-    yield from _sections(docstring)
+    yield from _format_docstring_sections(docstring)
 
 
-def _code(text: str) -> str:
+def _format_code_block(text: str) -> str:
     return f"```text\n{text}\n```\n"
 
 
-def _signature(name: str, function: Any, *, returns: bool = True) -> str:
+def _format_signature(name: str, function: Any, *, returns: bool = True) -> str:
     signature = signature_of(function)
     parts, keyword_only = list[str](), False
     for parameter in signature.parameters.values():
@@ -261,7 +263,7 @@ def _signature(name: str, function: Any, *, returns: bool = True) -> str:
             keyword_only = True
             if not any(other.kind is other.VAR_POSITIONAL for other in signature.parameters.values()):
                 parts.append("*")
-        parts.append(_parameter(parameter))
+        parts.append(_format_parameter(parameter))
     positional = [
         parameter for parameter in signature.parameters.values() if parameter.kind is parameter.POSITIONAL_ONLY
     ]
@@ -269,28 +271,28 @@ def _signature(name: str, function: Any, *, returns: bool = True) -> str:
         parts.insert(len(positional), "/")
     result = f" -> {signature.return_annotation}" if returns else ""
     prefix = "async " if inspect.iscoroutinefunction(function) else ""
-    return _wrap(f"{prefix}{name}", parts, result)
+    return _wrap_signature(f"{prefix}{name}", parts, result)
 
 
-def _wrap(name: str, parameters: list[str], result: str) -> str:
+def _wrap_signature(name: str, parameters: list[str], result: str) -> str:
     line = f"{name}({', '.join(parameters)}){result}"
     if len(line) <= 110:
         return line
     return "\n".join([f"{name}(", *(f"    {parameter}," for parameter in parameters), f"){result}"])
 
 
-def _parameter(parameter: inspect.Parameter) -> str:
+def _format_parameter(parameter: inspect.Parameter) -> str:
     star = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
-    default = "" if parameter.default is parameter.empty else f" = {_value(parameter.default)}"
+    default = "" if parameter.default is parameter.empty else f" = {_format_default_value(parameter.default)}"
     return f"{star}{parameter.name}: {parameter.annotation}{default}"
 
 
-def _fields(kind: Any) -> str:
+def _format_dataclass_fields(kind: Any) -> str:
     parts = []
     for field in dataclasses.fields(kind):
         default, factory = "", cast("Any", field.default_factory)
         if field.default is not dataclasses.MISSING:
-            default = f" = {_value(field.default)}"
+            default = f" = {_format_default_value(field.default)}"
         elif factory is not dataclasses.MISSING:
             default = f" = {factory.__name__}()"
         parts.append(f"{field.name}: {field.type}{default}")
@@ -298,30 +300,30 @@ def _fields(kind: Any) -> str:
     return line if len(line) <= 90 else "".join(f"\n    {part}," for part in parts) + "\n"
 
 
-def _value(value: object) -> str:
+def _format_default_value(value: object) -> str:
     if isinstance(value, enum.Enum):
         return repr(value.value)
     if inspect.isfunction(value):
         return value.__name__
     if isinstance(value, frozenset):
-        return "{" + ", ".join(sorted(_value(item) for item in value)) + "}"
+        return "{" + ", ".join(sorted(_format_default_value(item) for item in value)) + "}"
     return repr(value)
 
 
-def _sections(docstring: Docstring) -> Iterator[str]:
+def _format_docstring_sections(docstring: Docstring) -> Iterator[str]:
     for section, title in (("Args", "Arguments"), ("Attributes", "Attributes")):
         entries = docstring.entries.get(section)
         if entries:
             yield f"{title}:\n"
-            yield _list(entries.items())
+            yield _format_list(entries.items())
     if docstring.returns:
         yield f"Returns: {docstring.returns}\n"
     if docstring.entries.get("Raises"):
         yield "Raises:\n"
-        yield _list(docstring.entries["Raises"].items())
+        yield _format_list(docstring.entries["Raises"].items())
 
 
-def _list(entries: Iterable[tuple[str, str]]) -> str:
+def _format_list(entries: Iterable[tuple[str, str]]) -> str:
     return "".join(f"- `{name}`: {text}\n" for name, text in entries)
 
 
@@ -341,7 +343,7 @@ def list_errors(module: ModuleType) -> list[type[CheckpointsError]]:
     ]
 
 
-def _errors() -> str:
+def _format_errors() -> str:
     parts = [
         "## Errors\n",
         "Module `checkpoints.exceptions`. Each error says what happened and what to do next; `code` names its class.\n",
@@ -356,7 +358,7 @@ def _errors() -> str:
     return "\n".join(parts)
 
 
-def _enums() -> str:
+def _format_enumerations() -> str:
     from checkpoints import enums
 
     parts = ["## Enumerations\n", "Module `checkpoints.enums`. Each member equals its text.\n"]
@@ -373,4 +375,4 @@ if __name__ == "__main__":
     import django
 
     django.setup()
-    PAGE.write_text(page())
+    PAGE.write_text(build_page())

@@ -35,7 +35,7 @@ _SAYINGS: Final[tuple[Any, ...]] = (
 )
 
 
-def bodies(count: int, *, huge_at: int | None = None) -> Iterator[dict[str, Any]]:
+def iterate_message_bodies(count: int, *, huge_at: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield the messages of a session; the result of the call before position `huge_at` has five megabytes."""
     for number in range(count):
         body: dict[str, Any] = {"id": f"m{number}", "role": "assistant" if number % 2 else "user"}
@@ -68,15 +68,15 @@ def make_long_session(
     from tests.support.factories import make_run, make_session
 
     session = make_session(session_id=session_id, title="Everything that may be said")
-    run, message_bodies = make_run(session=session), list(bodies(count, huge_at=huge_at))
-    messages = _say(session, message_bodies)
+    run, message_bodies = make_run(session=session), list(iterate_message_bodies(count, huge_at=huge_at))
+    messages = _create_messages(session, message_bodies)
     if logged:
-        _log(run, message_bodies)
-    _save(run, messages)
+        _create_logged_calls(run, message_bodies)
+    _create_versions(run, messages)
     return int(session.pk)
 
 
-def _say(session: "Session", message_bodies: list[dict[str, Any]]) -> list["Message"]:
+def _create_messages(session: "Session", message_bodies: list[dict[str, Any]]) -> list["Message"]:
     from checkpoints.formats import to_canonical_json
     from checkpoints.models import Message
 
@@ -88,7 +88,7 @@ def _say(session: "Session", message_bodies: list[dict[str, Any]]) -> list["Mess
                 position=number,
                 message_id=body["id"],
                 role=body["role"],
-                created_at=_moment(number),
+                created_at=_get_moment(number),
                 body=to_canonical_json(body),
                 chain=hashlib.blake2b(f"{session.pk}/{number}".encode(), digest_size=32).digest(),
             )
@@ -98,7 +98,7 @@ def _say(session: "Session", message_bodies: list[dict[str, Any]]) -> list["Mess
     )
 
 
-def _log(run: "Run", message_bodies: list[dict[str, Any]]) -> None:
+def _create_logged_calls(run: "Run", message_bodies: list[dict[str, Any]]) -> None:
     """Create the calls that the messages name, with their results."""
     from checkpoints.enums import CallStatus
     from checkpoints.formats import to_canonical_json
@@ -119,8 +119,8 @@ def _log(run: "Run", message_bodies: list[dict[str, Any]]) -> None:
                 side_effects="mutate",
                 status=CallStatus.FAILED if number % FAILED_EVERY == FAILED_EVERY - 2 else CallStatus.COMPLETED,
                 result=to_canonical_json(f'{{"refunded":"40.00","order":{number}}}'),
-                issued_at=_moment(number),
-                settled_at=_moment(number + 0.4),
+                issued_at=_get_moment(number),
+                settled_at=_get_moment(number + 0.4),
             )
             for number in range(8, len(message_bodies), 10)
         ],
@@ -128,7 +128,7 @@ def _log(run: "Run", message_bodies: list[dict[str, Any]]) -> None:
     )
 
 
-def _save(run: "Run", messages: list["Message"]) -> None:
+def _create_versions(run: "Run", messages: list["Message"]) -> None:
     """Create the versions: one for every `VERSION_EVERY` messages, and the last."""
     from checkpoints.models import Checkpoint
 
@@ -152,7 +152,7 @@ def _save(run: "Run", messages: list["Message"]) -> None:
     session.save(update_fields=["latest_version", "message_count", "head_chain"])
 
 
-def _moment(second: float) -> datetime:
+def _get_moment(second: float) -> datetime:
     from tests.support.factories import THEN
 
     return THEN + timedelta(seconds=second)

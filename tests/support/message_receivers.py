@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.support.processes import append_line, heed, say
+from tests.support.processes import append_line, send_to_parent, wait_for_parent
 
 
 def http_receiver(file: str, status: int = 200, *, asking: bool = False, certificate: str = "") -> None:
@@ -27,8 +27,8 @@ def http_receiver(file: str, status: int = 200, *, asking: bool = False, certifi
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             append_line(file, json.dumps({"path": self.path, "headers": dict(self.headers.items()), "body": body}))
             if asking:
-                say("got")
-                heed()
+                send_to_parent("got")
+                wait_for_parent()
             self.send_response(status)
             self.send_header("Location", "/elsewhere")
             self.send_header("Content-Length", "0")
@@ -39,8 +39,8 @@ def http_receiver(file: str, status: int = 200, *, asking: bool = False, certifi
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     if certificate:
-        server.socket = _tls(certificate).wrap_socket(server.socket, server_side=True)
-    say("listening", server.server_port)
+        server.socket = _build_tls_context(certificate).wrap_socket(server.socket, server_side=True)
+    send_to_parent("listening", server.server_port)
     server.serve_forever()
 
 
@@ -52,27 +52,27 @@ def smtp_receiver(
     With `asking` it says `got` and answers when the parent tells it to. With a `certificate` it speaks TLS: at once, or
     with `offering` after STARTTLS.
     """
-    asyncio.run(_serve_smtp(file, port, asking, _tls(certificate) if certificate else None, offering))
+    asyncio.run(_serve_smtp(file, port, asking, _build_tls_context(certificate) if certificate else None, offering))
 
 
 async def _serve_smtp(file: str, port: int, asking: bool, tls: ssl.SSLContext | None, offering: bool) -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
-            await _converse(reader, writer, file, asking, tls if offering else None)
+            await _answer_smtp_commands(reader, writer, file, asking, tls if offering else None)
         writer.close()
 
     server = await asyncio.start_server(connected, "127.0.0.1", port, ssl=None if offering else tls)
-    say("listening", server.sockets[0].getsockname()[1])
+    send_to_parent("listening", server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 
-def _tls(certificate: str) -> ssl.SSLContext:
+def _build_tls_context(certificate: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return context
 
 
-async def _converse(
+async def _answer_smtp_commands(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     file: str,
@@ -87,12 +87,12 @@ async def _converse(
             writer.write(b"354 go on\r\n")
             data = await reader.readuntil(b"\r\n.\r\n")
             secure = writer.get_extra_info("ssl_object") is not None
-            message = _message(data[:-5].replace(b"\r\n..", b"\r\n."))
+            message = _parse_email(data[:-5].replace(b"\r\n..", b"\r\n."))
             append_line(file, json.dumps({**message, "recipients": recipients, "secure": secure}))
             recipients = []
             if asking:
-                say("got")
-                await asyncio.to_thread(heed)
+                send_to_parent("got")
+                await asyncio.to_thread(wait_for_parent)
             writer.write(b"250 taken\r\n")
         elif command.startswith("EHLO") and starttls_context:
             writer.write(b"250-here\r\n250 STARTTLS\r\n")
@@ -111,7 +111,7 @@ async def _converse(
             writer.write(b"250 fine\r\n")
 
 
-def _message(data: bytes) -> dict[str, Any]:
+def _parse_email(data: bytes) -> dict[str, Any]:
     message = message_from_bytes(data, policy=policy.default)
     text, page = (message.get_body((kind,)) for kind in ("plain", "html"))
     assert text is not None
@@ -126,12 +126,12 @@ def _message(data: bytes) -> dict[str, Any]:
     }
 
 
-def received(file: Path) -> list[dict[str, Any]]:
+def read_received_messages(file: Path) -> list[dict[str, Any]]:
     """Return the received messages in order."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def site_process(environment: dict[str, str], work: str) -> int:
+def run_deliver_and_collect_on_request(environment: dict[str, str], work: str) -> int:
     """Run `deliver` or `collect` like a web process of this environment, when the parent says so."""
     import os
 
@@ -142,6 +142,6 @@ def site_process(environment: dict[str, str], work: str) -> int:
     from harness_site.notifications.create_due_notices import create_due_notices
     from harness_site.notifications.send_due_deliveries import send_due_deliveries
 
-    say("ready")
-    heed()
+    send_to_parent("ready")
+    wait_for_parent()
     return create_due_notices() if work == "collect" else send_due_deliveries().sent

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlencode
 
 import jwt
 
-from tests.support.processes import say
+from tests.support.processes import send_to_parent
 
 CLIENT = "harness-test"
 SECRET = "s"
@@ -38,7 +38,7 @@ class Provider:
         self.asked: list[dict[str, list[str]]] = []
         self.visited: list[str] = []
         self._codes: dict[str, dict[str, str]] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._create_handler_class())
 
     @property
     def port(self) -> int:
@@ -74,7 +74,7 @@ class Provider:
             }
         if path == "/token":
             self.asked.append(form)
-            if not self._proven({name: values[0] for name, values in form.items()}):
+            if not self._redeem_authorization_code({name: values[0] for name, values in form.items()}):
                 return None
             now = int(time.time())
             claims = {"iss": self.address, "aud": CLIENT, "iat": now, "exp": now + 60, **self.person}
@@ -82,7 +82,7 @@ class Provider:
             return {"access_token": _ACCESS, "token_type": "Bearer", "id_token": jwt.encode(claims, "k" * 32)}
         return self.person if path == "/userinfo" and access == f"Bearer {_ACCESS}" else None
 
-    def _proven(self, form: dict[str, str]) -> bool:
+    def _redeem_authorization_code(self, form: dict[str, str]) -> bool:
         authorization = self._codes.pop(form.get("code", ""), None)
         if authorization is None or authorization["code_challenge_method"] != "S256":
             return False
@@ -92,7 +92,7 @@ class Provider:
         expected = (authorization["client_id"], authorization["redirect_uri"], authorization["code_challenge"])
         return actual == expected and form.get("client_secret") == SECRET
 
-    def _handler(provider) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's
+    def _create_handler_class(provider) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 path, _, query = self.path.partition("?")
@@ -127,7 +127,7 @@ class Provider:
 
 
 @contextmanager
-def provider() -> Iterator[Provider]:
+def run_provider() -> Iterator[Provider]:
     instance = Provider()
     thread = threading.Thread(target=instance.run)
     thread.start()
@@ -138,8 +138,8 @@ def provider() -> Iterator[Provider]:
         thread.join()
 
 
-def serve() -> None:
+def serve_provider_in_child() -> None:
     """Run a provider as a process of `tests.support.processes.Child`."""
     instance = Provider()
-    say("listening", instance.port)
+    send_to_parent("listening", instance.port)
     instance.run()

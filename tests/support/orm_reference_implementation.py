@@ -52,7 +52,7 @@ def _save_version(connection: BaseDatabaseWrapper, session_pk: int, number: int,
             session_id=session_pk, segment_id=segment_id, **message._asdict()
         )
     Checkpoint.objects.using(connection.alias).create(
-        session_id=session_pk, version=number, **_columns(version.checkpoint_values)
+        session_id=session_pk, version=number, **_rename_foreign_keys_to_columns(version.checkpoint_values)
     )
     for answer in version.answered:
         calls = ToolCall.objects.using(connection.alias).filter(session_id=session_pk, pk=answer.pk)
@@ -83,7 +83,7 @@ def insert_call(
             session_id=session_pk,
             workspace_id=session.workspace_id,
             step=session.latest_version if step is None else step,
-            **_columns(values),
+            **_rename_foreign_keys_to_columns(values),
         )
         try:
             with transaction.atomic(using=connection.alias):
@@ -126,5 +126,5 @@ def read_messages(
     return rows
 
 
-def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
+def _rename_foreign_keys_to_columns(values: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{name}_id" if name in _FOREIGN else name: value for name, value in values.items()}

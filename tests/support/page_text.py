@@ -44,13 +44,13 @@ class _Words(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._silent += tag in _SILENT
-        self._part(tag)
+        self._separate_blocks(tag)
 
     def handle_endtag(self, tag: str) -> None:
         self._silent -= tag in _SILENT
-        self._part(tag)
+        self._separate_blocks(tag)
 
-    def _part(self, tag: str) -> None:
+    def _separate_blocks(self, tag: str) -> None:
         if tag not in _INLINE:
             self.words.append(" ")
 
@@ -66,6 +66,6 @@ def visible_text(page: Page) -> str:
     return " ".join("".join(reader.words).split())
 
 
-def page(client: Client, session: Session, query: str = "") -> str:
+def get_session_page(client: Client, session: Session, query: str = "") -> str:
     """Return the HTML of the session's page, or of the page at `query` below it."""
     return client.get(f"/sessions/{session.pk}/{query}").content.decode()

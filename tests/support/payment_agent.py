@@ -23,7 +23,7 @@ CALL = "call_1"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    options = _options(arguments)
+    options = _parse_options(arguments)
     with SyncCheckpointer.open(os.environ["HARNESS_DATABASE_URL"]) as checkpointer:
         print(pay(checkpointer, options), flush=True)
     return 0
@@ -31,9 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
     """Pay the invoice and finish the session; return its result."""
-    session, tools = options.session, _tools(options)
+    session, tools = options.session, _build_tools(options)
     args = {"invoice": options.invoice, "amount": "12300.00", "currency": "EUR", "payee": "Northwind GmbH"}
-    transcript = _transcript(options.invoice, args)
+    transcript = _build_transcript(options.invoice, args)
     try:
         point = checkpointer.resume(session, tools, wait=True)
     except SessionNotFound:
@@ -47,13 +47,13 @@ def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
         answer = point.replayable.get(CALL) or tools.dispatch("pay_invoice", args, CALL, approval="wait")
     result_block = {"kind": "tool_result", "call_id": CALL, "content": answer.content, "is_error": answer.is_error}
     end = "I could not pay it." if answer.is_error else "The invoice is dealt with."
-    transcript += [_message("tool", result_block), _message("assistant", _text(end))]
+    transcript += [_build_message("tool", result_block), _build_message("assistant", _build_text_block(end))]
     checkpointer.save_checkpoint(session, transcript, None, 0.021)
     checkpointer.finish_session(session, "completed", {"told": answer.content})
     return answer.content
 
 
-def _tools(options: argparse.Namespace) -> ToolRegistry:
+def _build_tools(options: argparse.Namespace) -> ToolRegistry:
     registry = ToolRegistry()
 
     @registry.tool(
@@ -73,23 +73,23 @@ def _tools(options: argparse.Namespace) -> ToolRegistry:
     return registry
 
 
-def _transcript(invoice: int, args: dict[str, Any]) -> list[dict[str, Any]]:
+def _build_transcript(invoice: int, args: dict[str, Any]) -> list[dict[str, Any]]:
     call = {"kind": "tool_call", "id": CALL, "name": "pay_invoice", "args": args}
     return [
-        _message("user", _text(f"Please pay invoice {invoice} of Northwind GmbH, it is due today.")),
-        _message("assistant", _text("I will pay it; that takes an approval."), call),
+        _build_message("user", _build_text_block(f"Please pay invoice {invoice} of Northwind GmbH, it is due today.")),
+        _build_message("assistant", _build_text_block("I will pay it; that takes an approval."), call),
     ]
 
 
-def _message(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
+def _build_message(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": role, "blocks": [*blocks]}
 
 
-def _text(text: str) -> dict[str, Any]:
+def _build_text_block(text: str) -> dict[str, Any]:
     return {"kind": "text", "text": text}
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.support.payment_agent", description=__doc__)
     parser.add_argument("--session", required=True)
     parser.add_argument("--invoice", type=int, default=8841)

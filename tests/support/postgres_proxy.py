@@ -28,10 +28,10 @@ class Wire:
         port = self._listening.getsockname()[1]
         account = parts.netloc.rpartition("@")[0]
         self.url = urlunsplit(parts._replace(netloc=f"{account}@127.0.0.1:{port}"))
-        self._is_lost: Callable[[bytes], bool] = _never
+        self._is_lost: Callable[[bytes], bool] = _always_false
         self._answered, self._mended = True, False
         self._open: list[socket.socket] = []
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting = threading.Thread(target=self._accept_connections, daemon=True)
         #: Set when an answer is lost.
         self.cut = threading.Event()
 
@@ -44,7 +44,7 @@ class Wire:
         self._accepting.join()
         self._listening.close()
         for end in self._open:
-            _shut(end)
+            _shut_down_and_close(end)
 
     def lose_answer(self, *, to: str = "", number: int = 1, answered: bool = True, mended: bool = False) -> None:
         """Lose the answer to the `number`-th question from now that contains `to`.
@@ -64,9 +64,9 @@ class Wire:
 
     def mend(self) -> None:
         """Stop losing answers, and accept all connections."""
-        self._is_lost, self._mended = _never, True
+        self._is_lost, self._mended = _always_false, True
 
-    def _accept(self) -> None:
+    def _accept_connections(self) -> None:
         with contextlib.suppress(OSError):  # closed
             while True:
                 client, _ = self._listening.accept()
@@ -77,40 +77,40 @@ class Wire:
                 server = socket.create_connection(self._server)
                 self._open.append(server)
                 losing = threading.Event()
-                threading.Thread(target=self._ask, args=(client, server, losing), daemon=True).start()
-                threading.Thread(target=self._answer, args=(server, client, losing), daemon=True).start()
+                threading.Thread(target=self._forward_requests, args=(client, server, losing), daemon=True).start()
+                threading.Thread(target=self._forward_answers, args=(server, client, losing), daemon=True).start()
 
-    def _ask(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
+    def _forward_requests(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while request := client.recv(CHUNK):
                 if self._is_lost(request):
-                    self._is_lost = _never
+                    self._is_lost = _always_false
                     losing.set()
                 server.sendall(request)
                 if losing.is_set() and not self._answered:
                     self._cut_off(client)
                     return
-        _shut(server)
+        _shut_down_and_close(server)
 
-    def _answer(self, server: socket.socket, client: socket.socket, losing: threading.Event) -> None:
+    def _forward_answers(self, server: socket.socket, client: socket.socket, losing: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while response := server.recv(CHUNK):
                 if losing.is_set():
                     self._cut_off(client)
                     return
                 client.sendall(response)
-        _shut(client)
+        _shut_down_and_close(client)
 
     def _cut_off(self, client: socket.socket) -> None:
         self.cut.set()
-        _shut(client)
+        _shut_down_and_close(client)
 
 
-def _never(_request: bytes) -> bool:
+def _always_false(_request: bytes) -> bool:
     return False
 
 
-def _shut(end: socket.socket) -> None:
+def _shut_down_and_close(end: socket.socket) -> None:
     with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
     end.close()

@@ -21,14 +21,14 @@ from importlib import import_module
 from typing import Any
 
 from tests.support.launched_process import STATUS
-from tests.support.processes import found, run
+from tests.support.processes import import_function, run_as_child
 
 ORDER_BYTES = 65_536
 #: Modules that each child would otherwise import when it opens its database.
 EARLY = (
     "checkpoints.aio",
     "checkpoints.client",
-    "checkpoints.database_backend.client_backend",
+    "checkpoints.database_backend.database_client_backend",
     "django.core.management.commands.migrate",
     "django.db.backends.postgresql.base",
     "django.db.backends.sqlite3.base",
@@ -54,23 +54,23 @@ class Launcher:
             ready, _, _ = select.select([self._orders, self._changed], [], [])
             if self._changed in ready:
                 self._changed.recv(ORDER_BYTES)
-                self._tell()
+                self._report_status_changes()
             if self._orders in ready:
-                order, files = self._heard()
-                if not order or self._forked(order, files):
+                order, files = self._receive_order()
+                if not order or self._fork(order, files):
                     return order or None
 
-    def _heard(self) -> tuple[dict[str, Any], list[int]]:
+    def _receive_order(self) -> tuple[dict[str, Any], list[int]]:
         """Receive the next order and its files; an empty one at the end."""
         line, files, _, _ = socket.recv_fds(self._orders, ORDER_BYTES, 4)
         while line and not line.endswith(b"\n"):
             line += self._orders.recv(ORDER_BYTES)
         return json.loads(line or "{}"), files
 
-    def _forked(self, order: dict[str, Any], files: list[int]) -> bool:
+    def _fork(self, order: dict[str, Any], files: list[int]) -> bool:
         """Fork a child; return True in the child."""
         if not order["fresh"]:
-            _prepare(order["function"])
+            _import_function_and_freeze(order["function"])
         pid = os.fork()
         if pid == 0:
             self._become_child(files)
@@ -92,7 +92,7 @@ class Launcher:
         for file in files:
             os.close(file)
 
-    def _tell(self) -> None:
+    def _report_status_changes(self) -> None:
         while self._told:
             pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             if pid == 0:
@@ -103,14 +103,14 @@ class Launcher:
                 self._told.pop(pid).close()
 
 
-def _prepare(function: str) -> None:
-    found(function)
-    _load()
+def _import_function_and_freeze(function: str) -> None:
+    import_function(function)
+    _preload_modules()
     gc.freeze()  # pages shared with the children stay shared: their garbage collection does not write to them
 
 
 @cache
-def _load() -> None:
+def _preload_modules() -> None:
     from checkpoints.django_configuration import ensure_configured
 
     ensure_configured()
@@ -129,7 +129,7 @@ def main(orders: int) -> None:
     if order["fresh"]:
         module = ["-m", "tests.support.processes", name, arguments]
         os.execv(sys.executable, [sys.executable, "-W", "error", *module])  # noqa: S606
-    run(name, arguments)
+    run_as_child(name, arguments)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class Child:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `kill`
         self._process = Launched(name, json.dumps(arguments), self._errors, fresh=fresh)
         self._said: queue.Queue[Any] = queue.Queue()
-        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener = threading.Thread(target=self._read_messages, daemon=True)
         self._listener.start()
 
     @property
@@ -56,8 +56,8 @@ class Child:
 
     def expect(self, event: str) -> Any:
         """Wait until the child says `event`, which must be its next message; return the value."""
-        message = self._next()
-        assert message[:1] == [event], f"{event!r} was expected, not {message!r}.\n{self._complaint()}"
+        message = self._receive_next_message()
+        assert message[:1] == [event], f"{event!r} was expected, not {message!r}.\n{self._read_error_output()}"
         return message[1]
 
     def tell(self, word: str = "go") -> None:
@@ -68,12 +68,12 @@ class Child:
     def result(self) -> Any:
         """Wait for the end of the function and return its value. The process must exit with 0."""
         value = self.expect("returned")
-        assert self._process.wait(PATIENCE) == 0, self._complaint()
+        assert self._process.wait(PATIENCE) == 0, self._read_error_output()
         return value
 
     def died_by(self) -> signal.Signals:
         """Wait for a process that does not return, and return the signal that ended it."""
-        assert self._next() is _END_OF_OUTPUT, self._complaint()
+        assert self._receive_next_message() is _END_OF_OUTPUT, self._read_error_output()
         return signal.Signals(-self._process.wait(PATIENCE))
 
     def pause(self) -> None:
@@ -90,19 +90,21 @@ class Child:
         self._listener.join(PATIENCE)
         self._errors.close()
 
-    def _next(self) -> Any:
+    def _receive_next_message(self) -> Any:
         try:
             return self._said.get(timeout=PATIENCE)
         except queue.Empty:
-            raise AssertionError(f"The child said nothing for {PATIENCE:g} seconds.\n{self._complaint()}") from None
+            raise AssertionError(
+                f"The child said nothing for {PATIENCE:g} seconds.\n{self._read_error_output()}"
+            ) from None
 
-    def _listen(self) -> None:
+    def _read_messages(self) -> None:
         with self._process.stdout as lines:
             for line in lines:
                 self._said.put(json.loads(line))
         self._said.put(_END_OF_OUTPUT)
 
-    def _complaint(self) -> str:
+    def _read_error_output(self) -> str:
         if self._errors.closed:
             return "It was killed."
         self._errors.seek(0)
@@ -119,7 +121,7 @@ def database_url(alias: str = "default") -> str:
     return f"postgresql://{login}@{database['HOST']}:{database['PORT']}/{name}"
 
 
-def until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     """Wait until `condition` becomes true through another process."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
@@ -130,12 +132,12 @@ def until(condition: Callable[[], bool]) -> None:
 # Functions for the child
 
 
-def say(event: str, value: Any = None) -> None:
+def send_to_parent(event: str, value: Any = None) -> None:
     """Send a message to the parent, which reads it with `Child.expect`."""
     print(json.dumps([event, value]), flush=True)
 
 
-def heed() -> str:
+def wait_for_parent() -> str:
     """Wait for `Child.tell`."""
     return sys.stdin.readline().strip()
 
@@ -156,16 +158,16 @@ def append_line(path: str, line: str) -> None:
         os.close(file)
 
 
-def found(name: str) -> Callable[..., object]:
+def import_function(name: str) -> Callable[..., object]:
     """Return the function of a name such as `package.module:function`."""
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
 
 
-def run(name: str, arguments: str) -> None:
+def run_as_child(name: str, arguments: str) -> None:
     """Run as a child: call the function, and send its return value."""
-    say("returned", found(name)(**json.loads(arguments)))
+    send_to_parent("returned", import_function(name)(**json.loads(arguments)))
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:])
+    run_as_child(*sys.argv[1:])

@@ -55,11 +55,11 @@ def set_sealed_environment(folder: Path) -> Iterator[None]:
         patch.setenv("HARNESS_SEAL_KEY", SEAL_KEY)
         patch.setenv("HARNESS_DECISION_SIGNING_KEY", SIGNING_KEY)
         patch.setenv("HARNESS_WITNESS", str(folder / "witness"))
-        _forget_settings()
+        _clear_settings_caches()
         yield
-    _forget_settings()
+    _clear_settings_caches()
 
 
-def _forget_settings() -> None:
+def _clear_settings_caches() -> None:
     for read in (get_seal_keys, get_decision_keys, get_witness):
         read.cache_clear()

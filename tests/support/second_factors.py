@@ -19,16 +19,16 @@ def make_totp(user: User) -> str:
     return secret
 
 
-def code_of(secret: str) -> str:
+def compute_current_totp_code(secret: str) -> str:
     """Return the current code of a TOTP secret."""
     counter = sorted(yield_hotp_counters_from_time())[1]
     return str(format_hotp_value(hotp_value(secret, counter)))
 
 
-def make_codes(user: User) -> list[str]:
+def create_recovery_codes(user: User) -> list[str]:
     """Create recovery codes for `user`; return them."""
     return list(RecoveryCodes.activate(user).get_unused_codes())
 
 
-def factors(user: User) -> list[str]:
+def list_factor_types(user: User) -> list[str]:
     return sorted(Authenticator.objects.filter(user=user).values_list("type", flat=True))

@@ -69,16 +69,16 @@ class Agent:
     @property
     def refunds(self) -> int:
         """Number of refunds that were made."""
-        return _lines(self.folder / "ledger.jsonl")
+        return _count_lines(self.folder / "ledger.jsonl")
 
     @property
     def mails(self) -> int:
-        return _lines(self.folder / "outbox.jsonl")
+        return _count_lines(self.folder / "outbox.jsonl")
 
     def wait(self) -> None:
         """Wait until the agent has ended by itself."""
         self._watch.join(PATIENCE)
-        assert not self._watch.is_alive(), f"{self.session_id} does not end:\n{self._log()}"
+        assert not self._watch.is_alive(), f"{self.session_id} does not end:\n{self._read_end_of_log()}"
 
     def stop(self) -> None:
         self._stopping.set()
@@ -93,7 +93,7 @@ class Agent:
             if not child.killed_by:
                 return
 
-    def _log(self) -> str:
+    def _read_end_of_log(self) -> str:
         return (self.folder / "agent.log").read_text(errors="replace")[-2000:]
 
 
@@ -170,14 +170,14 @@ class Site:
         return (self.folder / "site.log").read_text(errors="replace")
 
     def environment(self) -> dict[str, str]:
-        return _environment(self.database)
+        return _build_environment(self.database)
 
 
-def _environment(database: str) -> dict[str, str]:
+def _build_environment(database: str) -> dict[str, str]:
     return {**os.environ, "HARNESS_DATABASE_URL": database, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
 
 
-def _lines(path: Path) -> int:
+def _count_lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
@@ -188,9 +188,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def prepare(database: str) -> None:
+def create_tables_and_accounts(database: str) -> None:
     """Create the tables and accounts, in a process that then leaves the database alone."""
-    subprocess.run([sys.executable, "-m", "tests.support.site_process"], env=_environment(database), check=True)
+    subprocess.run([sys.executable, "-m", "tests.support.site_process"], env=_build_environment(database), check=True)
 
 
 def main() -> None:

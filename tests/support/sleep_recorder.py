@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 
 @contextmanager
-def counted_sleeps() -> Iterator[list[float]]:
+def record_sleeps() -> Iterator[list[float]]:
     """Record the durations for which this thread sleeps."""
     durations: list[float] = []
     sleep, current = time.sleep, threading.current_thread()

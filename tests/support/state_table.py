@@ -43,12 +43,23 @@ A fork gets copies of its origin's calls, so that it repeats no effect. Calls in
 """
 
 
-def page() -> str:
+def build_page() -> str:
     """Return the whole page."""
-    return "\n".join([INTRODUCTION, diagram(), STATUSES, statuses(), TRANSITIONS, transitions(), FORKS, forks()])
+    return "\n".join(
+        [
+            INTRODUCTION,
+            build_diagram(),
+            STATUSES,
+            build_status_table(),
+            TRANSITIONS,
+            build_transition_table(),
+            FORKS,
+            build_fork_table(),
+        ]
+    )
 
 
-def moves() -> list[tuple[str, str, str, str]]:
+def list_transitions() -> list[tuple[str, str, str, str]]:
     """List every transition: from (empty for a new call), to, actor, and cause."""
     from checkpoints.call_transitions_by_agent_or_system import TRANSITIONS
     from checkpoints.decisions.decide import RULES
@@ -57,7 +68,9 @@ def moves() -> list[tuple[str, str, str, str]]:
     automatic = [
         (transition.before or "", transition.after, transition.actor, transition.cause) for transition in TRANSITIONS
     ]
-    decisions = [(rule.before, rule.after, _who(kind, rule.by_one), str(kind.label)) for kind, rule in RULES.items()]
+    decisions = [
+        (rule.before, rule.after, _describe_actor(kind, rule.by_one), str(kind.label)) for kind, rule in RULES.items()
+    ]
     withdrawals = [
         (RULES[kind].after, RULES[kind].before, "one person", f"Decision withdrawn, until a run has used it ({kind})")
         for kind in RULES
@@ -66,37 +79,37 @@ def moves() -> list[tuple[str, str, str, str]]:
     return [*automatic, *decisions, *withdrawals]
 
 
-def _who(kind: str, by_one: bool) -> str:
+def _describe_actor(kind: str, by_one: bool) -> str:
     if kind.startswith("probe"):
         return "a verify hook"
     return "one person" if by_one else "the people the tool asks for"
 
 
-def diagram() -> str:
-    edges = dict.fromkeys((before, after) for before, after, _, _ in moves() if before != after)
+def build_diagram() -> str:
+    edges = dict.fromkeys((before, after) for before, after, _, _ in list_transitions() if before != after)
     ends = {after for _, after in edges} - {before for before, _ in edges}
     lines = [f"    {before or '[*]'} --> {after}" for before, after in edges]
     lines += [f"    {status} --> [*]" for status in sorted(ends)]
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```\n"])
 
 
-def statuses() -> str:
+def build_status_table() -> str:
     from checkpoints.enums import LIVE_CALL_STATUSES, UNDECIDED_CALL_STATUSES, CallStatus
 
     rows = [
         (
             f"`{status}`",
             str(status.label),
-            _yes(status in LIVE_CALL_STATUSES),
-            _yes(status in UNDECIDED_CALL_STATUSES),
-            _resumed(status),
+            _format_yes_or_empty(status in LIVE_CALL_STATUSES),
+            _format_yes_or_empty(status in UNDECIDED_CALL_STATUSES),
+            _describe_effect_of_resume(status),
         )
         for status in CallStatus
     ]
-    return _table(("status", "label", "holds key", "undecided", "on resume"), rows)
+    return _format_table(("status", "label", "holds key", "undecided", "on resume"), rows)
 
 
-def _resumed(status: str) -> str:
+def _describe_effect_of_resume(status: str) -> str:
     from checkpoints.call_transitions_by_agent_or_system import DISCARD, LOSE
     from checkpoints.enums import UNDECIDED_CALL_STATUSES
     from checkpoints.resume.resume_plan import ANSWERED_STATUSES, TO_RUN_STATUSES
@@ -112,24 +125,27 @@ def _resumed(status: str) -> str:
     return "ignored"
 
 
-def transitions() -> str:
-    rows = [(f"`{before}`" if before else "—", f"`{after}`", actor, cause) for before, after, actor, cause in moves()]
-    return _table(("from", "to", "by", "how"), rows)
+def build_transition_table() -> str:
+    rows = [
+        (f"`{before}`" if before else "—", f"`{after}`", actor, cause)
+        for before, after, actor, cause in list_transitions()
+    ]
+    return _format_table(("from", "to", "by", "how"), rows)
 
 
-def forks() -> str:
+def build_fork_table() -> str:
     from checkpoints.sessions.fork import CARRIED_STATUSES
 
-    return _table(
+    return _format_table(
         ("in the origin", "in the fork"), [(f"`{origin}`", f"`{fork}`") for origin, fork in CARRIED_STATUSES.items()]
     )
 
 
-def _yes(condition: bool) -> str:
+def _format_yes_or_empty(condition: bool) -> str:
     return "yes" if condition else ""
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
 
@@ -140,4 +156,4 @@ if __name__ == "__main__":
     import django
 
     django.setup()
-    PAGE.write_text(page())
+    PAGE.write_text(build_page())

@@ -35,7 +35,7 @@ from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_th
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
-from checkpoints.database_backend.client_backend import DatabaseBackend
+from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, NotRepresentable, TooLarge
 from checkpoints.framework_states import last_written_sessions, line_log, remove_and_copy_states
@@ -175,7 +175,7 @@ class HarnessSessionStore(SessionStore):
             log = LineLog(store, known.row, None, key.log_group, known=(mirror.size, mirror.header))
             log.queue_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
             mirror.read_lines(lines)
-            mirror.finish()
+            mirror.flush()
             self._update_line_log_header(key, log, lines, int((time.time() + self._clock_lead) * 1000))
             if len(lines) + len(mirror.written) >= last_written_sessions.MAX_ROWS:  # the header is a row, too
                 mirror.lock_session()
@@ -243,7 +243,7 @@ class HarnessSessionStore(SessionStore):
         mirror.read_lines(stored, repeats=True)
         log.queue_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
         mirror.read_lines(new)
-        mirror.finish()
+        mirror.flush()
         mirror.version, mirror.chain = log.row.latest_version, bytes(log.row.head_chain)
         return mirror
 

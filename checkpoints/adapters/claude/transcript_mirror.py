@@ -165,9 +165,9 @@ class TranscriptMirror:
             except InvalidInput:
                 continue
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything that was read, and describe the session. More lines may follow."""
-        self._reader.finish()
+        self._reader.flush()
 
 
 def is_subagent_description(line: Any) -> bool:
@@ -387,7 +387,7 @@ class MirrorWriter(ImportWriter):
             and self._run.session_id == self._row.pk
             and first >= self._row.created_at
             and self._transaction.can_add_version(self.origin.session_id)
-            and not turns[0].results
+            and not turns[0].result_counts
         )
 
     def _write_versions(
@@ -397,7 +397,7 @@ class MirrorWriter(ImportWriter):
         owned_session = self._owned_session
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
-            results = turn.results
+            results = turn.result_counts
             rows = self._list_answered_rows(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
             answered.difference += difference
@@ -444,7 +444,7 @@ class MirrorWriter(ImportWriter):
                 rows.append(call.pk)
         return rows
 
-    def finish_session(self, end: SessionEnd, calls: ImportedCallLog) -> None:
+    def update_session_at_end(self, end: SessionEnd, calls: ImportedCallLog) -> None:
         if self._row is None or self._run is None:
             return
         if self._transaction.is_without_lock and not calls.has_late_results() and not self._build_changed_columns(end):

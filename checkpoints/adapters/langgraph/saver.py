@@ -43,7 +43,7 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.database_backend.client_backend import DatabaseBackend
+from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput, OwnershipLost
 from checkpoints.framework_states import interrupt_decisions, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite

@@ -24,7 +24,7 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.database_backend.client_backend import DatabaseBackend
+from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.framework_states import conversation_log
 from checkpoints.framework_states.conversation_log import LogConflict, NewRecord, StoredRecord

@@ -308,7 +308,7 @@ class ConversationImport:
         """Write the complete messages."""
         self.builder.write_complete_turns()
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything read so far, and describe the session."""
         if self._recorder.extends_last_message:
             self._write_grouped_message()
@@ -316,7 +316,7 @@ class ConversationImport:
         else:
             self._close_group()
         self._titles.set_title(self.builder, self._seen)
-        self.builder.finish()
+        self.builder.flush()
 
 
 def _read_call_times(lines: list[Line]) -> dict[str, datetime]:

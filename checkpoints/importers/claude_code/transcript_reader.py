@@ -136,14 +136,14 @@ class ClaudeCodeReader:
         """Conversations of the file, as far as it has been read."""
         return self._conversations.values()
 
-    def finish(self) -> None:
+    def flush(self) -> None:
         """Write everything read so far."""
         if self._waiting:
             self._session_id = self._session_id or self._context.name
             line = self._waiting.pop()
             self._read_line_or_wait_for_session_id(line)
         for conversation in self._conversations.values():
-            conversation.finish()
+            conversation.flush()
 
 
 def is_internal_subagent_file(path: Path) -> bool:

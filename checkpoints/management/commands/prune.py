@@ -63,11 +63,11 @@ class Command(BaseCommand):
                     self.stderr.write(f"{totals['sessions']} sessions, {totals['versions']} versions so far")
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
-        self._write_totals(totals, as_json=options["json"])
+        self._print_totals(totals, as_json=options["json"])
         if unreadable:
             raise CommandError(f"Sessions with rows that do not match, of which nothing was removed: {unreadable}.")
 
-    def _write_totals(self, totals: dict[str, int], *, as_json: bool) -> None:
+    def _print_totals(self, totals: dict[str, int], *, as_json: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps(totals))
             return

@@ -50,13 +50,13 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         if options["session"] and not found.sessions:
             raise CommandError(f"There is no session {options['session']!r} in this database.")
-        self._write_result(found, counts, as_json=options["json"])
+        self._print_result(found, counts, as_json=options["json"])
         if found.altered:
             raise CommandError("The database holds rows that this library did not write.")
         if found.problems:
             raise CommandError(f"The database holds rows by keys that are not configured: complete {KEY_SETTING}.")
 
-    def _write_result(self, found: _Findings, counts: VerificationCounts, *, as_json: bool) -> None:
+    def _print_result(self, found: _Findings, counts: VerificationCounts, *, as_json: bool) -> None:
         for key_id, count in sorted(found.sessions_by_unknown_key.items()):
             self.stderr.write(
                 f"{count} sessions have rows by the key {key_id}, which is not configured: complete {KEY_SETTING}"

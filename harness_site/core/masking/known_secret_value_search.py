@@ -50,7 +50,7 @@ class KnownValues:
     values: tuple[str, ...]
 
     @classmethod
-    def select_longest(cls, values: Iterable[str]) -> KnownValues:
+    def build_from_longest_values(cls, values: Iterable[str]) -> KnownValues:
         searched = (value for value in values if len(value) >= SHORTEST)
         return cls(tuple(sorted(searched, key=lambda value: (-len(value), value))[:MAX_KNOWN_VALUES]))
 

@@ -63,7 +63,7 @@ class MaskingRules:
 
     @cached_property
     def known_values(self) -> KnownValues:
-        return KnownValues.select_longest(self.values)
+        return KnownValues.build_from_longest_values(self.values)
 
     def may_contain_secret_name(self, stored: str) -> bool:
         """Return whether stored JSON may contain a secret name."""

@@ -119,7 +119,7 @@ def render_time_labels(chart: Chart) -> SafeString:
     return join_html(
         "",
         '<text x="{}" y="12" text-anchor="{}">{}</text>',
-        ((label.x, label.anchor, label.text) for label in chart.labels),
+        ((label.x, label.text_anchor, label.text) for label in chart.labels),
     )
 
 

@@ -14,7 +14,11 @@ from harness_site.notifications.recipients import find_email_recipient
 from harness_site.review import claim_services, claims_and_presence, comments
 from harness_site.review.decision_card_context import may_member_decide_call
 from harness_site.review.forms import CommentForm
-from harness_site.review.views.decision_card import get_call_or_404, list_colleagues, render_decision_card
+from harness_site.review.views.decision_card import (
+    get_call_or_404,
+    list_colleagues_who_may_decide,
+    render_decision_card,
+)
 
 
 @require_POST
@@ -38,7 +42,7 @@ def release_call(request: MemberRequest, pk: int) -> HttpResponse:
 def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
     """Add a comment, and hand the call over to a colleague if one was chosen."""
     call, member = get_call_or_404(request, pk), request.membership
-    colleagues = list_colleagues(member)
+    colleagues = list_colleagues_who_may_decide(member)
     form = CommentForm(request.POST, colleagues=sorted(colleagues))
     if not form.is_valid():
         return render_decision_card(request, call, comment_form=form, status=422)

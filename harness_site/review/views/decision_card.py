@@ -150,7 +150,7 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     return redirect("harness_review:card", pk)
 
 
-def list_colleagues(member: Membership) -> dict[str, Membership]:
+def list_colleagues_who_may_decide(member: Membership) -> dict[str, Membership]:
     """List the other members of the workspace who may decide, by username."""
     others = Membership.objects.filter(workspace=member.workspace, user__is_active=True).exclude(pk=member.pk)
     colleagues = {}
@@ -199,7 +199,7 @@ def render_decision_card(
 ) -> HttpResponse:
     """Render the decision page of a call, with the forms that were sent."""
     if comment_form is None:
-        comment_form = CommentForm(colleagues=sorted(list_colleagues(request.membership)))
+        comment_form = CommentForm(colleagues=sorted(list_colleagues_who_may_decide(request.membership)))
     context: dict[str, Any] = {
         **decision_card_context.build_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,

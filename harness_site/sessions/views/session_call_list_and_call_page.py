@@ -24,7 +24,7 @@ from harness_site.sessions.session_lookup import (
     serve_session_page,
 )
 from harness_site.sessions.views.transcript import find_requested_text_page, render_text_page
-from harness_site.sessions.views.workspace_call_log import parse_call_filter
+from harness_site.sessions.views.workspace_call_log_page import parse_call_filter
 
 
 @require_GET

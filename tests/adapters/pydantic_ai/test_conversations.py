@@ -33,7 +33,7 @@ from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from tests.adapters import other_processes
 from tests.conftest import StartChild
-from tests.support.database_cleanup import empty
+from tests.support.database_cleanup import delete_test_rows
 from tests.support.processes import database_url
 
 Open = Callable[..., SyncCheckpointer]
@@ -199,7 +199,7 @@ LAST_STEPS = [("list_all", None, None), *(("load", name, None, None) for name in
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(program=st.lists(STEPS, max_size=10))
 def test_every_program_gives_the_same_as_in_memory(workspace: object, program: list[Any]) -> None:
-    empty()
+    delete_test_rows()
 
     async def play() -> None:
         ours, theirs = _Player(HarnessConversationStore()), _Player(InMemoryConversationStore())

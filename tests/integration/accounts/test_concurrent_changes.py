@@ -11,7 +11,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Workspace
 from harness_site.accounts import api_tokens, member_services
 from harness_site.accounts.models import ApiToken, Invitation, Membership, TokenRole
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import make_user
 
 REQUEST = RequestFactory().get("/")
@@ -64,7 +64,7 @@ def test_member_is_removed_once(admins: list[Membership]) -> None:
     carol = Membership.objects.get(user=make_user(name="carol", role=Role.AUDITOR))
     ends = at_once(*[lambda one=one: member_services.remove_member(one, carol, request=REQUEST) for one in admins])
     assert ends == ["MemberGone", "done"]
-    assert len(entries("member_removed")) == 1
+    assert len(list_entries("member_removed")) == 1
 
 
 def test_two_admins_cannot_both_step_down(admins: list[Membership]) -> None:
@@ -88,7 +88,7 @@ def test_invitation_is_accepted_once(admins: list[Membership]) -> None:
     )
     assert ends == ["InvitationClosed", "InvitationClosed", "done"]
     assert Membership.objects.filter(user__in=guests).count() == 1
-    assert len(entries("member_added")) == 1
+    assert len(list_entries("member_added")) == 1
 
 
 def test_token_name_is_used_once(workspace: Workspace) -> None:
@@ -105,4 +105,4 @@ def test_token_is_revoked_once(workspace: Workspace) -> None:
     by = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
     token, _ = api_tokens.create_token(workspace, name="ci", role=TokenRole.AGENT, lifetime=None, by=by)
     assert at_once(*[lambda: api_tokens.revoke_token(token, by=by)] * 3) == ["done"] * 3
-    assert len(entries("token_revoked")) == 1
+    assert len(list_entries("token_revoked")) == 1

@@ -12,7 +12,7 @@ from checkpoints.db import clock
 from checkpoints.enums import Role
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.mail_settings import MailServer, Security
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
 from tests.support.page_text import visible_text
 
@@ -45,7 +45,7 @@ def test_new_user_creates_an_account_and_joins(admin: Client, client: Client) ->
     assert client.get("/sessions/").status_code == 200
     assert Membership.objects.get(user__username="dave").role == Role.APPROVER
     pk = Invitation.objects.get().pk
-    assert entries() == [
+    assert list_entries() == [
         ("invited", "bob", {"invitation": pk, "role": "approver"}),
         ("member_added", "dave", {"before": None, "invitation": pk, "role": "approver"}),
         ("signed_in", "dave", {"methods": "password"}),

@@ -23,7 +23,7 @@ from harness_site.notifications.notice_text import build_notice_message
 from harness_site.search.models import Passage
 from tests.integration.review.payment_agents import awaiting
 from tests.integration.search.conftest import complete
-from tests.support.client_login import prove
+from tests.support.client_login import record_reauthentication
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -268,7 +268,7 @@ def test_sentence_with_a_short_secret_is_masked(client: Client) -> None:
 
 def test_reader_with_permission_sees_all_values(client: Client, call: ToolCall) -> None:
     client.force_login(make_user(role=Role.ADMIN))
-    prove(client).post("/accounts/secrets/", {"next": "/"})
+    record_reauthentication(client).post("/accounts/secrets/", {"next": "/"})
     page = client.get(f"/review/calls/{call.pk}/").content.decode()
     for secret in (NAMED, KEY, str(NUMBER), call.args_digest):
         assert secret in page, page[:3000]

@@ -15,8 +15,8 @@ from harness_site.accounts import unmasking
 from harness_site.accounts.models import MaskingSettings
 from harness_site.core.masking import masker
 from harness_site.review import argument_changes
-from tests.support.audit_entries import entries
-from tests.support.client_login import prove, sign_in
+from tests.support.audit_entries import list_entries
+from tests.support.client_login import record_reauthentication, sign_in
 from tests.support.factories import (
     PASSWORD,
     make_call,
@@ -159,11 +159,11 @@ def test_stored_values_are_not_masked(client: Client, call: ToolCall, alice: Use
 def test_admin_may_show_secrets_for_a_limited_time(admin: Client, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
     assert "Show secrets" in visible_text(admin.get(page))
-    assert prove(admin).post("/accounts/secrets/", {"next": page}).headers["Location"] == page
+    assert record_reauthentication(admin).post("/accounts/secrets/", {"next": page}).headers["Location"] == page
     shown = admin.get(page)
     assert KEY in shown.content.decode()
     assert "Hide secrets" in visible_text(shown)
-    assert entries("unmasked") == [("unmasked", "bob", {"minutes": 10, "page": page})]
+    assert list_entries("unmasked") == [("unmasked", "bob", {"minutes": 10, "page": page})]
 
 
 @pytest.mark.parametrize("ago", [timedelta(), timedelta(minutes=16)])
@@ -172,7 +172,7 @@ def test_showing_secrets_requires_the_password(bob: User, call: ToolCall, ago: t
     asked = browser.post("/accounts/secrets/", {"next": page})
     assert asked.headers["Location"].startswith("/accounts/again/?next=")
     assert KEY not in browser.get(page).content.decode()
-    assert entries("unmasked") == []
+    assert list_entries("unmasked") == []
     bob.set_password(PASSWORD)
     bob.save()
     browser = sign_in(Client(), bob, ago=ago)
@@ -181,19 +181,19 @@ def test_showing_secrets_requires_the_password(bob: User, call: ToolCall, ago: t
     assert KEY not in browser.get(page).content.decode()
     assert browser.post("/accounts/again/", {"password": PASSWORD}).headers["Location"] == page
     assert KEY in browser.get(page).content.decode()
-    assert entries("unmasked") == [("unmasked", "bob", {"minutes": 10, "page": page})]
+    assert list_entries("unmasked") == [("unmasked", "bob", {"minutes": 10, "page": page})]
 
 
 def test_secrets_can_be_hidden_again(admin: Client, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    prove(admin).post("/accounts/secrets/", {"next": page})
+    record_reauthentication(admin).post("/accounts/secrets/", {"next": page})
     assert admin.post("/accounts/secrets/hide/", {"next": page}).headers["Location"] == page
     assert KEY not in admin.get(page).content.decode()
 
 
 def test_permission_to_show_secrets_expires(admin: Client, call: ToolCall, monkeypatch: pytest.MonkeyPatch) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    prove(admin).post("/accounts/secrets/", {"next": page})
+    record_reauthentication(admin).post("/accounts/secrets/", {"next": page})
     later = clock.now() + unmasking.SHOWN_FOR + timedelta(seconds=2)
     monkeypatch.setattr("harness_site.accounts.unmasking.clock.now", lambda: later)
     assert KEY not in admin.get(page).content.decode()
@@ -206,26 +206,26 @@ def test_other_roles_may_not_show_secrets(client: Client, call: ToolCall, role: 
     assert "Show secrets" not in visible_text(client.get(page))
     assert client.post("/accounts/secrets/", {"next": page}).status_code == 403
     assert KEY not in client.get(page).content.decode()
-    assert entries("unmasked") == []
+    assert list_entries("unmasked") == []
 
 
 def test_workspace_may_allow_approvers_to_show_secrets(client: Client, call: ToolCall, alice: User) -> None:
     MaskingSettings.objects.create(workspace=make_workspace(), reveal_role=Role.APPROVER)
     client.force_login(alice)
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    prove(client).post("/accounts/secrets/", {"next": page})
+    record_reauthentication(client).post("/accounts/secrets/", {"next": page})
     assert KEY in client.get(page).content.decode()
 
 
 def test_lower_role_hides_secrets_at_once(admin: Client, bob: User, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    prove(admin).post("/accounts/secrets/", {"next": page})
+    record_reauthentication(admin).post("/accounts/secrets/", {"next": page})
     bob.memberships.update(role=Role.AUDITOR)
     assert KEY not in admin.get(page).content.decode()
 
 
 def test_secrets_are_shown_in_one_workspace_only(admin: Client, bob: User, call: ToolCall) -> None:
-    prove(admin).post("/accounts/secrets/", {"next": "/sessions/"})
+    record_reauthentication(admin).post("/accounts/secrets/", {"next": "/sessions/"})
     second = make_workspace(slug="second")
     bob.memberships.create(workspace=second, role=Role.ADMIN)
     theirs = make_session(workspace=second, title=f"With {KEY}")
@@ -235,7 +235,7 @@ def test_secrets_are_shown_in_one_workspace_only(admin: Client, bob: User, call:
 
 def test_secrets_are_shown_to_one_reader_only(admin: Client, client: Client, call: ToolCall, carol: User) -> None:
     page = f"/sessions/{call.session_id}/"
-    prove(admin).post("/accounts/secrets/", {"next": page})
+    record_reauthentication(admin).post("/accounts/secrets/", {"next": page})
     client.force_login(carol)
     for _ in range(2):
         assert KEY in admin.get(page).content.decode()
@@ -245,7 +245,7 @@ def test_secrets_are_shown_to_one_reader_only(admin: Client, client: Client, cal
 
 @pytest.mark.parametrize("place", ["https://elsewhere.example/", "//elsewhere.example/", "javascript:alert(1)", ""])
 def test_redirect_never_leaves_the_site(admin: Client, place: str) -> None:
-    assert prove(admin).post("/accounts/secrets/", {"next": place}).headers["Location"] == "/"
+    assert record_reauthentication(admin).post("/accounts/secrets/", {"next": place}).headers["Location"] == "/"
 
 
 class TestSettings:
@@ -262,7 +262,7 @@ class TestSettings:
     def test_change_is_recorded_without_the_words(self, admin: Client) -> None:
         admin.post("/settings/masking/", self.FORM)
         details = {"fields": ["names", "words", "reveal_role"]}
-        assert entries() == [("masking_changed", "bob", details)]
+        assert list_entries() == [("masking_changed", "bob", details)]
 
     def test_page_shows_the_settings(self, admin: Client) -> None:
         admin.post("/settings/masking/", self.FORM)

@@ -10,10 +10,10 @@ from django.test import Client
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
 from tests.support.page_text import visible_text
-from tests.support.second_factors import factors, make_totp
+from tests.support.second_factors import list_factor_types, make_totp
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +36,7 @@ def test_role_can_be_changed(admin: Client, alice: User) -> None:
     response = admin.post(f"/settings/members/{of(alice)}/role/", {"role": "auditor"})
     assert response.headers["Location"] == "/settings/members/"
     assert role_of(alice) == Role.AUDITOR
-    assert entries() == [("role_changed", "bob", {"before": "approver", "member": "alice", "role": "auditor"})]
+    assert list_entries() == [("role_changed", "bob", {"before": "approver", "member": "alice", "role": "auditor"})]
 
 
 def test_changed_role_has_effect_at_once(admin: Client, client: Client, alice: User) -> None:
@@ -48,7 +48,7 @@ def test_changed_role_has_effect_at_once(admin: Client, client: Client, alice: U
 
 def test_same_role_is_not_a_change(admin: Client, alice: User) -> None:
     admin.post(f"/settings/members/{of(alice)}/role/", {"role": "approver"})
-    assert entries() == []
+    assert list_entries() == []
 
 
 def test_last_admin_cannot_be_removed(admin: Client, bob: User, alice: User) -> None:
@@ -57,7 +57,7 @@ def test_last_admin_cannot_be_removed(admin: Client, bob: User, alice: User) -> 
         assert response.status_code == 409
         assert "This is the only admin of the workspace. Make another member an admin first." in visible_text(response)
     assert role_of(bob) == Role.ADMIN
-    assert entries() == []
+    assert list_entries() == []
 
 
 def test_inactive_admin_does_not_count(admin: Client, bob: User) -> None:
@@ -77,7 +77,7 @@ def test_member_is_removed_and_the_account_is_kept(admin: Client, client: Client
     admin.post(f"/settings/members/{of(alice)}/remove/")
     assert client.get("/sessions/").status_code == 403
     assert User.objects.filter(username="alice").exists()
-    assert entries() == [("member_removed", "bob", {"member": "alice", "role": "approver"})]
+    assert list_entries() == [("member_removed", "bob", {"member": "alice", "role": "approver"})]
 
 
 @pytest.mark.parametrize(
@@ -110,16 +110,16 @@ def test_member_of_another_workspace_is_not_found(admin: Client, action: str) ->
     make_totp(theirs)
     for pk in (of(theirs), 999999, 2**63, 10**30):
         assert admin.post(f"/settings/members/{pk}/{action}/", {"role": "admin"}).status_code == 404
-    assert (role_of(theirs), factors(theirs)) == (Role.AUDITOR, ["totp"])
+    assert (role_of(theirs), list_factor_types(theirs)) == (Role.AUDITOR, ["totp"])
 
 
 def test_second_factors_can_be_reset(admin: Client, client: Client, alice: User) -> None:
     client.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
     make_totp(alice)
     admin.post(f"/settings/members/{of(alice)}/reset-factors/")
-    assert factors(alice) == []
+    assert list_factor_types(alice) == []
     assert client.get("/sessions/").status_code == 302
-    assert entries("factor_removed") == [("factor_removed", "bob", {"ended": 1, "factors": 1, "member": "alice"})]
+    assert list_entries("factor_removed") == [("factor_removed", "bob", {"ended": 1, "factors": 1, "member": "alice"})]
 
 
 def test_factors_of_a_member_of_other_workspaces_are_not_reset(admin: Client, alice: User) -> None:
@@ -129,7 +129,7 @@ def test_factors_of_a_member_of_other_workspaces_are_not_reset(admin: Client, al
     response = admin.post(f"/settings/members/{pk}/reset-factors/")
     assert response.status_code == 409
     assert "alice is also a member of other workspaces" in visible_text(response)
-    assert factors(alice) == ["totp"]
+    assert list_factor_types(alice) == ["totp"]
 
 
 class TestCommand:
@@ -138,7 +138,7 @@ class TestCommand:
         call_command("add_member", "root", "admin")
         assert role_of(user) == Role.ADMIN
         details = {"before": None, "member": "root", "role": "admin"}
-        assert entries() == [("member_added", "manage.py add_member", details)]
+        assert list_entries() == [("member_added", "manage.py add_member", details)]
 
     def test_command_creates_a_missing_workspace(self, alice: User) -> None:
         call_command("add_member", "alice", "admin", "--workspace", "second")
@@ -162,7 +162,7 @@ def test_deactivated_member_is_signed_out_and_may_be_reactivated(
     assert "alice can sign in again." in visible_text(page)
     alice.refresh_from_db()
     assert alice.is_active
-    assert [kind for kind, _, _ in entries()] == ["member_deactivated", "member_reactivated"]
+    assert [kind for kind, _, _ in list_entries()] == ["member_deactivated", "member_reactivated"]
     refused = admin.post(f"/settings/members/{of(bob)}/deactivate/")
     assert (refused.status_code, "You cannot deactivate your own account." in visible_text(refused)) == (409, True)
 

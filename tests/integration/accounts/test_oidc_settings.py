@@ -13,9 +13,9 @@ from pytest_django.fixtures import Settings
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
 from tests.integration.site.test_settings import refused, shown
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import make_workspace
-from tests.support.openid_provider import CLIENT, SECRET, Provider, provider
+from tests.support.openid_provider import CLIENT, SECRET, Provider, run_provider
 from tests.support.page_text import visible_text
 from tests.support.second_factors import make_totp
 
@@ -25,7 +25,7 @@ CALLBACK = "/accounts/oidc/sso/login/callback/"
 
 @pytest.fixture
 def identity_provider(db: None, settings: Settings) -> Iterator[Provider]:
-    with provider() as running:
+    with run_provider() as running:
         app = {
             "provider_id": "sso",
             "name": "Shop account",
@@ -108,7 +108,7 @@ def test_known_user_signs_in_and_is_recorded(client: Client, identity_provider: 
     later = Client()
     assert finish_sign_in(later, start_sign_in(later, "/sessions/?q=lamp"), identity_provider) == "/sessions/?q=lamp"
     assert later.get("/sessions/").status_code == 200
-    assert entries("signed_in") == [("signed_in", "erin", {"methods": "single sign-on"})]
+    assert list_entries("signed_in") == [("signed_in", "erin", {"methods": "single sign-on"})]
 
 
 def test_existing_name_is_not_taken_over(client: Client, identity_provider: Provider, alice: User) -> None:

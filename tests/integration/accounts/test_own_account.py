@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from checkpoints.enums import Role
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import PASSWORD, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
@@ -38,7 +38,7 @@ def test_all_other_sign_ins_can_be_ended(alice: User) -> None:
     assert "Chrome on Windows" in visible_text(here.get("/accounts/"))
     assert here.post("/accounts/sign-ins/end/").headers["Location"] == "/accounts/"
     assert [client.get("/sessions/").status_code for client in (here, there, identity_provider)] == [200, 302, 302]
-    assert entries("sign_ins_ended") == [("sign_ins_ended", "alice", {"ended": 2})]
+    assert list_entries("sign_ins_ended") == [("sign_ins_ended", "alice", {"ended": 2})]
 
 
 def test_one_sign_in_can_be_ended(alice: User) -> None:

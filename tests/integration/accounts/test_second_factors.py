@@ -12,10 +12,10 @@ from pytest_django import DjangoCaptureOnCommitCallbacks as CaptureCallbacks
 from pytest_django.fixtures import Settings
 
 from harness_site.accounts import field_encryption
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import PASSWORD
 from tests.support.page_text import visible_text
-from tests.support.second_factors import code_of, factors, make_codes, make_totp
+from tests.support.second_factors import compute_current_totp_code, create_recovery_codes, list_factor_types, make_totp
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def activated(client: Client) -> str:
     page = client.get("/accounts/app/").content.decode()
     found = re.search(r"<code>([A-Z2-7]{32})</code>", page)
     assert found
-    response = client.post("/accounts/app/", {"code": code_of(found[1])})
+    response = client.post("/accounts/app/", {"code": compute_current_totp_code(found[1])})
     assert response.headers["Location"] == "/accounts/codes/"
     return found[1]
 
@@ -41,8 +41,8 @@ def test_authenticator_app_is_activated_with_its_first_code(
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
         activated(fresh)
-    assert factors(alice) == ["recovery_codes", "totp"]
-    assert [entry for entry in entries() if entry[0] == "factor_added"] == [
+    assert list_factor_types(alice) == ["recovery_codes", "totp"]
+    assert [entry for entry in list_entries() if entry[0] == "factor_added"] == [
         ("factor_added", "alice", {"factor": "totp"}),
         ("factor_added", "alice", {"factor": "recovery_codes"}),
     ]
@@ -59,7 +59,7 @@ def test_wrong_first_code_activates_nothing(fresh: Client, alice: User) -> None:
     fresh.get("/accounts/app/")
     page = visible_text(fresh.post("/accounts/app/", {"code": "000000"}))
     assert "Wrong or expired code." in page
-    assert factors(alice) == []
+    assert list_factor_types(alice) == []
 
 
 def test_secret_is_stored_encrypted(fresh: Client, alice: User) -> None:
@@ -107,14 +107,14 @@ def test_authenticator_app_can_be_deactivated(fresh: Client, alice: User) -> Non
     activated(fresh)
     assert "Then your password alone is enough" in visible_text(fresh.get("/accounts/app/remove/"))
     assert fresh.post("/accounts/app/remove/").headers["Location"] == "/accounts/"
-    assert factors(alice) == []
-    assert ("factor_removed", "alice", {"factor": "totp"}) in entries()
+    assert list_factor_types(alice) == []
+    assert ("factor_removed", "alice", {"factor": "totp"}) in list_entries()
 
 
 @pytest.mark.parametrize("path", ["app/", "app/remove/", "codes/new/", "passkeys/add/"])
 def test_old_sign_in_requires_reauthentication(client: Client, alice: User, path: str) -> None:
     make_totp(alice)
-    make_codes(alice)
+    create_recovery_codes(alice)
     client.force_login(alice)
     response = client.get(f"/accounts/{path}")
     if path == "app/":
@@ -136,7 +136,7 @@ def test_reauthentication_by_password(client: Client, alice: User) -> None:
 def test_reauthentication_by_code(client: Client, alice: User) -> None:
     secret = make_totp(alice)
     client.force_login(alice)
-    response = client.post("/accounts/again/code/?next=/accounts/", {"code": code_of(secret)})
+    response = client.post("/accounts/again/code/?next=/accounts/", {"code": compute_current_totp_code(secret)})
     assert response.headers["Location"] == "/accounts/"
 
 
@@ -145,7 +145,7 @@ def test_forged_new_passkey_is_refused(fresh: Client, alice: User) -> None:
     for credential in ("{}", "[]", "null", '{"id": "x", "rawId": "eA", "type": "public-key", "response": {}}', "junk"):
         response = fresh.post("/accounts/passkeys/add/", {"name": "Key", "credential": credential})
         assert response.status_code == 200
-    assert factors(alice) == []
+    assert list_factor_types(alice) == []
 
 
 def test_passkey_of_another_user_is_not_found(fresh: Client, bob: User) -> None:
@@ -153,7 +153,7 @@ def test_passkey_of_another_user_is_not_found(fresh: Client, bob: User) -> None:
     for path in (f"passkeys/{theirs.pk}/", f"passkeys/{theirs.pk}/remove/"):
         assert fresh.get(f"/accounts/{path}").status_code == 404
         assert fresh.post(f"/accounts/{path}", {"name": "Mine"}).status_code == 404
-    assert factors(bob) == ["webauthn"]
+    assert list_factor_types(bob) == ["webauthn"]
 
 
 class TestPassword:
@@ -165,7 +165,7 @@ class TestPassword:
         assert fresh.post("/accounts/password/", form).status_code == 302
         assert fresh.get("/sessions/").status_code == 200
         assert other.get("/sessions/").status_code == 302
-        assert entries("password_changed") == [("password_changed", "alice", {})]
+        assert list_entries("password_changed") == [("password_changed", "alice", {})]
 
     def test_current_password_is_required(self, fresh: Client, alice: User) -> None:
         form = {"oldpassword": "guess", "password1": "another long phrase", "password2": "another long phrase"}
@@ -184,9 +184,9 @@ class TestReset:
     def test_command_removes_the_factors(self, fresh: Client, alice: User) -> None:
         activated(fresh)
         call_command("reset_factors", "alice")
-        assert factors(alice) == []
+        assert list_factor_types(alice) == []
         assert fresh.get("/sessions/").status_code == 302
-        assert entries("factor_removed") == [
+        assert list_entries("factor_removed") == [
             ("factor_removed", "manage.py reset_factors", {"member": "alice", "factors": 2, "ended": 1})
         ]
 

@@ -10,10 +10,10 @@ from pytest_django.fixtures import Settings
 from checkpoints.models import AuditEvent
 from harness_site.accounts.models import ThrottleEntry
 from harness_site.accounts.sign_in_links import build_sign_in_link
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
 from tests.support.page_text import visible_text
-from tests.support.second_factors import code_of, make_codes, make_totp
+from tests.support.second_factors import compute_current_totp_code, create_recovery_codes, make_totp
 
 LOGIN = "/accounts/login/"
 PATIENCE = "Too many attempts. Wait a few minutes and try again."
@@ -26,7 +26,7 @@ def signs_in(client: Client, name: str, password: str = PASSWORD) -> bool:
 
 def test_sign_in_is_recorded_with_its_method(client: Client, alice: User) -> None:
     assert signs_in(client, "alice")
-    assert entries() == [("signed_in", "alice", {"methods": "password"})]
+    assert list_entries() == [("signed_in", "alice", {"methods": "password"})]
 
 
 def test_sign_in_is_recorded_in_every_workspace_of_the_user(client: Client, alice: User) -> None:
@@ -44,7 +44,7 @@ def test_client_address_is_recorded(client: Client, alice: User) -> None:
 def test_wrong_password_is_recorded(client: Client, alice: User) -> None:
     response = client.post(LOGIN, {"username": "Alice", "password": "guess"})
     assert MISMATCH in visible_text(response)
-    assert entries() == [("sign_in_failed", "alice", {"why": "password"})]
+    assert list_entries() == [("sign_in_failed", "alice", {"why": "password"})]
 
 
 def test_next_field_to_fill_in_has_the_focus(client: Client, alice: User) -> None:
@@ -59,7 +59,7 @@ def test_next_field_to_fill_in_has_the_focus(client: Client, alice: User) -> Non
 def test_unknown_name_is_not_recorded(client: Client, alice: User) -> None:
     response = client.post(LOGIN, {"username": "hunter2-my-password", "password": "guess"})
     assert MISMATCH in visible_text(response)
-    assert entries() == [("sign_in_failed", "unknown", {"why": "password"})]
+    assert list_entries() == [("sign_in_failed", "unknown", {"why": "password"})]
     assert AuditEvent.objects.filter(details__contains="hunter2").count() == 0
 
 
@@ -167,7 +167,7 @@ def test_user_without_membership_is_shown_the_admins(client: Client, db: None) -
     assert signs_in(client, "mallory")
     response = client.get("/", follow=True)
     assert response.status_code == 403
-    assert entries() == []
+    assert list_entries() == []
 
 
 def test_self_registration_is_closed(client: Client, db: None) -> None:
@@ -178,7 +178,7 @@ def test_self_registration_is_closed(client: Client, db: None) -> None:
 def test_sign_out_is_recorded(client: Client, alice: User) -> None:
     signs_in(client, "alice")
     client.post("/accounts/logout/")
-    assert [kind for kind, _, _ in entries()] == ["signed_in", "signed_out"]
+    assert [kind for kind, _, _ in list_entries()] == ["signed_in", "signed_out"]
 
 
 class TestForgottenPassword:
@@ -225,7 +225,7 @@ class TestSecondFactor:
         response = client.post(LOGIN, {"username": "alice", "password": PASSWORD, "next": "/review/"})
         assert response.headers["Location"].startswith("/accounts/login/code/")
         assert client.get("/sessions/").headers["Location"].startswith(LOGIN)
-        assert entries() == []
+        assert list_entries() == []
 
     def test_code_of_the_app_completes_the_sign_in(self, client: Client, alice: User) -> None:
         secret = make_totp(alice)
@@ -233,14 +233,14 @@ class TestSecondFactor:
         page = client.get(response.headers["Location"])
         assert "Second factor Enter the code" in visible_text(page)
         assert "Use a passkey" not in visible_text(page)
-        response = client.post("/accounts/login/code/", {"code": code_of(secret)})
+        response = client.post("/accounts/login/code/", {"code": compute_current_totp_code(secret)})
         assert (response.status_code, response.headers["Location"]) == (302, "/review/")
         assert client.get("/sessions/").status_code == 200
-        assert entries() == [("signed_in", "alice", {"methods": "password, totp"})]
+        assert list_entries() == [("signed_in", "alice", {"methods": "password, totp"})]
 
     def test_code_works_once(self, client: Client, alice: User) -> None:
         secret = make_totp(alice)
-        code = code_of(secret)
+        code = compute_current_totp_code(secret)
         assert signs_in(client, "alice")
         client.post("/accounts/login/code/", {"code": code})
         other = Client()
@@ -250,7 +250,7 @@ class TestSecondFactor:
 
     def test_recovery_code_works_once(self, client: Client, alice: User) -> None:
         make_totp(alice)
-        code = make_codes(alice)[0]
+        code = create_recovery_codes(alice)[0]
         for answer in (302, 200):
             visitor = Client()
             assert signs_in(visitor, "alice")
@@ -261,14 +261,14 @@ class TestSecondFactor:
         assert signs_in(client, "alice")
         page = visible_text(client.post("/accounts/login/code/", {"code": "000000"}))
         assert "Wrong or expired code. Enter the code that the app shows now." in page
-        assert entries() == [("sign_in_failed", "alice", {"why": "totp"})]
+        assert list_entries() == [("sign_in_failed", "alice", {"why": "totp"})]
 
     def test_code_guesses_are_limited(self, client: Client, alice: User) -> None:
         secret = make_totp(alice)
         assert signs_in(client, "alice")
         for _ in range(5):
             client.post("/accounts/login/code/", {"code": "000000"})
-        response = client.post("/accounts/login/code/", {"code": code_of(secret)})
+        response = client.post("/accounts/login/code/", {"code": compute_current_totp_code(secret)})
         assert PATIENCE in visible_text(response)
 
     def test_another_user_can_sign_in_instead(self, client: Client, alice: User, carol: User) -> None:
@@ -286,7 +286,7 @@ def test_forged_passkey_is_refused(client: Client, alice: User, credential: str)
     response = client.post("/accounts/login/passkey/", {"credential": credential})
     assert (response.status_code, response.headers["Location"]) == (302, "/accounts/login/?passkey=refused")
     assert "This passkey is unknown here" in visible_text(client.get(response.headers["Location"]))
-    assert entries() == [("sign_in_failed", "unknown", {"why": "passkey"})]
+    assert list_entries() == [("sign_in_failed", "unknown", {"why": "passkey"})]
 
 
 def test_passkey_challenge_is_served_to_scripts(client: Client, db: None) -> None:

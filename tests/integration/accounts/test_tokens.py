@@ -20,7 +20,7 @@ from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import TokenRequest, require_token
 from harness_site.core import deferred_writes
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import make_user, make_workspace
 from tests.support.page_text import visible_text
 
@@ -77,7 +77,7 @@ class TestPage:
         token = ApiToken.objects.get()
         for _ in range(2):
             assert admin.post(f"/settings/tokens/{token.pk}/revoke/").headers["Location"] == "/settings/tokens/"
-        assert entries() == [
+        assert list_entries() == [
             ("token_created", "bob", {"role": "agent", "token": "ci"}),
             ("token_revoked", "bob", {"token": "ci"}),
         ]
@@ -173,11 +173,11 @@ class TestAuthentication:
         token, secret = make_token()
         for _ in range(3):
             ask(secret)
-        assert entries("token_used") == []  # no request waits for it
+        assert list_entries("token_used") == []  # no request waits for it
         deferred_writes.flush_all()
         token.refresh_from_db()
         assert token.last_used_at is not None
-        assert entries("token_used") == [("token_used", "token nightly", {"token": "nightly"})]
+        assert list_entries("token_used") == [("token_used", "token nightly", {"token": "nightly"})]
 
     def test_use_is_recorded_again_after_the_interval(self) -> None:
         token, secret = make_token()
@@ -191,14 +191,16 @@ class TestAuthentication:
         token.refresh_from_db()
         assert token.last_used_at is not None
         assert token.last_used_at > clock.now() - timedelta(minutes=1)
-        assert len(entries("token_used")) == 2
+        assert len(list_entries("token_used")) == 2
 
     def test_refused_token_is_recorded_at_intervals(self) -> None:
         token, secret = make_token()
         api_tokens.revoke_token(token, by=BY)
         for _ in range(3):
             ask(secret)
-        assert entries("token_refused") == [("token_refused", "token nightly", {"token": "nightly", "why": "revoked"})]
+        assert list_entries("token_refused") == [
+            ("token_refused", "token nightly", {"token": "nightly", "why": "revoked"})
+        ]
 
 
 def test_token_acts_under_its_name_with_its_role() -> None:
@@ -220,7 +222,7 @@ class TestCommand:
         token = api_tokens.authenticate_bearer_header(f"Bearer {out.getvalue().strip()}")
         assert (token.name, token.role, token.created_by) == ("ci", "agent", "manage.py create_token")
         assert token.expires_at is not None
-        assert entries("token_created")[0][1] == "manage.py create_token"
+        assert list_entries("token_created")[0][1] == "manage.py create_token"
 
     @pytest.mark.parametrize(
         ("options", "complaint"),

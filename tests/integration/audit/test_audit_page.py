@@ -22,7 +22,7 @@ from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, 
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.audit import audit_trail_query, event_sentences, folded_entries
 from harness_site.audit.audit_trail_query import AuditSubject
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
@@ -350,7 +350,7 @@ class TestVerification:
         page = visible_text(reader.get("/audit/"))
         assert "Verified All 3 entries are as they were recorded. Checked just now." in page
         assert f"3:{AuditEvent.objects.get(number=3).seal}" in page
-        assert entries("audit_verified") == [("audit_verified", "carol", {"checked": 3, "flaws": 0})]
+        assert list_entries("audit_verified") == [("audit_verified", "carol", {"checked": 3, "flaws": 0})]
 
     def test_flaw_is_shown_until_it_is_repaired(self, reader: Client) -> None:
         for _ in range(3):
@@ -379,7 +379,7 @@ class TestExport:
 
     def test_export_is_recorded_with_its_filters(self, reader: Client) -> None:
         lines(reader.get("/audit/export/?actor=alice&first=2001-01-01&subject=tokens"))
-        assert entries() == [
+        assert list_entries() == [
             (
                 "exported",
                 "carol",

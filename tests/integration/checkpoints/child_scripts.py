@@ -11,7 +11,7 @@ from typing import Any
 from checkpoints import Checkpointer, SyncCheckpointer, check_pending_tool_calls, exceptions
 from checkpoints.calls import registry_of_running_tools
 from checkpoints.sessions.session_description import SessionDescription
-from tests.support.processes import heed, say
+from tests.support.processes import send_to_parent, wait_for_parent
 
 
 def save_once(place: str, how: str, folder: str | None = None) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def open_fresh_database(url: str, migrate: bool | None) -> str:
 
 def open_and_save_when_told(url: str, session_id: str) -> int:
     """Create and use a new database when the parent says so, together with other processes."""
-    say("ready")
-    heed()
+    send_to_parent("ready")
+    wait_for_parent()
     with SyncCheckpointer.open(url, migrate=True) as cp:
         cp.start_session(session_id)
         return cp.save_checkpoint(session_id, [{"a": 1}], None, 0)

@@ -13,7 +13,7 @@ from checkpoints import Checkpointer, check_pending_tool_calls
 from checkpoints.exceptions import CheckpointsError, SessionBusy
 from checkpoints.models import Run, Workspace
 from tests.integration.checkpoints.session_setups import conversation
-from tests.support.async_database import in_thread
+from tests.support.async_database import run_in_thread
 from tests.support.processes import PATIENCE
 
 pytestmark = pytest.mark.asyncio
@@ -46,7 +46,7 @@ async def test_close_releases_the_session(workspace: Workspace) -> None:
                 await second.start_session("s")
     async with Checkpointer() as third:
         await third.start_session("s")
-    assert await in_thread(lambda: [run.status for run in Run.objects.order_by("number")]) == [
+    assert await run_in_thread(lambda: [run.status for run in Run.objects.order_by("number")]) == [
         "released",
         "released",
     ]

@@ -20,7 +20,7 @@ from checkpoints.peers import PeerCall as Asked
 from tests.integration.failures.conftest import OpenAt
 from tests.support.cluster import cluster
 from tests.support.postgres_proxy import Wire
-from tests.support.processes import until
+from tests.support.processes import wait_until
 
 SAVE = 'INSERT INTO "checkpoints_checkpoint"'
 MAX_STATEMENTS = 40  # questions of one operation; the longest has about half as many
@@ -143,7 +143,7 @@ def test_lost_answer_of_every_statement(
             elif not said.may_have_happened:
                 assert tried.count() == 0
             if said is not None:
-                until(partial(succeeds, tried))
+                wait_until(partial(succeeds, tried))
             assert tried.count() == 1
             if not wire.cut.is_set():
                 assert number > 1
@@ -174,7 +174,7 @@ def test_statement_of_a_lost_connection_is_awaited(server: str, open_at: OpenAt)
             other.execute("SELECT 1 FROM checkpoints_session WHERE session_id = 'waiting' FOR UPDATE")
             wire.lose_answer(to=SAVE, answered=False, mended=True)
             saving = beside.submit(desk.save_checkpoint, "waiting", MESSAGES[:1], None, 0.0)
-            until(lambda: waiting(server) == 2)
+            wait_until(lambda: waiting(server) == 2)
             other.commit()
             assert saving.result() == 1
         latest = desk.load_latest("waiting")
@@ -199,6 +199,6 @@ def test_unknown_save_is_not_mistaken_for_the_next_one(server: str, open_at: Ope
             desk.save_checkpoint("another", MESSAGES[:1], None, 0.0)
         assert raised.value.may_have_happened is True
         wire.mend()
-        until(lambda: outcome(lambda: desk.load_latest("another")) is None)
+        wait_until(lambda: outcome(lambda: desk.load_latest("another")) is None)
         assert desk.save_checkpoint("another", MESSAGES[:2], None, 0.0) == 2
         assert desk.load("another", 1)["transcript"] == MESSAGES[:1]

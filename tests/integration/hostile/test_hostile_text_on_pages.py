@@ -13,7 +13,12 @@ from harness_site.review import argument_changes
 from harness_site.search import indexer
 from tests.support.client_login import sign_in
 from tests.support.factories import make_call, make_late_result, make_run, make_session, make_user
-from tests.support.hidden_character_texts import TOGETHER, hidden_in, make_hostile_session, pages_of
+from tests.support.hidden_character_texts import (
+    TOGETHER,
+    list_hidden_characters,
+    list_pages_of_session,
+    make_hostile_session,
+)
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -27,8 +32,8 @@ def reader(client: Client) -> Client:
 def check(response: Any, address: str) -> str:
     assert response.status_code == 200, address
     html = str(response.content.decode())
-    assert hidden_in(html) == set(), address
-    assert not any(hidden_in(f"{name}{value}") for name, value in response.headers.items())
+    assert list_hidden_characters(html) == set(), address
+    assert not any(list_hidden_characters(f"{name}{value}") for name, value in response.headers.items())
     assert response.headers["Content-Type"].startswith("text/plain") or "<script id=evil>" not in html
     return html
 
@@ -38,7 +43,7 @@ def test_every_page_shows_hostile_text_as_text(reader: Client, text: str) -> Non
     session = make_hostile_session(text)
     while indexer.index_next_batch():
         pass
-    for address in pages_of(session):
+    for address in list_pages_of_session(session):
         html = check(reader.get(address), address)
         assert "cannot be shown" not in html, address
 
@@ -48,11 +53,11 @@ def test_readable_exports_show_hidden_characters_and_records_keep_them(reader: C
     session = make_hostile_session(text)
     for address in (f"/sessions/{session.pk}/export/html/", "/sessions/export/", "/audit/export/"):
         content = streamed(reader.get(address))
-        assert hidden_in(content) == set(), address
+        assert list_hidden_characters(content) == set(), address
         assert "<script id=evil>" not in content or "/html/" not in address
     assert "</html>" in streamed(reader.get(f"/sessions/{session.pk}/export/html/"))
     lines = streamed(reader.get(f"/sessions/{session.pk}/export/jsonl/"))
-    assert hidden_in(lines) == set()
+    assert list_hidden_characters(lines) == set()
     records = [json.loads(line) for line in lines.splitlines()]
     assert any(text in leaves(record) for record in records)
 
@@ -77,7 +82,7 @@ def test_desktop_notification_is_text(reader: Client) -> None:
     told = reader.get("/review/news/?since=2020-01-01T00:00:00Z").json()["news"]
     assert told
     for one in told:
-        assert hidden_in(one["title"] + one["body"]) == set()
+        assert list_hidden_characters(one["title"] + one["body"]) == set()
 
 
 def test_unchanged_suggested_result_is_the_stored_one(reader: Client) -> None:
@@ -106,7 +111,7 @@ def test_edited_arguments_keep_hidden_characters(reader: Client) -> None:
     call = make_call(session=session, args=args, status=CallStatus.AWAITING_APPROVAL)
     shown = argument_changes.format_editable_arguments(call.args)
     assert shown is not None
-    assert hidden_in(shown) == set()
+    assert list_hidden_characters(shown) == set()
     assert argument_changes.parse_edited_arguments(shown.replace('"amount": 1', '"amount": 2'), call.args) == {
         **args,
         "amount": 2,

@@ -39,7 +39,7 @@ from tests.integration.notifications.conftest import (  # noqa: F401 - fixtures
 )
 from tests.support.client_login import sign_in
 from tests.support.factories import make_decision, make_run, make_session, make_user
-from tests.support.hidden_character_texts import HOSTILE, hidden_in, make_hostile_calls, stored
+from tests.support.hidden_character_texts import HOSTILE, list_hidden_characters, make_hostile_calls, stored
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
@@ -72,9 +72,9 @@ def test_mail_has_only_the_headers_and_lines_of_the_site(text: str, alice: User)
         names = [line.partition(b":")[0].decode().lower() for line in head.split(b"\n") if line[:1].strip()]
         assert sorted(names) == sorted(HEADERS)
         assert "=?" not in str(composed["Subject"])
-        assert hidden_in(str(composed["Subject"])) == set()
+        assert list_hidden_characters(str(composed["Subject"])) == set()
         plain, page = (part.get_content() for part in composed.iter_parts() if isinstance(part, EmailMessage))
-        assert hidden_in(plain) | hidden_in(page) == set()
+        assert list_hidden_characters(plain) | list_hidden_characters(page) == set()
         assert len(plain.splitlines()) == 12 + bool(said.items[0].deadline)
         assert "<script id=evil>" not in page
 
@@ -119,7 +119,7 @@ def test_webhook_contains_only_text(text: str, form: WebhookFormat) -> None:
     )
     body = json.dumps(content, ensure_ascii=False)
     assert body.encode()
-    assert hidden_in(body) == set()
+    assert list_hidden_characters(body) == set()
     if form == WebhookFormat.SLACK:
         shown = content["text"] + content["blocks"][1]["text"]["text"]
         own = re.sub(r"<https://harness\.example/[^|>]*\|", "", shown).replace(">\n", "\n").removesuffix(">")
@@ -164,7 +164,7 @@ def test_other_csv_cells_are_unchanged(text: str) -> None:
 @pytest.mark.parametrize("text", [*HOSTILE.values(), "../../etc/passwd", "CON.txt", "nul .log", "a" * 400 + ".png"])
 def test_download_name_is_valid_on_every_system(client: Client, text: str) -> None:
     name = build_safe_file_name(stored(text))
-    assert hidden_in(name) == set()
+    assert list_hidden_characters(name) == set()
     assert not set(name) & set('\\/:*?"<>|%\n\t')
     assert 0 < len(name) <= 150
     assert name == name.strip(" .")
@@ -196,7 +196,7 @@ def test_text_cannot_forge_a_log_entry(text: str) -> None:
     first, *further = said.getvalue().removesuffix("\n").split("\n")
     assert " ERROR site: about " in first
     assert all(line.startswith("    | ") for line in further)
-    assert hidden_in(said.getvalue()) == set()
+    assert list_hidden_characters(said.getvalue()) == set()
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())

@@ -11,7 +11,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import AuditEvent, Checkpoint, Decision, Join, PausedTask, PeerCall, Run, Session, ToolCall
 from tests.support.client_login import sign_in
 from tests.support.factories import make_user
-from tests.support.hidden_character_texts import make_hostile_session, pages_of
+from tests.support.hidden_character_texts import list_pages_of_session, make_hostile_session
 
 pytestmark = pytest.mark.django_db
 
@@ -34,9 +34,9 @@ def test_unknown_stored_value_does_not_break_a_page(client: Client) -> None:
     session = make_hostile_session("plain text")
     for model, names in COLUMNS.items():
         model._default_manager.update(**dict.fromkeys(names, "newer"))
-    failed = [address for address in pages_of(session) if reader.get(address).status_code >= 500]
+    failed = [address for address in list_pages_of_session(session) if reader.get(address).status_code >= 500]
     ToolCall.objects.update(status="newer")
-    failed += [address for address in pages_of(session) if reader.get(address).status_code >= 500]
+    failed += [address for address in list_pages_of_session(session) if reader.get(address).status_code >= 500]
     exports = [f"/sessions/{session.pk}/export/{form}/" for form in ("html", "jsonl")]
     for address in (*exports, "/sessions/export/", "/audit/export/"):
         response = reader.get(address)

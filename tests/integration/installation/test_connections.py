@@ -18,7 +18,7 @@ from harness_site.installation import agent_connection_examples
 from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, get_connection_or_first
 from tests.support.factories import make_user
 from tests.support.page_text import visible_text
-from tests.support.site_process import fresh_database, prepare
+from tests.support.site_process import create_tables_and_accounts, fresh_database
 
 
 def run_program(folder: Path, database: str) -> subprocess.CompletedProcess[str]:
@@ -38,7 +38,7 @@ def test_program_runs_after_migrations_and_reports_missing_ones(tmp_path: Path) 
             assert "Run `harness migrate`" in early.stderr
         else:
             assert early.stderr == ""
-        prepare(database)
+        create_tables_and_accounts(database)
         assert [run_program(tmp_path, database).stderr for _ in range(2)] == ["", ""], "it can be run twice"
 
 

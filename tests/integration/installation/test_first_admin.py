@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 from checkpoints.enums import Role
 from harness_site.accounts import first_admin, sign_in_links
 from harness_site.accounts.models import Membership
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import PASSWORD, make_session, make_user
 from tests.support.page_text import visible_text
 
@@ -42,7 +42,7 @@ def test_first_superuser_becomes_admin_and_sees_the_first_steps(client: Client) 
     assert sign_in_with_password(client, root) == "/"
     assert client.get("/").headers["Location"] == "/settings/first-steps/"
     assert Membership.objects.get(user=root).role == Role.ADMIN
-    assert [kind for kind, _, _ in entries()] == ["member_added", "signed_in"]
+    assert [kind for kind, _, _ in list_entries()] == ["member_added", "signed_in"]
     make_session()
     assert client.get("/").headers["Location"] == "/review/"
 
@@ -90,7 +90,7 @@ def test_sign_in_link_works_once(client: Client) -> None:
     path = printed_path("sign_in_link", "alice")
     assert client.get(path).headers["Location"] == "/"
     assert client.get("/review/").status_code == 200
-    assert [(kind, details["methods"]) for kind, _, details in entries()] == [("signed_in", "sign-in link")]
+    assert [(kind, details["methods"]) for kind, _, details in list_entries()] == [("signed_in", "sign-in link")]
     refused = Client().get(path)
     assert (refused.status_code, "Each link works once." in visible_text(refused)) == (404, True)
     fresh = printed_path("sign_in_link", "alice")

@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 
 from benchmarks.load.generate_sessions_command import Command
+from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, SessionBuilder, get_session_duration
 from benchmarks.load.generated_session_sizes import HUGE, Plan, Size
 from benchmarks.load.random_sentences import SentenceGenerator
-from benchmarks.load.session_rows import MESSAGE_FIELDS, SessionBuilder, get_session_duration
 from checkpoints import SyncCheckpointer
 from checkpoints.calls import require_unaltered_call
 from checkpoints.models import Decision, Message, Session, ToolCall, Workspace

@@ -31,9 +31,9 @@ from harness_site.mcp_guard.log_guarded_calls_in_session import GuardedSession
 from harness_site.mcp_guard.proxy import CALL_ID_META, GuardProxy
 from harness_site.mcp_guard.tool_policies import UNKNOWN_TOOL, ToolPolicy, parse_policies
 from tests.support.api_client import make_token
-from tests.support.async_database import in_thread
+from tests.support.async_database import run_in_thread
 from tests.support.http_server import HttpServer
-from tests.support.processes import ROOT, database_url, until
+from tests.support.processes import ROOT, database_url, wait_until
 
 SERVER = Path(__file__).with_name("mail_server.py")
 POLICIES = parse_policies(["get_*: read", "pay: mutate + approval"])
@@ -142,20 +142,20 @@ def test_calls_wait_for_decisions(workspace: Workspace, effects: Path) -> None:
         async with guarded(effects) as client:
             assert (await client.call("pay")).startswith("error: ApprovalRequired: In session 'mail' this waits")
             assert (await client.call("pay")).startswith("error: ApprovalRequired")
-            await in_thread(lambda: decide("approve_call"))
+            await run_in_thread(lambda: decide("approve_call"))
             assert await client.call("pay") == "sent to b"
             assert (await client.call("pay")).startswith("error: ApprovalRequired")  # another payment
-            await in_thread(lambda: decide("edit_call", {"to": "c"}))
-            await in_thread(lambda: decide("approve_call", actor="kim"))
+            await run_in_thread(lambda: decide("edit_call", {"to": "c"}))
+            await run_in_thread(lambda: decide("approve_call", actor="kim"))
             assert await client.call("pay") == "sent to c"
             # An error of the server that does not say that nothing ran, and a call that the client gives up.
             assert (await client.call("unheard_of")).startswith(
                 "error: ReviewRequired: In session 'mail' it is unknown"
             )
-            await in_thread(lambda: decide("confirm_landed", "It was done."))
+            await run_in_thread(lambda: decide("confirm_landed", "It was done."))
             assert await client.call("unheard_of") == "It was done."
             request_id = await client.send("tools/call", name="hang", arguments={})
-            await in_thread(lambda: until(lambda: "hang" in effects.read_text()))
+            await run_in_thread(lambda: wait_until(lambda: "hang" in effects.read_text()))
             cancelled = types.JSONRPCNotification(
                 jsonrpc="2.0", method="notifications/cancelled", params={"requestId": request_id}
             )
@@ -217,13 +217,13 @@ def test_killed_server_is_held_at_the_gate(workspace: Workspace, effects: Path, 
     async def talk() -> None:
         async with Client(start(HARNESS_DATABASE_URL=database_url()), mode="legacy") as client:
             running = asyncio.create_task(client.call_tool("hang", {}))
-            await in_thread(lambda: until(lambda: "hang" in effects.read_text()))
-            await in_thread(kill_server)
+            await run_in_thread(lambda: wait_until(lambda: "hang" in effects.read_text()))
+            await run_in_thread(kill_server)
             await expect_review(await running)
-        token = await in_thread(lambda: make_token(TokenRole.AGENT))
+        token = await run_in_thread(lambda: make_token(TokenRole.AGENT))
         async with Client(start(HARNESS_URL=site.address, HARNESS_TOKEN=token), mode="legacy") as client:
             await expect_review(await client.call_tool("hang", {}))
-            await in_thread(lambda: decide("confirm_landed", "It was done."))
+            await run_in_thread(lambda: decide("confirm_landed", "It was done."))
             replayed = await client.call_tool("hang", {})
             assert (replayed.content[0].text, replayed.is_error) == ("It was done.", False)  # type: ignore[union-attr]
 

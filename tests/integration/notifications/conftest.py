@@ -21,7 +21,12 @@ from harness_site.notifications.models import CALL_EVENTS, Delivery, Notice, Web
 from harness_site.notifications.send_due_deliveries import DeliveryRound, send_due_deliveries
 from tests.support.client_login import sign_in
 from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
-from tests.support.message_receivers import http_receiver, received, site_process, smtp_receiver
+from tests.support.message_receivers import (
+    http_receiver,
+    read_received_messages,
+    run_deliver_and_collect_on_request,
+    smtp_receiver,
+)
 from tests.support.processes import Child
 
 
@@ -114,7 +119,7 @@ class Receiver:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        return received(self.file)
+        return read_received_messages(self.file)
 
 
 class Start(Protocol):
@@ -171,7 +176,7 @@ def start_site(workspace: Workspace) -> Iterator[StartSite]:
             "HARNESS_DEBUG": "1",
             "HARNESS_EMAIL_URL": f"smtp://127.0.0.1:{mail_port}",
         }
-        children.append(Child(site_process, fresh=True, environment=environment, work=work))
+        children.append(Child(run_deliver_and_collect_on_request, fresh=True, environment=environment, work=work))
         return children[-1]
 
     yield start

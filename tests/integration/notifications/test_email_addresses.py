@@ -12,7 +12,7 @@ from harness_site.notifications import email_confirmation
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Preferences
 from tests.integration.notifications.conftest import Receiver, Start, interrupted
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.client_login import sign_in
 from tests.support.page_text import visible_text
 
@@ -59,7 +59,7 @@ class TestAddress:
         interrupted("ring")
         create_due_notices()
         assert [one.recipient for one in Delivery.objects.order_by("pk")][1:] == ["pager@example.com"]
-        assert entries("notifications_changed", "address_confirmed") == [
+        assert list_entries("notifications_changed", "address_confirmed") == [
             (
                 "notifications_changed",
                 "dora",

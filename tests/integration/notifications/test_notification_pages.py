@@ -16,7 +16,7 @@ from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Preferences, Webhook
 from harness_site.notifications.send_due_deliveries import send_due_deliveries
 from tests.integration.notifications.conftest import Start, interrupted, make_due, make_webhook
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import make_user, make_workspace
 from tests.support.page_text import visible_text
 from tests.support.site_process import free_port
@@ -72,7 +72,7 @@ class TestWebhooks:
             assert admin.post(f"{PAGE}{pk}/{what}/").headers["Location"] == PAGE
         assert not Webhook.objects.exists()
         about = {"webhook": "pager", "host": "hooks.example"}
-        assert entries() == [
+        assert list_entries() == [
             ("webhook_created", "dora", {**about, "events": "interrupted,escalation"}),
             ("webhook_paused", "dora", about),
             ("webhook_resumed", "dora", about),
@@ -88,7 +88,7 @@ class TestWebhooks:
         again = Delivery.objects.get(webhook=webhook, notice__tool="refund_card").pk
         for _ in range(2):  # the second finds it taken up
             admin.post(f"{PAGE}log/{again}/again/")
-        assert entries() == [
+        assert list_entries() == [
             ("webhook_tested", "dora", {"webhook": "pager", "host": "127.0.0.1"}),
             ("message_retried", "dora", {"message": str(again)}),
         ]
@@ -209,7 +209,7 @@ class TestPreferences:
         assert (kept.wants_event("interrupted"), kept.wants_event("reminder")) == (True, False)
         assert admin.get(self.PATH).content.decode().count(" checked") == 2
         fields = ["awaiting_approval", "escalation", "handed_over", "reminder"]
-        assert entries() == [("notifications_changed", "dora", {"fields": fields})]
+        assert list_entries() == [("notifications_changed", "dora", {"fields": fields})]
 
     def test_invalid_address_is_refused(self, admin: Client) -> None:
         response = admin.post(self.PATH, {"email": "on", "address": "pager"})

@@ -713,7 +713,7 @@ def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:
     for query in ("period=7d", "period=14d", "period=90d", "period=24h"):
         period, _problem = utc_periods.parse_period(QueryDict(query), datetime.now(UTC))
         last = charts.build_time_labels(period)[-1]
-        assert (last.x, last.anchor) == ("100%", "end")
+        assert (last.x, last.text_anchor) == ("100%", "end")
 
 
 def test_an_installation_without_sessions_leads_to_the_first_agent(client: Client) -> None:

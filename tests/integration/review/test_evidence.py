@@ -19,7 +19,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import compute
 from harness_site.review.models import EvidenceFile
 from tests.integration.review.conftest import Lost
 from tests.integration.review.payment_agents import APPROVE, awaiting
-from tests.support.client_login import prove
+from tests.support.client_login import record_reauthentication
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -52,7 +52,7 @@ def test_decision_links_to_the_file(people: dict[str, Client], lost: Lost) -> No
     assert "Evidence files secrets in texts are masked export.html 39 bytes · alice · " in page
     assert SHA256 not in page
     assert f"Fingerprint {compute_keyed_fingerprint(SHA256)}" in page
-    prove(people["dora"]).post("/accounts/secrets/", {"next": "/"})
+    record_reauthentication(people["dora"]).post("/accounts/secrets/", {"next": "/"})
     assert f"SHA-256 {SHA256}" in visible_text(people["dora"].get(url(call)))
 
 
@@ -85,7 +85,7 @@ def test_secrets_in_a_text_file_are_masked(people: dict[str, Client], lost: Lost
         response = people[name].get(f"/review/evidence/{file.pk}/")
         assert response.content.decode() == "user: alice\npassword: ‹masked›\nplace: Zürich"
         assert response["Content-Disposition"] == 'attachment; filename="masked-export.txt"'
-    prove(people["dora"]).post("/accounts/secrets/", {"next": "/"})
+    record_reauthentication(people["dora"]).post("/accounts/secrets/", {"next": "/"})
     response = people["dora"].get(f"/review/evidence/{file.pk}/")
     assert response.content == stored
     assert response["Content-Disposition"] == 'attachment; filename="export.txt"'

@@ -18,7 +18,7 @@ from harness_site.search.models import Kind, Passage, Progress, ToolSums
 from harness_site.search.text_extraction import ExtractedText
 from tests.integration.search.conftest import complete
 from tests.support.factories import make_call, make_message, make_session
-from tests.support.processes import until
+from tests.support.processes import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -93,7 +93,7 @@ def test_keys_are_settled_only_when_older_transactions_have_ended(monkeypatch: p
         complete()
         return Progress.objects.get(kind=Kind.SESSION).settled >= before.reached
 
-    until(settled)
+    wait_until(settled)
     assert [text.split("\n")[0] for text in texts(Kind.CALL)] == ["slow", "quick"]
 
 

@@ -15,7 +15,7 @@ from harness_site.search import index_writer, indexer, passage_search
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
 from tests.integration.search.conftest import Search, complete
-from tests.support.client_login import prove
+from tests.support.client_login import record_reauthentication
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -288,7 +288,7 @@ def test_masked_text_cannot_be_found(search: Search, reader: Client, message: st
     assert search(SECRET) == search("hunter2222") == search("4eC39Hq") == []
     admin = Client()
     admin.force_login(make_user(name="carol", role=Role.ADMIN))
-    prove(admin).post("/accounts/secrets/")
+    record_reauthentication(admin).post("/accounts/secrets/")
     assert "No results" in visible_text(admin.get("/sessions/", {"q": SECRET}))
 
 

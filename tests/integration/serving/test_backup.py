@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 from tests.support.cluster import Cluster, find_binaries
-from tests.support.site_process import prepare
+from tests.support.site_process import create_tables_and_accounts
 
 ROOT = Path(__file__).parents[3]
 SAVE = """
@@ -44,7 +44,7 @@ def manage(command: str, url: str, folder: Path) -> str:
 
 def test_postgresql_database_is_restored_on_a_server_without_the_roles(tmp_path: Path) -> None:
     with Cluster() as first, Cluster() as second:
-        prepare(first.url)
+        create_tables_and_accounts(first.url)
         manage("create_agent_login", first.url, tmp_path)  # a role that the other server does not have
         run(f"{sys.executable} -c '{SAVE}'", first.url, tmp_path)
         anchor = manage("verify_audit", first.url, tmp_path).rpartition("anchor ")[2].strip()

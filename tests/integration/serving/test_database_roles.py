@@ -23,7 +23,7 @@ from psycopg import sql
 from harness_site import database_role_privileges
 from harness_site.installation.agent_connection_examples import get_connection_or_first
 from tests.support.cluster import Cluster
-from tests.support.site_process import PASSWORD, Agent, Site, prepare
+from tests.support.site_process import PASSWORD, Agent, Site, create_tables_and_accounts
 
 ROOT: Final = Path(__file__).parents[3]
 ROLES: Final = ("agent", "site", "migration")
@@ -35,7 +35,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """URLs of one database by role; `owner` is the superuser who created it. All processes have a key of seals."""
     with pytest.MonkeyPatch.context() as environment, Cluster() as server:
         environment.setenv("HARNESS_SEAL_KEY", "5e" * 32)
-        prepare(server.url)
+        create_tables_and_accounts(server.url)
         script = manage(server.url, "database_roles")
         for _ in range(2):  # it may run again
             with psycopg.connect(server.url, autocommit=True) as admin:
@@ -253,7 +253,7 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
             admin.execute(f"CREATE ROLE {owner} LOGIN CREATEROLE PASSWORD 'secret'".encode())
             admin.execute(f"CREATE DATABASE {database} OWNER {owner}".encode())
         url = re.sub(r"//.*@(.*)/.*", rf"//{owner}:secret@\1/{database}", server.url)
-        prepare(url)
+        create_tables_and_accounts(url)
         line = manage(url, "create_agent_login").strip()
         login = line.removeprefix("export HARNESS_DATABASE_URL='").removesuffix("'")
         assert re.fullmatch(rf"postgresql://my_agent:[\w-]{{32}}@127.0.0.1:\d+/{database}", login)

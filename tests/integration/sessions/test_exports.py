@@ -20,7 +20,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Segment, Session
 from harness_site.accounts.models import MaskingSettings
 from tests.integration.search.conftest import complete
-from tests.support.client_login import prove
+from tests.support.client_login import record_reauthentication
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -210,7 +210,7 @@ def test_session_file_requires_permission_for_secrets(client: Client, tmp_path: 
     refused = client.get(f"/sessions/{pk}/export/file/")
     assert refused.status_code == 403
     assert "Press “Show secrets”" in refused.content.decode()
-    prove(client).post("/accounts/secrets/")
+    record_reauthentication(client).post("/accounts/secrets/")
     response = client.get(f"/sessions/{pk}/export/file/")
     path = tmp_path / "s.session"
     path.write_bytes(body(response).encode())

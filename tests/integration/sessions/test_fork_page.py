@@ -14,7 +14,7 @@ from checkpoints.enums import ActorKind, CallStatus, KeyScope, Role
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
 from harness_site.sessions.selectors import fork_list_and_preview, version_list
-from tests.support.audit_entries import entries
+from tests.support.audit_entries import list_entries
 from tests.support.factories import (
     THEN,
     make_call,
@@ -151,7 +151,7 @@ def test_missing_permission_is_explained(session: Session, approver: Client, aud
     assert "Create the fork" not in words
     assert auditor.post(path(session), {"version": 1, "session_id": "copy"}).status_code == 403
     assert not Session.objects.filter(session_id="copy").exists()
-    assert entries("session_forked") == []
+    assert list_entries("session_forked") == []
 
 
 def test_library_refuses_a_missing_permission(session: Session) -> None:

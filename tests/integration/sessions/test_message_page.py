@@ -17,7 +17,7 @@ from tests.support.factories import (
     make_message,
     make_messages,
 )
-from tests.support.page_text import page, visible_text
+from tests.support.page_text import get_session_page, visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -29,11 +29,11 @@ PIXEL = base64.b64decode(
 def test_long_text_is_folded_and_complete_on_its_page(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["word " * 4000 + "THE END"])
     make_checkpoint(session=session)
-    html = page(reader, session)
+    html = get_session_page(reader, session)
     assert "THE END" not in html
     assert f'href="/sessions/{session.pk}/messages/0/?v=1"' in html
     assert "Show all · 20 KB" in visible_text(reader.get(f"/sessions/{session.pk}/"))
-    assert "THE END" in page(reader, session, "messages/0/?v=1")
+    assert "THE END" in get_session_page(reader, session, "messages/0/?v=1")
 
 
 def read_pages(reader: Client, html: str) -> tuple[str, int]:
@@ -59,10 +59,10 @@ def test_text_of_five_megabytes_is_folded_and_paged(session: Session, reader: Cl
     big = "word " * 19_998 + secret + "x " * 200_000 + "THE END" + " y" * 2_250_000
     make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "c1", "content": big}])
     make_checkpoint(session=session)
-    html = page(reader, session)
+    html = get_session_page(reader, session)
     assert len(html) < 40_000
     assert "Show all · 5.0 MB" in visible_text(reader.get(f"/sessions/{session.pk}/"))
-    whole = page(reader, session, "messages/0/?v=1")
+    whole = get_session_page(reader, session, "messages/0/?v=1")
     assert len(whole) < 200_000
     assert "Page 2 of 51 · 5.0 MB" in visible_text(reader.get(f"/sessions/{session.pk}/messages/0/?v=1"))
     text, count = read_pages(reader, whole)
@@ -78,8 +78,8 @@ def test_logged_call_is_complete_on_its_page(session: Session, reader: Client) -
     args = {"text": "y" * 300_000, "api_key": "k-12345"}
     call = make_call(session=session, args=args, status=CallStatus.COMPLETED, result="x" * 100_000)
     make_checkpoint(session=session)
-    assert "x" * 100_000 not in page(reader, session)
-    html = page(reader, session, f"calls/{call.pk}/")
+    assert "x" * 100_000 not in get_session_page(reader, session)
+    html = get_session_page(reader, session, f"calls/{call.pk}/")
     assert "x" * 100_000 in html
     text, count = read_pages(reader, html)
     assert (count, "y" * 300_000 in text, "k-12345" in text) == (4, True, False)
@@ -89,7 +89,7 @@ def test_image_is_loaded_lazily_from_its_own_url(session: Session, reader: Clien
     url = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
     make_message(session=session, blocks=[{"type": "image_url", "image_url": {"url": url}}])
     make_checkpoint(session=session)
-    html = page(reader, session)
+    html = get_session_page(reader, session)
     assert f'<img src="/sessions/{session.pk}/messages/0/images/1/?v=1" loading="lazy"' in html
     assert "base64" not in html
     response = reader.get(f"/sessions/{session.pk}/messages/0/images/1/?v=1")
@@ -106,7 +106,7 @@ def test_image_in_a_result_is_served(session: Session, reader: Client) -> None:
     picture = [{"kind": "image", "url": url}]
     make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "c1", "content": picture}])
     make_checkpoint(session=session)
-    assert f'src="/sessions/{session.pk}/messages/1/images/1/?v=1"' in page(reader, session)
+    assert f'src="/sessions/{session.pk}/messages/1/images/1/?v=1"' in get_session_page(reader, session)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_recording_is_served_completely_and_by_range(session: Session, reader: C
     ]
     make_message(session=session, blocks=blocks)
     make_checkpoint(session=session)
-    html, path = page(reader, session), f"/sessions/{session.pk}/messages/0/audio/1/?v=1"
+    html, path = get_session_page(reader, session), f"/sessions/{session.pk}/messages/0/audio/1/?v=1"
     assert f'<audio controls preload="none" src="{path}"></audio>' in html
     assert (html.count("<audio"), data["data"] in html) == (1, False)
     assert "The recording is not played: data:audio/midi" in html
@@ -187,7 +187,7 @@ def test_copied_text_is_complete_and_masked(session: Session, reader: Client) ->
     told = {"kind": "tool_result", "call_id": "c&1", "content": "paid <b>"}
     make_message(session=session, role="tool", blocks=[told])
     make_checkpoint(session=session)
-    addresses = re.findall(r'data-copy-url="([^"]+)"', page(reader, session))
+    addresses = re.findall(r'data-copy-url="([^"]+)"', get_session_page(reader, session))
     message, call, arguments = (reader.get(address.replace("&amp;", "&")) for address in addresses)
     shown = {"order": 17, "password": "‹masked›", "note": "y" * 20_000}
     assert json.loads(arguments.content) == shown
@@ -199,5 +199,5 @@ def test_copied_text_is_complete_and_masked(session: Session, reader: Client) ->
         session=session, call_id="c&1", tool="pay", args={"order": 18}, step=1, status=CallStatus.COMPLETED
     )
     address = f"/sessions/{session.pk}/calls/{logged.pk}/?as=arguments"
-    assert f'data-copy-url="{address}"' in page(reader, session)
+    assert f'data-copy-url="{address}"' in get_session_page(reader, session)
     assert json.loads(reader.get(address).content) == {"order": 18}

@@ -5,7 +5,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
-from tests.support.client_login import prove
+from tests.support.client_login import record_reauthentication
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -41,7 +41,7 @@ def test_links_of_a_message_keep_the_displayed_version(session: Session, client:
 
 def test_unmasked_rendering_is_not_reused_for_others(session: Session, client: Client) -> None:
     client.force_login(make_user(name="dora", role=Role.ADMIN))
-    prove(client).post("/accounts/secrets/")
+    record_reauthentication(client).post("/accounts/secrets/")
     assert "hunter22" in visible_text(client.get(f"/sessions/{session.pk}/"))
     client.post("/accounts/secrets/hide/")
     assert "hunter22" not in visible_text(client.get(f"/sessions/{session.pk}/"))

@@ -21,7 +21,7 @@ from tests.support.factories import (
     make_run,
     make_session,
 )
-from tests.support.page_text import page, visible_text
+from tests.support.page_text import get_session_page, visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -147,7 +147,7 @@ def test_call_without_arguments_is_labelled(session: Session, reader: Client) ->
 def test_unknown_outcome_is_hatched_and_links_to_its_card(session: Session, reader: Client) -> None:
     make_checkpoint(session=session)
     call = make_call(session=session, step=1)
-    html = page(reader, session)
+    html = get_session_page(reader, session)
     assert f'<section class="call unknown" id="call-{call.pk}">' in html
     assert f'href="/review/calls/{call.pk}/">Decide</a>' in html
     assert "Not in the transcript yet" in html
@@ -169,34 +169,34 @@ def test_lost_run_is_a_hatched_boundary(session: Session, reader: Client) -> Non
 def test_newest_messages_are_shown_with_a_link_to_earlier_ones(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=map(str, range(250)))
     make_checkpoint(session=session)
-    newest = page(reader, session)
+    newest = get_session_page(reader, session)
     assert positions(newest) == list(range(226, 250))
     assert 'hx-get="/sessions/' in newest
     assert f'href="/sessions/{session.pk}/?v=1&amp;before=226#m-225"' in newest
-    earlier = page(reader, session, "?v=1&before=226")
+    earlier = get_session_page(reader, session, "?v=1&before=226")
     assert positions(earlier) == list(range(202, 226))
     assert f'href="/sessions/{session.pk}/?v=1&amp;after=226#m-226"' in earlier
-    assert positions(page(reader, session, "?v=1&before=30")) == list(range(30))
-    assert positions(page(reader, session, "?v=1&after=226")) == list(range(226, 250))
+    assert positions(get_session_page(reader, session, "?v=1&before=30")) == list(range(30))
+    assert positions(get_session_page(reader, session, "?v=1&after=226")) == list(range(226, 250))
 
 
 def test_link_to_a_message_opens_its_window(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=map(str, range(250)))
     make_checkpoint(session=session)
-    html = page(reader, session, "?v=1&at=20")
+    html = get_session_page(reader, session, "?v=1&at=20")
     assert positions(html) == list(range(8, 32))
     assert f'href="/sessions/{session.pk}/?v=1&amp;at=20#m-20"' in html
-    assert positions(page(reader, session, "?v=1&at=200")) == list(range(188, 212))
+    assert positions(get_session_page(reader, session, "?v=1&at=200")) == list(range(188, 212))
 
 
 def test_open_page_loads_new_messages(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=map(str, range(150)))
     make_checkpoint(session=session)
-    html = page(reader, session)
+    html = get_session_page(reader, session)
     assert f'hx-get="/sessions/{session.pk}/?since=126"' in html
     assert f'hx-trigger="live:session-{session.pk} from:body"' in html
     make_messages(session=session, texts=["new"])
-    again = page(reader, session, "?since=126")
+    again = get_session_page(reader, session, "?since=126")
     assert positions(again) == list(range(126, 151))
     assert 'id="newest"' in again
 
@@ -257,4 +257,4 @@ def test_query_count_is_independent_of_the_messages(
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number), tool="pay", args={}, step=number + 1))
     with django_assert_num_queries(23):
-        page(reader, session)
+        get_session_page(reader, session)

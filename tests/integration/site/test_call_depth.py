@@ -45,7 +45,7 @@ def test_save_passes_few_files(cp: SyncCheckpointer) -> None:
 
     assert files == [
         "checkpoints/client.py",
-        "checkpoints/database_backend/client_backend.py",
+        "checkpoints/database_backend/database_client_backend.py",
         "checkpoints/versions/save_version.py",
         "checkpoints/db/hot_statements.py",
     ]

@@ -12,16 +12,16 @@ from harness_site.core.hidden_characters import (
 )
 from harness_site.core.rendering import markdown
 from harness_site.sessions import session_formatting
-from tests.support.hidden_character_texts import HARMLESS, HOSTILE, hidden_in
+from tests.support.hidden_character_texts import HARMLESS, HOSTILE, list_hidden_characters
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hidden_characters_are_replaced(text: str) -> None:
     shown = replace_hidden_characters_by_names(text)
-    assert hidden_in(shown) == set()
+    assert list_hidden_characters(shown) == set()
     assert shown.encode().decode() == shown
     assert replace_hidden_characters_by_names(shown) == shown
-    assert hidden_in(format_on_one_line(text)) == set()
+    assert list_hidden_characters(format_on_one_line(text)) == set()
     assert not set("\n\t") & set(format_on_one_line(text))
 
 
@@ -29,7 +29,7 @@ def test_hidden_characters_are_replaced(text: str) -> None:
 def test_json_keeps_its_value(text: str) -> None:
     value = {text: [text, "\u202e"]}
     escaped = escape_hidden_in_json(json.dumps(value, ensure_ascii=False))
-    assert hidden_in(escaped) == set()
+    assert list_hidden_characters(escaped) == set()
     assert json.loads(escaped) == value
 
 
@@ -63,12 +63,12 @@ def test_characters_invalid_in_urls_are_replaced() -> None:
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_sentence_of_names_and_values_is_one_safe_line(text: str) -> None:
     made = call_sentences.build_default_call_sentence(text, {text: text, "b": {text: [text]}})
-    assert hidden_in(made) == set()
+    assert list_hidden_characters(made) == set()
     assert "\n" not in made
 
 
 def test_html_entity_does_not_restore_a_replaced_character() -> None:
-    assert hidden_in(markdown.render_markdown("a&#x202e;b&zwnj;c `&#8294;`")) == set()
+    assert list_hidden_characters(markdown.render_markdown("a&#x202e;b&zwnj;c `&#8294;`")) == set()
 
 
 @pytest.mark.parametrize("address", ["http://x/\ud800", "http://x/\u202egpj.exe", "http://x/\x01", "http://x\x00"])

@@ -15,7 +15,7 @@ import pytest
 from checkpoints.exceptions import InvalidInput
 from checkpoints.remote.http_connections import AnswerLost, HttpConnections, Response
 from tests.support.certificate_authority import Authority
-from tests.support.processes import until
+from tests.support.processes import wait_until
 
 
 class ScriptedServer:
@@ -298,7 +298,7 @@ def test_closed_client_keeps_no_connection(start_server: StartServer) -> None:
     connections.close()
     send(connections)
     assert [number for number, _ in server.received] == [1, 2]
-    until(lambda: server.closed == 2)
+    wait_until(lambda: server.closed == 2)
 
 
 def test_host_that_the_environment_excludes_is_asked_directly(

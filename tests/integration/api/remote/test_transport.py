@@ -30,7 +30,7 @@ from tests.support.http_server import HttpServer
 
 def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Drop the first response to each write, after the server has performed it."""
-    connections, lost = cp.state.transport._connections, []
+    connections, lost = cp.client_state.transport._connections, []
     send = connections.send_once_and_read_response
 
     def request(method: str, target: str, headers: dict[str, str], body: bytes, **times: float) -> Response:
@@ -143,7 +143,7 @@ def test_run_without_heartbeats_is_lost(open_checkpointer: Any) -> None:
     with pytest.raises(exceptions.SessionBusy) as busy:
         second.start_session("s")
     assert busy.value.lease_ends > busy.value.last_seen
-    first.state.renew_leases()
+    first.client_state.renew_leases()
     Run.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
     second.start_session("s")
     with pytest.raises(exceptions.OwnershipLost):
@@ -155,16 +155,16 @@ def test_heartbeat_without_an_answer_is_due_again(open_checkpointer: Any, monkey
     cp.start_session("s")
     keys = ApiWrite.objects.count()
     with monkeypatch.context() as patch:
-        patch.setattr(cp.state.transport._connections, "send_once_and_read_response", refuse)
-        assert not cp.state.renew_leases()
+        patch.setattr(cp.client_state.transport._connections, "send_once_and_read_response", refuse)
+        assert not cp.client_state.renew_leases()
     lease_ends = Run.objects.get().lease_expires_at
-    assert cp.state.renew_leases()
+    assert cp.client_state.renew_leases()
     assert Run.objects.get().lease_expires_at > lease_ends
     assert ApiWrite.objects.count() == keys  # repeating a heartbeat takes no key
     Run.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
     open_checkpointer().start_session("s")
-    assert cp.state.renew_leases()  # nothing is left to renew
-    assert cp.state.list_owned_sessions() == []
+    assert cp.client_state.renew_leases()  # nothing is left to renew
+    assert cp.client_state.list_owned_sessions() == []
 
 
 @pytest.mark.parametrize("end", ["release", "finish", "take over"])
@@ -178,7 +178,7 @@ def test_heartbeat_that_a_run_overtakes_by_its_end_reports_no_loss(
         "finish": lambda: cp.finish_session("s", "completed"),
         "take over": lambda: open_checkpointer().start_session("s", takeover="It hangs."),
     }
-    renew, send = cp.state.transport.renew_lease, cp.state.transport.send_write_request
+    renew, send = cp.client_state.transport.renew_lease, cp.client_state.transport.send_write_request
 
     def renew_late(path: str, fence: int) -> None:
         ends[end]()
@@ -186,17 +186,17 @@ def test_heartbeat_that_a_run_overtakes_by_its_end_reports_no_loss(
 
     def beat_before_answer(*request: Any, **options: Any) -> Any:
         answer = send(*request, **options)
-        monkeypatch.setattr(cp.state.transport, "send_write_request", send)
-        assert cp.state.renew_leases()
+        monkeypatch.setattr(cp.client_state.transport, "send_write_request", send)
+        assert cp.client_state.renew_leases()
         return answer
 
     if end == "finish":
-        monkeypatch.setattr(cp.state.transport, "send_write_request", beat_before_answer)
+        monkeypatch.setattr(cp.client_state.transport, "send_write_request", beat_before_answer)
         ends[end]()
     else:
-        monkeypatch.setattr(cp.state.transport, "renew_lease", renew_late)
-        assert cp.state.renew_leases()
-    assert cp.state.list_owned_sessions() == []
+        monkeypatch.setattr(cp.client_state.transport, "renew_lease", renew_late)
+        assert cp.client_state.renew_leases()
+    assert cp.client_state.list_owned_sessions() == []
     assert sum("is lost" in message for message in caplog.messages) == (end == "take over")
 
 

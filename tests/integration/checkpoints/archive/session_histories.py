@@ -10,7 +10,7 @@ from checkpoints import SyncCheckpointer, ToolRegistry, exceptions
 from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.models import Checkpoint, Decision, Message, Run, Session, ToolCall
 from tests.integration.checkpoints.session_setups import conversation, text_message
-from tests.support.processes import die, heed, say
+from tests.support.processes import die, send_to_parent, wait_for_parent
 
 HOSTILE = 'a\0b \ud83d "quoted" \u2028 </script> ' + "ü" * 300
 
@@ -86,7 +86,7 @@ def export_until_killed(url: str, session_id: str, path: str) -> None:
     cp = SyncCheckpointer.open(url)
     point = cp.resume(session_id)
     transcript = point.transcript
-    say("exporting")
+    send_to_parent("exporting")
     while True:
         transcript.append(text_message(str(len(transcript)), more="x" * 2000))
         cp.save_checkpoint(session_id, transcript, None, 0)
@@ -114,8 +114,8 @@ def import_and_accept_response(place: str, path: str) -> Any:
 def import_when_told(url: str, path: str) -> str:
     """Import a file when the parent says so; return `imported` or the name of the error."""
     with SyncCheckpointer.open(url) as cp:
-        say("ready")
-        heed()
+        send_to_parent("ready")
+        wait_for_parent()
         try:
             cp.import_session(path)
         except exceptions.CheckpointsError as error:

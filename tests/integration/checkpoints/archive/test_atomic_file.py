@@ -13,7 +13,7 @@ from checkpoints.exceptions import FileNotWritten
 from tests.conftest import StartChild
 from tests.integration.checkpoints.archive import session_histories
 from tests.integration.checkpoints.session_setups import conversation, start_session
-from tests.support.processes import database_url, until
+from tests.support.processes import database_url, wait_until
 
 
 def write(path: Path, text: str) -> None:
@@ -106,7 +106,7 @@ def test_file_is_complete_when_its_writer_is_killed(
         first = SessionFileReader(path, "s").header.latest_version
         child = start_child(session_histories.export_until_killed, url=database_url(), session_id="s", path=str(path))
         child.expect("exporting")
-        until(lambda first=first: SessionFileReader(path, "s").header.latest_version > first + 2)  # type: ignore[misc]
+        wait_until(lambda first=first: SessionFileReader(path, "s").header.latest_version > first + 2)  # type: ignore[misc]
         child.kill()
         pending_revision.add(SessionFileReader(path, "s").header.latest_version)
     cp.export_session("s", path)

@@ -11,7 +11,7 @@ import pytest
 
 from checkpoints import Actor, Checkpointer, Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown
 from checkpoints.calls.tool_results_and_verify_answers import LANDED_WITHOUT_RESULT
-from checkpoints.decisions import ask_verify_hooks, run_verify_hooks
+from checkpoints.decisions import ask_verify_hooks, record_verify_hook_answers
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (
     AlreadyDecided,
@@ -153,7 +153,9 @@ def test_unusable_answer_of_a_hook_leaves_the_decision_to_a_person(
     assert [call["verify_reason"] for call in caught.value.calls] == [reason]
     assert f"The verify hook was asked about 'call_1': {reason}." in str(caught.value)
     assert [call["verify_reason"] for call in cp.pending_tool_calls("s")] == [reason]
-    (warning,) = [record.getMessage() for record in caplog.records if record.name == run_verify_hooks.__name__]
+    (warning,) = [
+        record.getMessage() for record in caplog.records if record.name == record_verify_hook_answers.__name__
+    ]
     assert warning == (
         "A verify hook could not tell whether call 'call_1' of pay in session 's' happened, "
         f"so a person has to: {reason}"

@@ -17,7 +17,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.watch_folder import FolderWatch
-from tests.support.processes import die, heed, say
+from tests.support.processes import die, send_to_parent, wait_for_parent
 
 
 def import_and_die(url: str, path: str, statement: int) -> str:
@@ -40,8 +40,8 @@ def import_and_die(url: str, path: str, statement: int) -> str:
 def import_at_once(url: str, path: str) -> str:
     """Import a file when the parent says so."""
     checkpointer = SyncCheckpointer.open(url)
-    say("ready")
-    heed()
+    send_to_parent("ready")
+    wait_for_parent()
     while True:
         try:
             import_transcripts(checkpointer, path)

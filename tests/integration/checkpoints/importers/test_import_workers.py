@@ -260,7 +260,7 @@ def test_error_of_one_file_takes_back_its_rows_and_no_other_file(
 ) -> None:
     if is_live:  # its session is written by itself, before those of the others
         os.utime(find_source_files(folder)[2].path)
-    files, finish, finished = find_source_files(folder)[1:5], ImportWriter.finish_session, list[str]()
+    files, finish, finished = find_source_files(folder)[1:5], ImportWriter.update_session_at_end, list[str]()
 
     def fail_once(self: ImportWriter, end: SessionEnd, calls: ImportedCallLog) -> None:
         finish(self, end, calls)
@@ -268,7 +268,7 @@ def test_error_of_one_file_takes_back_its_rows_and_no_other_file(
         if finished.count(files[1].path.stem) == 1 and self.origin.session_id == files[1].path.stem:
             raise ValueError("of this file")
 
-    monkeypatch.setattr(ImportWriter, "finish_session", fail_once)
+    monkeypatch.setattr(ImportWriter, "update_session_at_end", fail_once)
     reports = import_group(cp.store, ImportOptions(), files, lambda read: None)
     assert [report.new_sessions for report in reports] == [1, 1, 1, 1]
     assert (Session.objects.count(), Message.objects.count(), ToolCall.objects.count()) == (4, 12, 4)

@@ -167,6 +167,20 @@ def test_fork_continues_sealed_workflows(open_checkpointer: Open) -> None:
     assert forked.workflow("fork", "books").step("enter", str.upper, "entry") == "ENTRY"
 
 
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has no row of a session that is not there")
+def test_row_that_awaits_the_next_session_stops_only_that_one(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    with connection.constraint_checks_disabled():
+        plain(Checkpoint).filter(version=1).update(session=Session.objects.get().pk + 1)
+
+    with pytest.raises(IntegrityError):
+        start_session(cp, "next")
+    assert Session.objects.get(session_id="next").quarantined_at is not None
+    start_session(cp, "after that").save_checkpoint("after that", conversation("ab"), {}, 0)
+
+
 def test_quarantine_whose_mark_was_removed_is_set_again_by_the_next_resume(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")

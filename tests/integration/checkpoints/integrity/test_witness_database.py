@@ -34,7 +34,7 @@ from tests.integration.checkpoints.integrity.sealed_history import plain
 from tests.integration.checkpoints.integrity.test_witness import forget_witness, remember_state, set_witness
 from tests.integration.checkpoints.session_setups import conversation, start_session
 from tests.integration.failures.conftest import close_all
-from tests.support.processes import database_url, heed, say
+from tests.support.processes import database_url, send_to_parent, wait_for_parent
 
 
 @pytest.fixture
@@ -180,8 +180,8 @@ def append_together(url: str, witness: str, letter: str) -> int:
     os.environ.update(HARNESS_SEAL_KEY=KEY, HARNESS_WITNESS=witness)
     written = 0
     with SyncCheckpointer.open(url) as cp:
-        say("ready")
-        heed()
+        send_to_parent("ready")
+        wait_for_parent()
         for _ in range(6):
             latest = cp.load_latest("s")
             assert latest is not None

@@ -12,8 +12,8 @@ from checkpoints.models import Decision, Run, Session
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.integration.checkpoints.sessions import session_agents
-from tests.support.async_database import in_thread
-from tests.support.processes import database_url, until
+from tests.support.async_database import run_in_thread
+from tests.support.processes import database_url, wait_until
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_waiting_run_continues_after_the_decision(
 ) -> None:
     child = start_child(wait, url=database_url())
     child.expect("waiting")
-    until(run_waits)
+    wait_until(run_waits)
     assert Session.objects.get().status == "needs_review"
     open_checkpointer().confirm_landed(
         "s", "call_1", "receipt 5", actor="alice", reason="In the ledger.", revision=died["revision"]
@@ -49,7 +49,7 @@ def test_waiting_run_calls_its_hook_when_a_person_requests_it(
 ) -> None:
     child = start_child(session_agents.wait_with_a_hook, url=database_url())
     child.expect("asked")
-    until(run_waits)
+    wait_until(run_waits)
 
     assert open_checkpointer().verify_call("s", "call_1", actor="alice") == "requested"
     assert child.result() == [17, 17]
@@ -68,7 +68,7 @@ def test_waiting_run_that_is_replaced_raises_ownership_lost(
 ) -> None:
     child = start_child(session_agents.wait_and_lose, url=database_url())
     child.expect("waiting")
-    until(run_waits)
+    wait_until(run_waits)
     lose_run(open_checkpointer)
 
     assert child.result() == "OwnershipLost"
@@ -78,11 +78,11 @@ def test_waiting_run_that_is_replaced_raises_ownership_lost(
 async def test_cancelled_wait_releases_the_session(died: dict[str, Any]) -> None:
     async with Checkpointer() as cp:
         task = asyncio.ensure_future(cp.resume("s", wait=True))
-        await in_thread(lambda: until(run_waits))
+        await run_in_thread(lambda: wait_until(run_waits))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await in_thread(lambda: Run.objects.latest("number"))).status == "released"
+        assert (await run_in_thread(lambda: Run.objects.latest("number"))).status == "released"
 
 
 def test_one_of_several_concurrent_decisions_counts(died: dict[str, Any], start_child: StartChild) -> None:

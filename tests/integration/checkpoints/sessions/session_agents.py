@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 from checkpoints import Checkpointer, Landed, SyncCheckpointer, ToolRegistry, Unknown, exceptions
-from tests.support.processes import heed, say
+from tests.support.processes import send_to_parent, wait_for_parent
 
 
 def wait_blocking(url: str) -> dict[str, Any]:
     """Resume, waiting for people."""
     cp = SyncCheckpointer.open(url)
-    say("waiting")
+    send_to_parent("waiting")
     point = cp.resume("s", wait=True)
     cp.finish_session("s", "completed")
     return {call_id: [result.content, result.is_error] for call_id, result in point.replayable.items()}
@@ -24,7 +24,7 @@ def wait_async(url: str) -> dict[str, Any]:
 
 async def _wait_async(url: str) -> dict[str, Any]:
     async with Checkpointer.open(url) as cp:
-        say("waiting")
+        send_to_parent("waiting")
         point = await cp.resume("s", wait=True)
         await cp.finish_session("s", "completed")
         return {call_id: [result.content, result.is_error] for call_id, result in point.replayable.items()}
@@ -39,7 +39,7 @@ def wait_with_a_hook(url: str) -> list[int]:
     def was_paid(args: dict[str, Any]) -> Landed | Unknown:
         asked.append(args["order"])
         if len(asked) == 1:
-            say("asked")
+            send_to_parent("asked")
             return Unknown("the bank is closed")
         return Landed("receipt 5")
 
@@ -52,7 +52,7 @@ def wait_with_a_hook(url: str) -> list[int]:
 def wait_and_lose(url: str) -> str:
     """Resume, waiting for people, and be replaced meanwhile."""
     cp = SyncCheckpointer.open(url)
-    say("waiting")
+    send_to_parent("waiting")
     try:
         cp.resume("s", wait=True)
     except exceptions.CheckpointsError as error:
@@ -63,8 +63,8 @@ def wait_and_lose(url: str) -> str:
 def decide(url: str, name: str, revision: int) -> str:
     """One of several people who decide at the same moment."""
     cp = SyncCheckpointer.open(url)
-    say("ready")
-    heed()
+    send_to_parent("ready")
+    wait_for_parent()
     try:
         cp.mark_failed("s", "call_1", actor=name, reason="I looked.", revision=revision)
     except exceptions.AlreadyDecided as refused:
@@ -80,7 +80,7 @@ def pay_for_ever(url: str) -> None:
 
     @registry.tool
     def pay(order: int) -> None:
-        say("inside")
-        heed()
+        send_to_parent("inside")
+        wait_for_parent()
 
     registry.dispatch("pay", {"order": 17}, "call_1")

@@ -8,13 +8,13 @@ from checkpoints import Checkpointer, ToolRegistry
 from checkpoints.exceptions import CheckpointerClosed, OwnershipLost, SessionBusy
 from checkpoints.models import Run, Session, Workspace
 from tests.integration.checkpoints.session_setups import call_statuses, conversation
-from tests.support.async_database import in_thread
+from tests.support.async_database import run_in_thread
 
 pytestmark = pytest.mark.asyncio
 
 
 async def runs() -> list[str]:
-    return await in_thread(lambda: list(Run.objects.order_by("number").values_list("status", flat=True)))
+    return await run_in_thread(lambda: list(Run.objects.order_by("number").values_list("status", flat=True)))
 
 
 async def test_complete_request_with_the_async_handle(workspace: Workspace) -> None:
@@ -56,7 +56,7 @@ async def test_tasks_share_one_registry_and_one_checkpointer(workspace: Workspac
         told = await asyncio.gather(*[request(cp, order) for order in range(10)])
 
     assert told == [f"paid {order}" for order in range(10)]
-    assert await in_thread(lambda: [len(call_statuses(f"s{order}")) for order in range(10)]) == [1] * 10
+    assert await run_in_thread(lambda: [len(call_statuses(f"s{order}")) for order in range(10)]) == [1] * 10
 
 
 async def test_two_requests_of_one_process_do_not_share_a_run(workspace: Workspace) -> None:
@@ -110,7 +110,7 @@ async def test_lost_session_is_not_changed(workspace: Workspace) -> None:
             await second.start_session("s", takeover=True)
             with pytest.raises(OwnershipLost):
                 await session.append(conversation("a"))
-        assert await in_thread(lambda: Session.objects.values_list("owner__number", flat=True).get()) == 2
+        assert await run_in_thread(lambda: Session.objects.values_list("owner__number", flat=True).get()) == 2
 
 
 async def test_checkpointer_closed_inside_the_block(workspace: Workspace) -> None:

@@ -18,7 +18,7 @@ from checkpoints.store.client_state import OwnedSession
 from checkpoints.versions.save_cadence import Cadence
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import call_statuses, conversation, start_session
-from tests.support.processes import until
+from tests.support.processes import wait_until
 
 #: Seconds after which a session that a test has made idle counts as idle.
 IDLE = 1000.0
@@ -36,7 +36,7 @@ def idle_cp(open_checkpointer: Open) -> SyncCheckpointer:
 
 def test_heartbeat_releases_idle_sessions(open_checkpointer: Open) -> None:
     first = start_session(open_checkpointer(idle_release_seconds=0.2))
-    until(lambda: Run.objects.get().status == "released")
+    wait_until(lambda: Run.objects.get().status == "released")
 
     assert open_checkpointer().start_session("s").number == 2
     with pytest.raises(ReleasedWhenIdle, match="idle"):

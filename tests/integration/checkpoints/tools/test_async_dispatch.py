@@ -12,7 +12,7 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.exceptions import CallInProgress, ReviewRequired
 from checkpoints.models import ToolCall, Workspace
 from tests.integration.checkpoints.session_setups import call_statuses
-from tests.support.async_database import in_thread
+from tests.support.async_database import run_in_thread
 from tests.support.processes import append_line
 
 pytestmark = pytest.mark.asyncio
@@ -50,7 +50,7 @@ class Desk:
 
 
 async def log() -> list[tuple[str, int, str]]:
-    return await in_thread(call_statuses)
+    return await run_in_thread(call_statuses)
 
 
 async def test_concurrent_tasks_with_one_key_run_once(acp: Checkpointer, effects: Path) -> None:
@@ -86,7 +86,7 @@ async def test_cancelled_call_is_interrupted_and_never_runs_again(acp: Checkpoin
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await in_thread(ToolCall.objects.values_list("status", "reason").get) == ("interrupted", "cancelled")
+    assert await run_in_thread(ToolCall.objects.values_list("status", "reason").get) == ("interrupted", "cancelled")
     with pytest.raises(ReviewRequired):
         await desk.call("call_2")
     assert desk.done() == ["pay 17"]
@@ -202,7 +202,7 @@ async def test_cancelled_callers_leak_no_connections(workspace: Workspace) -> No
             await asyncio.gather(task, return_exceptions=True)
         last = await cp.save_checkpoint("s", [], None, 0)
 
-    versions = await in_thread(lambda: [found["version"] for found in SyncCheckpointer().list_checkpoints("s")])
+    versions = await run_in_thread(lambda: [found["version"] for found in SyncCheckpointer().list_checkpoints("s")])
     assert versions == list(range(len(versions), 0, -1))
     assert last in versions
 

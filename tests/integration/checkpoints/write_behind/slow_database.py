@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from checkpoints import SyncCheckpointer, SyncWriteBehind
 from checkpoints.models import Session
-from tests.support.processes import die, heed, say
+from tests.support.processes import die, send_to_parent, wait_for_parent
 
 
 @contextmanager
@@ -51,8 +51,8 @@ def queue_versions_and_die(url: str, versions: int) -> None:
     for number in range(versions):
         transcript.append({"n": number})
         tickets.append(writer.save_checkpoint("s", transcript, None, 0))
-        say("tickets", [ticket.version for ticket in tickets])
-    heed()
+        send_to_parent("tickets", [ticket.version for ticket in tickets])
+    wait_for_parent()
     die()
 
 

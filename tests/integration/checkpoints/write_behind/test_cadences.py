@@ -22,7 +22,7 @@ from tests.integration.checkpoints.write_behind.queue_helpers import (
     version_lengths,
 )
 from tests.integration.checkpoints.write_behind.slow_database import locked_sessions
-from tests.support.processes import until
+from tests.support.processes import wait_until
 
 
 def test_phases_are_written_behind(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
@@ -84,7 +84,7 @@ def cadenced(make_writer: MakeWriter, cadence: Cadence, phases: list[str]) -> li
     texts = "abcdefghijklmnop"
     for number, phase in enumerate(phases, 1):
         save_behind(writer, texts[:number], phase=phase)
-        until(lambda: all(each["kept_back"] for each in writer.unsaved()))
+        wait_until(lambda: all(each["kept_back"] for each in writer.unsaved()))
     by_itself = version_lengths()
     writer.flush()
     return [*map(str, by_itself), "flush", *map(str, version_lengths()[len(by_itself) :])]
@@ -116,7 +116,7 @@ def test_snapshot_is_saved_after_its_interval(make_writer: MakeWriter) -> None:
     save_behind(writer, "a")
     ticket = save_behind(writer, "ab")
 
-    until(lambda: ticket.durable)
+    wait_until(lambda: ticket.durable)
     assert version_lengths() == [2]
 
 

@@ -24,7 +24,7 @@ from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, start_session
 from tests.integration.checkpoints.write_behind.queue_helpers import MakeWriter, save_behind, version_lengths
 from tests.integration.checkpoints.write_behind.slow_database import locked_sessions
-from tests.support.processes import until
+from tests.support.processes import wait_until
 
 
 def test_all_versions_are_written_in_order(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
@@ -102,7 +102,7 @@ def test_newer_snapshot_of_a_step_replaces_an_unsaved_one(cp: SyncCheckpointer, 
     writer = make_writer()
     with locked_sessions():
         first = save_behind(writer, "a", step=1)
-        until(lambda: Checkpoint.objects.count() == 0 and len(writer.unsaved()) == 1)
+        wait_until(lambda: Checkpoint.objects.count() == 0 and len(writer.unsaved()) == 1)
         tickets = [save_behind(writer, "abcd"[:length], step=2) for length in (2, 3)]
         tickets.append(save_behind(writer, "abcd", step=2, phase="post_llm"))
         tickets.append(save_behind(writer, "abcde", step=3, phase="post_llm"))

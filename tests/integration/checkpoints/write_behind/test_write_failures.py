@@ -28,7 +28,7 @@ from tests.integration.checkpoints.write_behind.queue_helpers import (
     version_lengths,
 )
 from tests.integration.checkpoints.write_behind.slow_database import locked_sessions
-from tests.support.processes import database_url, until
+from tests.support.processes import database_url, wait_until
 
 
 def test_full_queue_blocks_the_agent_and_loses_nothing(make_writer: MakeWriter) -> None:
@@ -43,7 +43,7 @@ def test_full_queue_blocks_the_agent_and_loses_nothing(make_writer: MakeWriter) 
     agent = threading.Thread(target=work)
     with locked_sessions():
         agent.start()
-        until(lambda: len(writer.unsaved()) == 2)
+        wait_until(lambda: len(writer.unsaved()) == 2)
         agent.join(SHORT_TIMEOUT)
         assert (agent.is_alive(), passed) == (True, [1, 2])
     agent.join()

@@ -83,10 +83,10 @@ def test_a_value_of_another_type_than_its_column_has_another_seal() -> None:
 def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row() -> None:
     sealer = RowSealer(SealKey(bytes(32)), ToolCall)
     values = {name: f"{name} é" for name in ToolCall.sealed_fields}
-    start, changing = sealer.start(values), row_seals.list_changing_fields(ToolCall)
+    start, changing = sealer.start_seal(values), row_seals.list_changing_fields(ToolCall)
     for name in changing:
         changed = {**values, name: b"\0"}
-        seal = sealer.finish(start, [changed[name] for name in changing])
+        seal = sealer.finish_seal(start, [changed[name] for name in changing])
         assert seal == sealer.seal_named_values(changed) == sealer.seal_ordered_values(tuple(changed.values()))
 
 

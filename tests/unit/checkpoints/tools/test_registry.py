@@ -141,7 +141,7 @@ def test_invalid_arguments_are_refused(args: Any) -> None:
 def test_sentence_with_unknown_placeholders_is_omitted(sentence: str, said: str) -> None:
     made: Tool = tool(sentence=sentence)(anything)
 
-    assert made.describe({"order": 17, "items": [1]}) == said
+    assert made.describe_call({"order": 17, "items": [1]}) == said
 
 
 def test_second_tool_with_the_same_name_is_refused() -> None:

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, Self
 
 from checkpoints.calls import call_queries
-from checkpoints.database_backend import call_log
-from checkpoints.database_backend.call_log import StoreExecution
-from checkpoints.decisions import run_verify_hooks
+from checkpoints.database_backend import database_call_log
+from checkpoints.database_backend.database_call_log import StoreExecution
+from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.enums import CallStatus, KeyPolicy
 from checkpoints.exceptions import StepRejected
 from checkpoints.formats.canonical_json import parse_json
@@ -44,7 +44,7 @@ class DatabaseStepLog:
         store = self._store
         owned_session, step = yield Transact(partial(self._find_or_create_step_of_owned_session, request))
         intent = _build_step_intent(step, request)
-        call = yield from call_log.issue_call_or_find_answer_flow(store, owned_session, intent, wait_options)
+        call = yield from database_call_log.issue_call_or_find_answer_flow(store, owned_session, intent, wait_options)
         if isinstance(call, ToolCall):
             return StepValue((yield Transact(partial(self._load_step_value_unless_rejected, step, call))))
         return StoreExecution(store, owned_session, request.tool, call)
@@ -63,10 +63,10 @@ class DatabaseStepLog:
         call: ToolCall | None = yield Transact(lambda: step_rows.find_live_call(self._store, owned_session, step))
         if call is None or call.status != CallStatus.INTERRUPTED or call.session_id != owned_session.pk:
             return False
-        probe = run_verify_hooks.build_probe_with_hook(request.tool.verify, self._session_id, call)
+        probe = record_verify_hook_answers.build_probe_with_hook(request.tool.verify, self._session_id, call)
         if probe is None:
             return False
-        yield from run_verify_hooks.run_probe_flow(self._store, probe)
+        yield from record_verify_hook_answers.run_probe_flow(self._store, probe)
         return True
 
     def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:

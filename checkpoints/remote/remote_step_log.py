@@ -12,7 +12,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.remote import ask_verify_hooks_of_agent
-from checkpoints.remote.call_log import RemoteExecution, encode_tool
+from checkpoints.remote.remote_call_log import RemoteExecution, encode_tool
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact

@@ -17,7 +17,7 @@ from checkpoints.calls import (
 )
 from checkpoints.calls.tool_results_and_verify_answers import ToolResult
 from checkpoints.db.database_operation import database_operation
-from checkpoints.decisions import run_verify_hooks
+from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -282,9 +282,9 @@ def _ask_verify_hook_about_call_flow(
 ) -> Flow[ToolCall]:
     """Ask the tool's own verify hook about the call. If it cannot tell, a person has to decide."""
     call: ToolCall = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
-    probe = run_verify_hooks.build_probe_with_hook(tool.verify, session_id, call)
+    probe = record_verify_hook_answers.build_probe_with_hook(tool.verify, session_id, call)
     if probe is not None:
-        yield from run_verify_hooks.run_probe_flow(store, probe)
+        yield from record_verify_hook_answers.run_probe_flow(store, probe)
         call = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
     if call.status in UNDECIDED_CALL_STATUSES:
         raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [call]))) from error

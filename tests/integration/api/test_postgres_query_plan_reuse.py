@@ -10,7 +10,7 @@ from django.db import connection
 from checkpoints.db import clock
 from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api.plan_reuse import reuse_plans
+from harness_site.api.postgres_query_plan_reuse import reuse_plans
 from tests.support.api_client import ApiClient, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,12 +15,12 @@ from checkpoints.archive import session_export, session_import
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.calls import call_queries, calls_awaiting_decision, calls_without_outcome, intent_log, write_outcomes
 from checkpoints.client_backend import ClientOptions, Closable
-from checkpoints.database_backend.call_log import StoreCallLog
-from checkpoints.database_backend.workflow_steps import DatabaseStepLog
+from checkpoints.database_backend.database_call_log import StoreCallLog
+from checkpoints.database_backend.database_step_log import DatabaseStepLog
 from checkpoints.db import clock
 from checkpoints.db.connection import find_connection
 from checkpoints.db.database_operation import database_operation
-from checkpoints.decisions import decide, decision_withdrawal, run_verify_hooks
+from checkpoints.decisions import decide, decision_withdrawal, record_verify_hook_answers
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
@@ -335,9 +335,11 @@ class DatabaseBackend:
 
     def verify_call_flow(self, target: DecisionTarget, actor: Actor | str) -> Flow[str]:
         store = self.store
-        call: ToolCall = yield Transact(lambda: run_verify_hooks.request_verification(store, target, to_actor(actor)))
-        probe = run_verify_hooks.build_verify_probe(store, target.session_id, call)
-        return "requested" if probe is None else (yield from run_verify_hooks.run_probe_flow(store, probe))
+        call: ToolCall = yield Transact(
+            lambda: record_verify_hook_answers.request_verification(store, target, to_actor(actor))
+        )
+        probe = record_verify_hook_answers.build_verify_probe(store, target.session_id, call)
+        return "requested" if probe is None else (yield from record_verify_hook_answers.run_probe_flow(store, probe))
 
     def record_decision(
         self,
