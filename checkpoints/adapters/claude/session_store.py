@@ -37,16 +37,26 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
-from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, NotRepresentable, TooLarge
+from checkpoints.exceptions import (
+    CheckpointCorrupted,
+    InvalidInput,
+    NotRepresentable,
+    SessionNotFound,
+    TooLarge,
+    VersionConflict,
+)
 from checkpoints.framework_states import last_written_sessions, line_log, remove_and_copy_states
 from checkpoints.framework_states.line_log import LineLog
 from checkpoints.models import Session
 from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store import row_lookups
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 T = TypeVar("T")
 #: Number of sessions whose readers are kept, so that an append reads only what is new.
 _MAX_MIRRORS: Final = 64
+#: Number of sessions of which it is known which version this store has loaded or written.
+_MAX_VERSIONS: Final = 4096
 
 
 class HarnessSessionStore(SessionStore):
@@ -78,6 +88,8 @@ class HarnessSessionStore(SessionStore):
         #: Policies of hooks, which log calls themselves.
         self._policies: WeakSet[ToolPolicies] = WeakSet()
         self._mirrors: OrderedDict[str, TranscriptMirror] = OrderedDict()
+        #: Versions of sessions that this store has loaded, or written behind those.
+        self._versions: OrderedDict[str, int] = OrderedDict()
         self._lock = Lock()
         #: Seconds by which the clock of the database is ahead of that of this process.
         self._clock_lead: float | None = None
@@ -140,14 +152,16 @@ class HarnessSessionStore(SessionStore):
         with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(session_id):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
-            written = None
+            written, before = None, 0 if mirror is None else mirror.version
             if mirror is not None and not any(map(is_subagent_description, lines)):
                 try:
                     written = self._try_append_to_known_session(key, mirror, lines)
                 except SessionChanged:
                     mirror = None
-            mirror = written or self._append_lines_under_lock(key, mirror, lines)
+            if written is None:
+                mirror, before = self._append_lines_under_lock(key, mirror, lines)
             if mirror is not None:
+                self._remember_version(session_id, before, mirror.version)
                 known = last_written_sessions.find_known_session(store, session_id)
                 mirror.revision = None if known is None else known.row.revision
                 with self._lock:
@@ -192,8 +206,11 @@ class HarnessSessionStore(SessionStore):
 
     def _append_lines_under_lock(
         self, key: TranscriptKey, mirror: TranscriptMirror | None, lines: Sequence[Line]
-    ) -> TranscriptMirror | None:
-        """Store lines in a transaction that locks the session. Returns the mirror that has read all of them."""
+    ) -> tuple[TranscriptMirror | None, int]:
+        """Store lines in a transaction that locks the session.
+
+        Returns the mirror that has read all of them, and the version of the session before.
+        """
         store, session_id = self.sync_checkpointer.store, key.session_id
         forked_sessions.create_session_of_fork(store, key, lines)
         description = SessionDescription(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
@@ -214,7 +231,35 @@ class HarnessSessionStore(SessionStore):
                 log.save_header()
                 mirror.header = log.header
                 last_written_sessions.remember_session(store, session_id, log.owned_session, {})
-        return mirror
+        return mirror, newest[1]
+
+    def _remember_version(self, session_id: str, before: int, after: int) -> None:
+        """Remember a version that was written behind the one that this store knows, or as the first one."""
+        with self._lock:
+            if self._versions.get(session_id, 0) == before:
+                self._set_version(session_id, after)
+
+    def _set_version(self, session_id: str, version: int) -> None:
+        self._versions.pop(session_id, None)
+        self._versions[session_id] = version
+        while len(self._versions) > _MAX_VERSIONS:
+            self._versions.popitem(last=False)
+
+    def require_newest_transcript(self, session_id: str) -> None:
+        """Require that nobody else has continued a transcript since this store has loaded it.
+
+        Args:
+            session_id: Identifier of the session that the transcript is.
+
+        Raises:
+            VersionConflict: Another store has written a version since.
+        """
+        with self._lock:
+            version = self._versions.get(session_id)
+        if version is not None:
+            latest = row_lookups.get_session(self.sync_checkpointer.store, session_id).latest_version
+            if latest != version:
+                raise VersionConflict(session_id, version, latest)
 
     def _write_versions_of_lines(
         self,
@@ -277,8 +322,18 @@ class HarnessSessionStore(SessionStore):
             CheckpointCorrupted: A stored line is missing or altered.
         """
         session_id = transcript_keys.parse_session_key(key).session_id
-        lines: Any = await self._run_blocking(partial(self._load_all_lines, session_id))
+        lines: Any = await self._run_blocking(partial(self._load_lines_and_remember_version, session_id))
         return lines  # type: ignore[no-any-return]
+
+    def _load_lines_and_remember_version(self, session_id: str) -> list[Line] | None:
+        try:
+            version = row_lookups.get_session(self.sync_checkpointer.store, session_id).latest_version
+        except SessionNotFound:
+            return None
+        lines = self._load_all_lines(session_id)
+        with self._lock:
+            self._set_version(session_id, version)
+        return lines
 
     # ---- lists
 

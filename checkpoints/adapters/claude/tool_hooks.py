@@ -18,6 +18,7 @@ from claude_agent_sdk import HookMatcher
 
 from checkpoints.adapters.claude import forked_sessions, transcript_keys
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
+from checkpoints.adapters.claude.subagent_calls import SubagentCalls
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
 from checkpoints.adapters.session_claims import SessionClaims
@@ -155,14 +156,17 @@ class _ToolHooks:
         if isinstance(checkpointer, HarnessSessionStore):
             agent = agent or checkpointer.agent
             checkpointer.add_policies(policies)
+            self._transcripts: HarnessSessionStore | None = checkpointer
             checkpointer = checkpointer.checkpointer
+        else:
+            self._transcripts = None
         self._client = checkpointer
         sync = self._client.sync if isinstance(self._client, Checkpointer) else self._client
-        self._claims = SessionClaims.get_for_client(sync)
         self._sync = sync
         self._policies, self._gate = policies, gate
         policies.register_verify_hooks(sync)
-        self._description = SessionDescription(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
+        description = SessionDescription(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
+        self._subagent_calls = SubagentCalls(sync, SessionClaims.get_for_client(sync), description)
         self._codec = ValueCodec(_encode_value, _decode_value, _get_result_text)
         self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}
 
@@ -190,7 +194,7 @@ class _ToolHooks:
     async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
         call = _GuardedCall()
         self._calls[key, call_id] = call
-        call.task = asyncio.create_task(self._run_guarded_call(key.session_id, name, args, call_id, call))
+        call.task = asyncio.create_task(self._run_guarded_call(key, name, args, call_id, call))
         ends: set[asyncio.Future[Any]] = {call.task, call.started}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if call.started.done():
@@ -199,14 +203,14 @@ class _ToolHooks:
         try:
             result = call.task.result()
         except (ReviewRequired, ApprovalRequired) as gate:
-            await self._run_blocking(partial(self._claims.release_session, key.session_id))
+            await self._run_blocking(partial(self._subagent_calls.release_sessions, key))
             return _build_permission_output(self._gate, str(gate))
         return _build_permission_output("deny", _format_replayed_result(result))
 
     async def _run_guarded_call(
-        self, session_id: str, name: str, args: dict[str, Any], call_id: str, call: _GuardedCall
+        self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str, call: _GuardedCall
     ) -> ToolResult:
-        await self._run_blocking(partial(self._claims.claim_session_for_call, session_id, self._description))
+        session_id = await self._run_blocking(partial(self._claim_session_for_call, key, name, args))
         try:
             return await aguard(
                 self._client,
@@ -219,7 +223,19 @@ class _ToolHooks:
                 codec=self._codec,
             )
         finally:
-            await self._run_blocking(partial(self._claims.end_call_claim, session_id))
+            await self._run_blocking(partial(self._subagent_calls.end_call_claim, key, session_id))
+
+    def _claim_session_for_call(self, key: TranscriptKey, name: str, args: dict[str, Any]) -> str:
+        is_claimed = self._sync.store.find_owned_session(key.root_id) is not None
+        session_id = self._subagent_calls.claim_session_for_call(key, name, args)
+        if self._transcripts is not None and not is_claimed:
+            try:
+                self._transcripts.require_newest_transcript(key.root_id)
+            except CheckpointsError:
+                self._subagent_calls.end_call_claim(key, session_id)
+                self._subagent_calls.release_sessions(key)
+                raise
+        return session_id
 
     def _allow_or_abstain(self, name: str, args: dict[str, Any], decided: dict[str, Any]) -> Output:
         """Return no opinion, so that the rules of the program apply, unless a person has approved the call."""
@@ -251,7 +267,7 @@ class _ToolHooks:
                 call = self._calls.pop((key, call_id))
                 call.set_outcome(CallRefused(refused[call_id]))
                 await self._wait_for_logged_outcome(call)
-        await self._run_blocking(partial(self._claims.release_session, key.session_id))
+        await self._run_blocking(partial(self._subagent_calls.release_sessions, key, closes_calls=True))
         return {}
 
     async def _wait_for_logged_outcome(self, call: _GuardedCall) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from strands.multiagent.base import Status
 from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
@@ -196,7 +197,17 @@ class HarnessSessionRepository(SessionRepository):
         if record is None:
             return None
         self._known[place] = record
+        pending = _get_interrupt_state(record).get("pending_tool_execution")
+        if pending is not None and self._has_results_as_last_message(place):
+            record = _replace_interrupts_by_none(record)
         return SessionAgent.from_dict(record)
+
+    def _has_results_as_last_message(self, place: str) -> bool:
+        """Return whether the last message has results of tools. Then the calls of which an interrupt was are over,
+        although the process died before it stored the state of the agent without the interrupt."""
+        newest = durable_message_list.list_newest_messages
+        messages = self._run_blocking(lambda: newest(self.client.store, place, 1))
+        return any("toolResult" in block for message in messages for block in message["content"])
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Replace the state of an agent.
@@ -376,7 +387,8 @@ class HarnessSessionRepository(SessionRepository):
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
         """Read the state of a graph or a swarm. Returns None if there is none."""
         name = _MULTI_AGENT + _validate_identifier(multi_agent_id)
-        return self._run_blocking(partial(self._load_document, _validate_identifier(session_id), name))  # type: ignore[no-any-return]
+        state = self._run_blocking(partial(self._load_document, _validate_identifier(session_id), name))
+        return None if state is None else _end_answered_interrupts(state)
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Replace the state of a graph or a swarm. Raises `SessionException` if there is none."""
@@ -463,6 +475,27 @@ class HarnessSessionRepository(SessionRepository):
                 return work()
             return asyncio.run(run_on_thread(self.client.given, work))
         return self._thread.submit(lambda: asyncio.run(run_on_thread(self.client.given, work))).result()
+
+
+def _end_answered_interrupts(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a graph or a swarm without interrupts, if it runs and all of them have their responses.
+
+    A graph stores the interrupts that it was resumed from until the nodes after them have ended. If its process dies
+    meanwhile, Strands would neither take a task nor run these nodes.
+    """
+    interrupts = _get_interrupt_state(state).get("interrupts", {}).values()
+    if state.get("status") != Status.EXECUTING.value or any(each.get("response") is None for each in interrupts):
+        return state
+    return _replace_interrupts_by_none(state)
+
+
+def _get_interrupt_state(record: dict[str, Any]) -> dict[str, Any]:
+    return (record.get("_internal_state") or {}).get("interrupt_state") or {}
+
+
+def _replace_interrupts_by_none(record: dict[str, Any]) -> dict[str, Any]:
+    none = {"interrupts": {}, "context": {}, "activated": False}
+    return {**record, "_internal_state": {**(record.get("_internal_state") or {}), "interrupt_state": none}}
 
 
 def _list_agents_of_completed_nodes(multi_agent: Any) -> Iterator[Any]:

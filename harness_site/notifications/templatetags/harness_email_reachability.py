@@ -1,11 +1,10 @@
 """Template tags about notifications by e-mail."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from django import template
 
 from harness_site.accounts.models import Membership
-from harness_site.core.stored_sentence import StoredSentence
 from harness_site.mail_transport import is_mail_configured
 from harness_site.notifications.email_reachability import (
     NotificationGap,
@@ -26,12 +25,6 @@ def load_notification_addresses(members: Sequence[Membership]) -> dict[int, str]
 def get_address_of_member(addresses: dict[int, str], member: Membership) -> str:
     """Return the address of one member from the result of `load_notification_addresses`."""
     return addresses.get(member.user_id, "")
-
-
-@register.filter("translate_problem")
-def translate_delivery_problem(problem: str, values: Mapping[str, str]) -> str:
-    """Translate the stored problem of a delivery, with its values."""
-    return str(StoredSentence(problem, values))
 
 
 @register.simple_tag(name="notification_gap")

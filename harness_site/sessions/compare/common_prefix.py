@@ -19,8 +19,10 @@ def count_common_messages(old: Version, new: Version) -> int:
     """Count the messages at the start that are the same rows, or rows with the same chain.
 
     The chain of a message covers all messages before it, so the end of the common prefix is found by a search with
-    several probes at once: only the digests of a few positions are read.
+    several probes at once: only the digests of a few positions are read. Transcripts within a segment only grow.
     """
+    if old.segment_id == new.segment_id:
+        return min(old.length, new.length)
     old_stretches, new_stretches = (
         message_windows.load_segment_ranges(version.segment_id, version.length) for version in (old, new)
     )

@@ -106,11 +106,10 @@ def compare_two_versions(
     and displayed.
     """
     other = session_pk if other is None else other
-    old_row = version_list.load_version_with_payload(session_pk, a)
-    new_row = version_list.load_version_with_payload(other, b)
-    if old_row is None or new_row is None:
+    versions = version_list.load_versions_with_payloads((session_pk, a), (other, b))
+    if versions is None:
         return None
-    (old, old_payload), (new, new_payload) = old_row, new_row
+    (old, old_payload), (new, new_payload) = versions
     shared = common_prefix.count_common_messages(old, new)
     lines, rest_a, rest_b = _compare_messages_after_prefix(old, new, shared)
     calls_a, calls_b = _load_calls_on_both_sides((session_pk, old), (other, new), shared)

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.formats import content_blocks, money, parse_json
@@ -105,10 +105,20 @@ def load_version(session_pk: int, version: int) -> Version | None:
     return _build_verified_version(row) if row else None
 
 
-def load_version_with_payload(session_pk: int, version: int) -> tuple[Version, str | None] | None:
-    """Load a version, and the additional data saved with it as canonical JSON text. Raises `IntegrityError`."""
-    row = _query_versions(session_pk, payload=True).filter(version=version).first()
-    return (_build_verified_version(row), row.payload) if row else None
+def load_versions_with_payloads(
+    first: tuple[int, int], second: tuple[int, int]
+) -> tuple[tuple[Version, str | None], tuple[Version, str | None]] | None:
+    """Load two versions, each named by session and number, with the additional data saved with them as canonical JSON
+    text.
+
+    None if one of them does not exist. Raises `IntegrityError`.
+    """
+    (first_session, first_version), (second_session, second_version) = first, second
+    rows = _select_versions_with_facts().filter(
+        Q(session=first_session, version=first_version) | Q(session=second_session, version=second_version)
+    )
+    found = {(row.session_id, row.version): (_build_verified_version(row), row.payload) for row in rows}
+    return (found[first], found[second]) if first in found and second in found else None
 
 
 def _build_verified_version(row: Checkpoint) -> Version:
@@ -118,10 +128,10 @@ def _build_verified_version(row: Checkpoint) -> Version:
     return _build_version(row)
 
 
-def _query_versions(session: int, *, payload: bool = False) -> QuerySet[Checkpoint]:
-    """Query versions, with their payloads if asked or if a seal, which covers them, has to be verified."""
+def _query_versions(session: int) -> QuerySet[Checkpoint]:
+    """Query versions, with their payloads only if a seal, which covers them, has to be verified."""
     checkpoints = _select_versions_with_facts().filter(session=session)
-    return checkpoints if payload or get_seal_keys() is not None else checkpoints.defer("payload")
+    return checkpoints if get_seal_keys() is not None else checkpoints.defer("payload")
 
 
 @cache

@@ -230,11 +230,8 @@ class Hooks:
         self.events = tool_hooks(checkpointer, policies, **options)
 
     async def call(self, event: str, call_id: str, args: Any = None, tool: str = "Bash", **fields: Any) -> Any:
-        path = f"/home/.claude/projects/-srv-shop/{SESSION_ID}.jsonl"
-        about = {"session_id": SESSION_ID, "transcript_path": path, "hook_event_name": event, "tool_name": tool}
-        fields = {"tool_input": args or {}, "tool_use_id": call_id, **fields}
-        hook: Any = self.events[event][0].hooks[0]
-        answer = await hook({**about, **fields}, call_id, {"signal": None})
+        fields = {"tool_input": args or {}, **fields}
+        answer = await agents.call_hook(self.events, event, call_id, tool, **fields)
         decided = answer.get("hookSpecificOutput", {})
         return decided.get("permissionDecision"), decided.get("permissionDecisionReason", "")
 
@@ -277,7 +274,9 @@ def test_a_replay_is_over_once_the_transcript_has_its_result(
         ]
         if is_restarted:  # another process stores the result than the call
             await store.append(agents.RUN_KEY, lines[:1])
-            await HarnessSessionStore(open_checkpointer()).append(agents.RUN_KEY, lines[1:])
+            store = HarnessSessionStore(open_checkpointer())
+            hooks = Hooks(store)
+            await store.append(agents.RUN_KEY, lines[1:])
         else:
             await store.append(agents.RUN_KEY, lines)
         return [*answers, await hooks.call("PreToolUse", "c", {"command": "make"})]
@@ -349,3 +348,49 @@ def test_a_subagent_has_its_calls_in_its_own_session(cp: SyncCheckpointer) -> No
     asyncio.run(work())
     call = ToolCall.objects.get()
     assert (call.session.session_id, call.status) == (f"{STORED_ID}/agent-a1", "completed")
+
+
+def test_a_subagent_continues_the_call_in_which_another_one_died(
+    cp: SyncCheckpointer, open_checkpointer: Open, start_child: StartChild
+) -> None:
+    assert start_child(agents.die_in_subagent, url=database_url()).died_by() == signal.SIGKILL
+    make = {"command": "make"}
+
+    async def turn() -> list[Any]:
+        hooks = Hooks(open_checkpointer())
+        answers = [await hooks.call("PreToolUse", name, make, agent_id=name) for name in ("b1", "b2")]
+        if answers[1][0] is None:
+            await hooks.call("PostToolUse", "b2", tool_response="built again", agent_id="b2")
+        await hooks.call("SubagentStop", "", agent_id="b2")
+        await hooks.call("Stop", "")
+        return answers
+
+    assert asyncio.run(Hooks(open_checkpointer()).call("PreToolUse", "c"))[0] == "defer"  # of the main agent
+    assert [decision for decision, _ in asyncio.run(turn())] == ["defer", "defer"]
+    assert not Run.objects.filter(status="running").exists()
+    (call,) = cp.pending_tool_calls(f"{STORED_ID}/agent-a1")
+    about: dict[str, Any] = {"actor": "alice", "reason": "Looked it up.", "revision": call["revision"]}
+    cp.confirm_landed(f"{STORED_ID}/agent-a1", call["call_id"], "built", **about)
+    replayed, new = asyncio.run(turn())
+    assert replayed[0] == "deny"
+    assert replayed[1].endswith("Continue with this result: built")
+    assert new == (None, "")
+    assert ToolCall.objects.get(call_id="a").answered_version is not None
+    assert not Run.objects.filter(status="running").exists()
+
+
+def test_a_process_with_an_old_transcript_makes_no_call(
+    store: HarnessSessionStore, open_checkpointer: Open, effects: Path
+) -> None:
+    async def ask(other: HarnessSessionStore) -> Any:
+        return await Hooks(other, POLICIES).call("PreToolUse", "a", {"order": 17, "amount": 40}, REFUND)
+
+    run(store, effects)
+    other = HarnessSessionStore(open_checkpointer())
+    asyncio.run(other.load(agents.RUN_KEY))
+    run(store, effects)  # meanwhile another process makes the same call, and ends
+    decision, reason = asyncio.run(ask(other))
+    assert decision == "deny"
+    assert "version" in reason
+    asyncio.run(other.load(agents.RUN_KEY))
+    assert asyncio.run(ask(other)) == (None, "")

@@ -303,3 +303,90 @@ def test_interrupted_graph_or_swarm_continues_in_another_process(cp: SyncCheckpo
     assert run().status == Status.COMPLETED
     assert paid == ["40 EUR"]
     assert not ToolCall.objects.filter(answered_version=None).exists()
+
+
+def test_graph_that_dies_after_it_was_resumed_continues_with_its_task(cp: SyncCheckpointer) -> None:
+    paid: list[str] = []
+
+    @tool
+    def pay(amount: str) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    def run(*, dies: bool = False) -> Any:
+        repository = HarnessSessionRepository(cp)
+        if dies:
+            _die_after_next_graph_state(repository)
+        harness, builder = Harness("s", repository, ASKS), GraphBuilder()
+        for name in ("first", "second"):
+            model = _CallOnce("pay", f'{{"amount": "{name}"}}')
+            agent = Agent(model, name=name, agent_id=name, tools=[pay], plugins=[harness], callback_handler=None)
+            builder.add_node(agent, name)
+        builder.add_edge("first", "second")
+        builder.set_max_node_executions(9).set_session_manager(RepositorySessionManager("s", repository))
+        graph = builder.build()
+        return graph(harness.build_responses(graph.id) or "Pay.")
+
+    def approve() -> None:
+        (call,) = cp.pending_tool_calls("s")
+        cp.approve_call("s", call["call_id"], revision=call["revision"], **ABOUT)
+
+    assert run().status == Status.INTERRUPTED
+    approve()
+    with pytest.raises(_Died):
+        run(dies=True)  # the first node has ended
+    assert run().status == Status.INTERRUPTED
+    assert paid == ["first"]
+    approve()
+    assert run().status == Status.COMPLETED
+    assert paid == ["first", "second"]
+    assert not ToolCall.objects.filter(answered_version=None).exists()
+
+
+def test_agent_that_dies_before_it_stores_that_its_interrupt_is_over_has_its_results_once(cp: SyncCheckpointer) -> None:
+    payments = _Payments(cp)
+    payments.build_agent()("Pay.")
+    (call,) = cp.pending_tool_calls("s")
+    cp.approve_call("s", call["call_id"], revision=call["revision"], **ABOUT)
+
+    agent = payments.build_agent()
+    repository = agent._session_manager.session_repository  # type: ignore[union-attr, attr-defined]
+    create = repository.create_message
+
+    def create_and_die(*args: Any) -> None:
+        create(*args)
+        repository.create_message = repository.update_agent = _die  # type: ignore[method-assign]
+        raise _Died
+
+    repository.create_message = create_and_die
+    with pytest.raises(_Died):
+        agent(Harness("s", repository).build_responses())
+
+    agent = payments.build_agent()
+    repository = agent._session_manager.session_repository  # type: ignore[union-attr, attr-defined]
+    agent(Harness("s", repository).build_responses() or None)
+    assert payments.paid == ["12.50"]
+    kinds = [next(iter(block)) for message in agent.messages for block in message["content"]]
+    assert kinds == ["text", "toolUse", "toolResult", "text"]
+
+
+class _Died(BaseException):
+    """End of a process."""
+
+
+def _die(*_: Any) -> None:
+    raise _Died
+
+
+def _die_after_next_graph_state(repository: HarnessSessionRepository) -> None:
+    update, is_dead = repository.update_multi_agent, False
+
+    def update_and_die(*args: Any) -> None:
+        nonlocal is_dead
+        if not is_dead:
+            update(*args)
+        is_dead = True
+        raise _Died
+
+    repository.update_multi_agent = update_and_die  # type: ignore[method-assign, assignment]

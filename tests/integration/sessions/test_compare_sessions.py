@@ -165,7 +165,7 @@ def test_messages_of_a_long_common_prefix_are_not_read(reader: Client, django_as
     found = compared(origin, 1, fork, 2)
     assert (found.shared, found.lines[0]) == (3_000, Fold(3_000, 0))
     assert [line.message.text for line in found.lines if isinstance(line, Added)] == ["Only this is new."]
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(9):
         compared(origin, 1, fork, 2)
 
 
@@ -201,7 +201,7 @@ def test_query_count_is_independent_of_the_differences(
             make_message(session=session, text=f"{session.session_id} {number}")
             make_call(session=session, call_id=str(number), issued_at=clock.now())
         make_checkpoint(session=session)
-    with django_assert_num_queries(30):
+    with django_assert_num_queries(29):
         reader.get(path(origin, fork))
 
 

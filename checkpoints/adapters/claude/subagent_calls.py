@@ -1,0 +1,136 @@
+"""Calls of subagents that died with their process, which other agents of the same main agent make again.
+
+Claude Code starts a subagent again as a new one, whose session knows nothing of the first one's calls. So the main
+agent's session is claimed for each guarded call below it, and its claim passes the gates of all subagents. A call equal
+to one that a dead subagent has made, and no transcript has answered, is that call requested again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import Any
+
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.calls import call_queries
+from checkpoints.client import SyncCheckpointer
+from checkpoints.db.database_operation import database_operation
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import SessionFinished
+from checkpoints.formats.canonical_json import to_canonical_json
+from checkpoints.formats.digests import digest_text
+from checkpoints.framework_states import state_store, write_transcript_version
+from checkpoints.framework_states.write_transcript_version import VersionContent
+from checkpoints.models import Session
+from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.store.replayed_call_matching import CallFingerprint, get_call_fingerprint
+
+#: Calls of dead subagents by kind, each with the session and the id under which it is logged.
+_OpenCalls = defaultdict[CallFingerprint, list[tuple[str, str]]]
+_CONTINUED_STATUSES = (CallStatus.COMPLETED, CallStatus.RERUN_APPROVED)
+
+
+class SubagentCalls:
+    """Claims of the sessions of main agents and their subagents. Safe to use from many threads."""
+
+    def __init__(self, checkpointer: SyncCheckpointer, claims: SessionClaims, description: SessionDescription) -> None:
+        """Create the claims.
+
+        Args:
+            checkpointer: Blocking client.
+            claims: Claims of the client.
+            description: Description of new sessions.
+        """
+        self._checkpointer, self._claims, self._description = checkpointer, claims, description
+        self._lock = threading.Lock()
+        self._open: dict[str, _OpenCalls] = {}
+        #: Calls of dead subagents that this turn of a main agent has continued.
+        self._continued: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+
+    def claim_session_for_call(self, key: TranscriptKey, tool: str, args: dict[str, Any]) -> str:
+        """Claim the sessions for one call, and return the one in which to log it; `end_call_claim` ends that.
+
+        Raises what `SessionClaims.claim_session_for_call` raises, also about a subagent of the same main agent.
+        """
+        self._claims.claim_session_for_call(key.root_id, self._description)
+        try:
+            with self._lock:
+                if key.root_id not in self._open:
+                    self._open[key.root_id] = self._pass_gates_and_list_open_calls(key)
+            session_id = self._take_open_call(key, (tool, digest_text(to_canonical_json(args))))
+            if session_id != key.root_id:
+                self._claims.claim_session_for_call(session_id, self._description)
+                self._set_parent_session(session_id, key.root_id)
+        except BaseException:
+            self._claims.end_call_claim(key.root_id)
+            raise
+        return session_id
+
+    def end_call_claim(self, key: TranscriptKey, session_id: str) -> None:
+        """End the use of the sessions by one call."""
+        if session_id != key.root_id:
+            self._claims.end_call_claim(session_id)
+        self._claims.end_call_claim(key.root_id)
+
+    def release_sessions(self, key: TranscriptKey, *, closes_calls: bool = False) -> None:
+        """Release the session of an agent; if it is the main agent, also those whose calls it has continued.
+
+        Args:
+            key: Key of the agent's transcript.
+            closes_calls: Whether the turn has ended, so that the model has read the results of the continued calls.
+        """
+        self._claims.release_session(key.session_id)
+        if key.subpath:
+            return
+        with self._lock:
+            self._open.pop(key.root_id, None)
+            continued = self._continued.pop(key.root_id, [])
+        for session_id, call_id in continued:
+            self._claims.release_session(session_id)
+            if closes_calls:
+                content = VersionContent(None, write_transcript_version.build_empty_results([call_id]))
+                state_store.write_version_of_transcript_if_changed(self._checkpointer.store, session_id, content)
+
+    def _take_open_call(self, key: TranscriptKey, kind: CallFingerprint) -> str:
+        """Return the session that has the call of another subagent which this one is, or else the agent's own."""
+        with self._lock:
+            calls = self._open[key.root_id][kind]
+            other = next((call for call in calls if call[0] != key.session_id), None)
+            if other is None:
+                return key.session_id
+            calls.remove(other)
+            self._continued[key.root_id].append(other)
+            return other[0]
+
+    def _pass_gates_and_list_open_calls(self, key: TranscriptKey) -> _OpenCalls:
+        store, open_calls = self._checkpointer.store, _OpenCalls(list)
+        sessions = (
+            Session.objects.using(store.using)
+            .filter(workspace_id=store.workspace_id, parent_session_id=key.root_id)
+            .exclude(parent_session_id="")  # the condition of the index
+            .filter(tool_calls__answered_version__isnull=True)
+        )
+        with database_operation(store.using, writes=False):
+            found = list(sessions.order_by("pk").distinct().values_list("pk", "session_id"))
+        for pk, session_id in found:
+            is_owned = store.find_owned_session(session_id) is not None  # by a subagent of this process
+            if is_owned or not any(call.mutates for call in call_queries.list_unanswered_calls(store, pk)):
+                continue
+            try:
+                with self._claims.hold_session(session_id):
+                    pass
+            except SessionFinished:
+                continue
+            finally:
+                self._claims.release_session(session_id)
+            for call in call_queries.list_unanswered_calls(store, pk):
+                if call.status in _CONTINUED_STATUSES:
+                    open_calls[get_call_fingerprint(call)].append((session_id, call.call_id))
+        return open_calls
+
+    def _set_parent_session(self, session_id: str, parent_id: str) -> None:
+        store = self._checkpointer.store
+        sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, parent_session_id="")
+        with database_operation(store.using):
+            sessions.filter(session_id=session_id).update(parent_session_id=parent_id)
