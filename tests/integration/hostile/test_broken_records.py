@@ -277,6 +277,6 @@ def test_list_must_name_its_record_type() -> None:
 
 def test_call_without_text_has_a_sentence(reader: Client, stories: list[Session]) -> None:
     break_(stories[1], ToolCall, "args", DEEP)
-    words = visible_text(reader.get("/review/"))
+    words = visible_text(reader.get("/review/?tab=interrupted"))
     assert "Lost 2: " in words
     assert "Lost 1: amount 40.00" in words
