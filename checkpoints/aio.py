@@ -23,8 +23,8 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.open_backend import open_backend
+from checkpoints.peers.call_join_and_pause_types import TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import TakenTask, Told
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle

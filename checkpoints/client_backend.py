@@ -19,8 +19,8 @@ from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.response_receipts import Answer
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow

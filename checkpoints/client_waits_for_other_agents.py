@@ -8,8 +8,8 @@ from typing import Any
 
 from checkpoints import constants, sansio
 from checkpoints.client_backend import BackendClient
+from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.response_receipts import Answer
 from checkpoints.tools.registry import ToolRegistry
 

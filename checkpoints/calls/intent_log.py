@@ -45,7 +45,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.store import expected_sealed_head, row_lookups
+from checkpoints.store import expected_sealed_head, look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -69,7 +69,7 @@ def issue_call(
         try:
             with database_operation(store.using) as connection:
                 row = None
-                is_repeated = log_completeness.is_live_key_known(owned_session, intent.key)
+                is_repeated = log_completeness.may_live_call_have_key(owned_session, intent.key)
                 if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_sealed_call(store, connection, owned_session, intent.step, values)
@@ -130,7 +130,7 @@ def _insert_sealed_call(
 def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> None:
     """Log the intent of a loop without a registry, or raise the error that forbids it."""
     with database_operation(store.using):
-        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         call = issue_call(store, owned_session, intent)
         if isinstance(call, IssuedCall):
             owned_session.issued_calls[intent.call_id] = call
@@ -152,7 +152,7 @@ def _read_intent_after_lost_commit(
     if error.may_have_happened:
         store.unanswered.add(intent.key)
     with read_back_after_lost_commit(store.using, error):
-        row_lookups.get_session(store, owned_session.session_id, lock=True)
+        look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
         run_calls = ToolCall.objects.using(store.using).filter(
             session_id=owned_session.pk, run_id=owned_session.run_id, call_id=intent.call_id, idempotency_key=intent.key
         )
@@ -203,9 +203,9 @@ def _issue_call_under_session_lock(
 ) -> IssuedCall | ToolCall:
     """Issue under the session's lock: the slow path, which finds out what prevented the fast one."""
     with transaction.atomic(using=store.using):
-        session = row_lookups.lock_owned_session(store, owned_session)
+        session = look_up_and_lock_rows.lock_owned_session(store, owned_session)
         if session.status in FINISHED_SESSION_STATUSES:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
         expected_sealed_head.require_head_not_older_than_known(
             owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)
         )
@@ -382,7 +382,7 @@ def _start_approved_call(
         revision=F("revision") + 1,
         issued_at=Now(),
     )
-    row_lookups.increment_session_revision(store, owned_session.pk)
+    look_up_and_lock_rows.increment_session_revision(store, owned_session.pk)
     return IssuedCall(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
 
 

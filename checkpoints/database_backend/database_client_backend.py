@@ -39,8 +39,8 @@ from checkpoints.peers import (
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
+from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.response_receipts import Answer
 from checkpoints.resume import resume_preview, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
@@ -55,12 +55,12 @@ from checkpoints.sessions import (
 )
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
-from checkpoints.versions import load_version, phase_record_import, phase_versions, save_version
+from checkpoints.versions import load_version, phase_record_import, save_phase_version, save_version
 from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.step_log import StepLog
 
@@ -139,10 +139,10 @@ class DatabaseBackend:
         )
 
     def find_session_id_of_run(self, run_id: object) -> str:
-        return row_lookups.find_session_id_of_run(self.store, run_id)
+        return look_up_and_lock_rows.find_session_id_of_run(self.store, run_id)
 
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
-        return row_lookups.flush_and_require_owned_session(self.store, session_id)
+        return look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
 
     def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         store = self.store
@@ -266,7 +266,7 @@ class DatabaseBackend:
         expected_version: int | None,
     ) -> int:
         with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return phase_versions.save_phase_version(
+            return save_phase_version.save_phase_version(
                 self.store,
                 session_id,
                 details,

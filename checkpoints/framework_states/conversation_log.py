@@ -30,7 +30,7 @@ from checkpoints.models import FrameworkState, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions import prune_versions_and_delete_sessions
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -115,7 +115,7 @@ def read_conversation_record(store: Store, framework: str, session_id: str) -> S
     return _build_record(session_id, found[0]) if found else None
 
 
-def is_record_known(store: Store, framework: str, session_id: str, revision: str) -> bool:
+def is_record_cached(store: Store, framework: str, session_id: str, revision: str) -> bool:
     """Return whether this client has written the record of a session last, and in one statement may write it again.
 
     Nothing is read: another client may have replaced the record, which a write that expects `revision` notices.
@@ -238,7 +238,7 @@ def write_record_and_entries(
     validate_id("session id", session_id)
     for entry in entries:
         validate_id("entry id", entry.entry_id)
-    if expected_revision is not None and _try_append_to_known_conversation(
+    if expected_revision is not None and _try_append_to_cached_conversation(
         store, session_id, record, entries, expected_revision
     ):
         store.notify_save_listeners(session_id)
@@ -260,7 +260,7 @@ def write_record_and_entries(
     store.notify_save_listeners(session_id)
 
 
-def _try_append_to_known_conversation(
+def _try_append_to_cached_conversation(
     store: Store, session_id: str, record: NewRecord, entries: Sequence[NewEntry], expected_revision: str
 ) -> bool:
     """Store a record and entries after the last one, in one statement, if nobody has written since this client has.
@@ -357,7 +357,7 @@ class _ConversationWrite:
         if not entries or entries[-1].entry_id != self.record.head_id:
             versions.append(self._write_messages_as_next_version(self.record.head_id, []))
         if not any(versions):
-            row_lookups.increment_session_revision(self.store, self.row.pk)
+            look_up_and_lock_rows.increment_session_revision(self.store, self.row.pk)
         facts = _build_revision_and_head_facts(
             self.record.framework, self.record.revision, self.record.head_id, self.row.latest_version
         )

@@ -38,7 +38,7 @@ from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
 from checkpoints.sessions import append_without_lease, create_finish_release, ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -159,11 +159,11 @@ def lock_or_create_session(
     ):
         for source_id in sorted(source_ids):
             if source_id < session_id:
-                row_lookups.lock_session(store, source_id)
+                look_up_and_lock_rows.lock_session(store, source_id)
         row = _lock_or_create_row(store, session_id, description, mark_changed=mark_changed)
         for source_id in sorted(source_ids):
             if source_id > session_id:
-                row_lookups.lock_session(store, source_id)
+                look_up_and_lock_rows.lock_session(store, source_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         save_version.require_session_ends_with_newest_version(store.using, row)
@@ -175,7 +175,7 @@ def lock_or_create_session(
             if busy is not None:
                 raise busy
         elif row.fence != owned_session.fence:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
         _add_title_if_missing(store, row, description)
         yield row, owned_session
     store.record_session_use(session_id)
@@ -185,12 +185,12 @@ def _lock_or_create_row(
     store: Store, session_id: str, description: NewSessionFields | None, *, mark_changed: bool
 ) -> Session:
     try:
-        return row_lookups.lock_session(store, session_id, mark_changed=mark_changed)
+        return look_up_and_lock_rows.lock_session(store, session_id, mark_changed=mark_changed)
     except SessionNotFound:
         if description is None:
             raise
     create_finish_release.create_session(store, session_id, description)
-    return row_lookups.lock_session(store, session_id)
+    return look_up_and_lock_rows.lock_session(store, session_id)
 
 
 def _add_title_if_missing(store: Store, row: Session, description: NewSessionFields | None) -> None:
@@ -325,7 +325,7 @@ def _save_state_of_locked_session(
                 )
         writer.insert_blobs(store.using, row, () if written is None else written.messages)
         if is_shown and written is None:
-            row_lookups.increment_session_revision(store, row.pk)
+            look_up_and_lock_rows.increment_session_revision(store, row.pk)
         write_cached_session_in_one_statement.cache_session(
             store, session_id, owned_session, {(new.namespace, new.state_id): channels}
         )

@@ -29,7 +29,7 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionChange
@@ -128,7 +128,7 @@ def cache_session(
     """
     if owned_session is not None or not _can_write_cached_sessions(store):
         return
-    row = row_lookups.get_session(store, session_id)
+    row = look_up_and_lock_rows.get_session(store, session_id)
     newest = save_version.find_newest_version(store.using, row.pk)
     is_readable = newest is None or newest.schema_version <= SCHEMA_VERSION
     known = None
@@ -166,7 +166,7 @@ def write_rows_of_cached_session(
             return None
     if status is None:
         return None
-    return _build_and_remember_changed_session(store, session_id, known, status=status)
+    return _build_and_cache_changed_session(store, session_id, known, status=status)
 
 
 def _count_rows(beside: Sequence[NewRows | ChangedRow]) -> int:
@@ -261,10 +261,10 @@ def write_version_of_cached_session(
     )
     known = replace(known, newest=newest)
     changes = {"latest_version": version, "message_count": end.length, "head_chain": end.chain}
-    return _build_and_remember_changed_session(store, session_id, known, **changes)
+    return _build_and_cache_changed_session(store, session_id, known, **changes)
 
 
-def _build_and_remember_changed_session(
+def _build_and_cache_changed_session(
     store: Store, session_id: str, known: CachedSession, **changes: Any
 ) -> CachedSession:
     row = _copy_row_with_changes(known.row, revision=known.row.revision + 1, **changes)

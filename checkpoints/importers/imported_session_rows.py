@@ -158,7 +158,7 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
     """
     new_values = _build_columns_at_end(origin, end, row, run)
-    is_recent = is_recent_activity(store.using, end)
+    is_recent = is_transcript_end_recent(store.using, end)
     rows = Session.objects.using(store.using).filter(pk=row.pk)
     if any(getattr(row, name) != value for name, value in new_values.items()) or (
         row.updated_at != end.last and not is_recent
@@ -169,7 +169,7 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
     Run.objects.using(store.using).filter(pk=run.pk).update(**_build_run_columns_at_end(origin, end, lease_end))
 
 
-def is_recent_activity(using: str, end: SessionEnd) -> bool:
+def is_transcript_end_recent(using: str, end: SessionEnd) -> bool:
     """Return whether a transcript went on so recently that its import counts as activity."""
     if clock.now() - end.last > _SURELY_OLD:  # whatever the clocks differ by
         return False

@@ -259,7 +259,9 @@ class ImportWriter:
 
     def _get_activity_time(self, end: SessionEnd | None) -> datetime | None:
         """Return the time of the newest activity at `end` if it is known and not recent."""
-        return None if end is None or imported_session_rows.is_recent_activity(self.store.using, end) else end.last
+        return (
+            None if end is None or imported_session_rows.is_transcript_end_recent(self.store.using, end) else end.last
+        )
 
     def _open_segment_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
         """Return the start of a turn: the end of the transcript, or a new segment after its first `keep` messages."""

@@ -46,5 +46,5 @@ class Run(models.Model):
         return f"run {self.number}"
 
     @property
-    def is_owning(self) -> bool:
+    def has_owning_status(self) -> bool:
         return self.status in OWNING_RUN_STATUSES

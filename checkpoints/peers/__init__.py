@@ -6,7 +6,7 @@ This package defines the requests (`Join`, `PeerCall`), the outcomes of a respon
 agents (`Notice`).
 """
 
-from checkpoints.peers.requests_to_other_agents import (
+from checkpoints.peers.call_join_and_pause_types import (
     Join,
     Notice,
     Paused,

@@ -25,11 +25,11 @@ from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import EarlyResponse, Join, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters
+from checkpoints.peers.call_join_and_pause_types import Deadline, Swept
 from checkpoints.peers.pause_run_until_agents_respond import build_deadline_expression
-from checkpoints.peers.requests_to_other_agents import Deadline, Swept
 from checkpoints.seals import row_seals
 from checkpoints.sessions import paused_tasks_of_session
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 #: Age after which a response whose pause has not come is deleted.
@@ -55,7 +55,7 @@ def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
         call.refresh_from_db(using=store.using)
         if not count:
             raise PeerCallOver(call_id, call.status)
-        row_lookups.increment_session_revision(store, row.pk)
+        look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return call.deadline
 
 
@@ -109,7 +109,7 @@ def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
             )
         joins = Join.objects.using(store.using).filter(pk__in={call.join_id for call in calls}).order_by("pk")
         complete = [join.join_id for join in joins if _add_expired_calls_to_join(store, join, calls, receipt)]
-        row_lookups.increment_session_revision(store, row.pk)
+        look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 

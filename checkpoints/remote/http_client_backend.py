@@ -25,8 +25,8 @@ from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.loop_state.version_payload import encode_phase
 from checkpoints.peers import deliver_notices
+from checkpoints.peers.call_join_and_pause_types import Notice, TakenJoin, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import Notice, TakenJoin, TakenTask, Told
 from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.remote_call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head

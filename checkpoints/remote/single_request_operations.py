@@ -16,7 +16,7 @@ from checkpoints.exceptions import InvalidInput, NotOverHttp, SessionNotFound
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.peers import response_receipts
-from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept
+from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept
 from checkpoints.peers.response_receipts import Answer
 from checkpoints.remote.remote_call_log import report_call_outcome
 from checkpoints.remote.remote_client_state import RemoteStore

@@ -40,13 +40,13 @@ def resume_session_flow(
     """
     with store.keep_session_from_idling(session_id):
         return (
-            yield from _resume_without_idle_release_flow(
+            yield from _resume_session_without_idle_release_flow(
                 store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=paused
             )
         )
 
 
-def _resume_without_idle_release_flow(
+def _resume_session_without_idle_release_flow(
     store: Store, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str, paused: bool
 ) -> Flow[ResumePoint]:
     finished_point: ResumePoint | None = yield Transact(
@@ -138,10 +138,10 @@ def start_session_flow(
     if a person has to decide: then the session is released.
     """
     with store.keep_session_from_idling(validate_id("session id", session_id)):
-        return (yield from _start_without_idle_release_flow(store, session_id, description, takeover=takeover))
+        return (yield from _start_session_without_idle_release_flow(store, session_id, description, takeover=takeover))
 
 
-def _start_without_idle_release_flow(
+def _start_session_without_idle_release_flow(
     store: Store, session_id: str, description: NewSessionFields, *, takeover: bool | str
 ) -> Flow[Run]:
     run: Run | None = yield Transact(lambda: _find_own_run_past_gate(store, session_id))

@@ -43,7 +43,7 @@ from checkpoints.models import (
 from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_tasks_of_session
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents, run_position_and_snapshot
 
@@ -63,7 +63,7 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
     with database_operation(store.using):
         try:
             with transaction.atomic(using=store.using):
-                row = row_lookups.get_session(store, session_id, lock=True)
+                row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
                 versions = Checkpoint.objects.using(store.using).filter(session=row)
                 newest = versions.order_by("-version").first()
                 snapshot_version = (
@@ -102,7 +102,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
     `IntegrityError` or `SealKeyMissing` if a row of the session is not as it was written.
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
-        row = row_lookups.get_session(store, session_id, lock=True)
+        row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         versions = Checkpoint.objects.using(store.using).filter(session=row)
         if not versions.filter(version=version).exists():
             raise VersionNotFound(session_id, version)
@@ -215,7 +215,7 @@ def delete_session(
     with database_operation(store.using):
         try:
             with transaction.atomic(using=store.using):
-                row = row_lookups.get_session(store, session_id, lock=True)
+                row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
                 if condition is not None:
                     condition(row)
                 _require_session_deletable(store, row)

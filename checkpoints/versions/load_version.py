@@ -20,7 +20,7 @@ from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import read_messages_along_segments, version_seals
 
@@ -74,7 +74,7 @@ def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
             except CheckpointCorrupted:
                 if _is_version_stored(store, row):
                     raise
-        row_lookups.get_session(store, session_id)
+        look_up_and_lock_rows.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
 
 
@@ -103,7 +103,7 @@ def list_checkpoints(
         validate_number("before", before)
     store.flush_pending_writes(session_id)
     with database_operation(store.using, writes=False):
-        row = row_lookups.get_session(store, session_id)
+        row = look_up_and_lock_rows.get_session(store, session_id)
         rows = Checkpoint.objects.using(store.using).filter(session=row)
         if before is not None:
             rows = rows.filter(version__lt=before)
@@ -138,7 +138,7 @@ def list_messages(
                 raise CheckpointCorrupted(
                     session_id, "the transcript", f"{len(messages)} of {expected} messages are there"
                 )
-        row_lookups.get_session(store, session_id)
+        look_up_and_lock_rows.get_session(store, session_id)
         return []
 
 
@@ -149,7 +149,7 @@ def _find_version_or_newest(store: Store, session_id: str, version: int | None) 
 def _get_version(store: Store, session_id: str, version: int) -> Checkpoint:
     row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
     if row is None:
-        row_lookups.get_session(store, session_id)
+        look_up_and_lock_rows.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
     return row
 

@@ -29,7 +29,7 @@ from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import expected_sealed_head, row_lookups
+from checkpoints.store import expected_sealed_head, look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -55,7 +55,7 @@ def save_next_version_of_transcript(
         change = change.to_state_if_complete() if isinstance(change, VersionChange) else change
         if expected_version is not None:
             validate_number("expected_version", expected_version)
-        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         version = None
         if owned_session.unanswered is not None:
             state, end = (
@@ -139,7 +139,7 @@ def save_next_version_of_new_messages(
     """Save the next version from the messages that are new since `expected_version`. Returns its number."""
     with open_span(SAVE, {SESSION: session_id}):
         validate_number("expected_version", expected_version)
-        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         head = owned_session.head
         if head.version != expected_version:
             head = _load_current_transcript_head(store, owned_session)
@@ -253,7 +253,7 @@ def _find_version_of_repeated_save(
 def _find_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave) -> int | None:
     """Return the version whose answer was lost: only this run writes under its fence, so it is the newer one that
     is equal."""
-    row_lookups.get_session(store, owned_session.session_id, lock=True)
+    look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
     end_head, state = lost_save.after, lost_save.state
     checkpoint = (
         Checkpoint.objects.using(store.using)
@@ -337,7 +337,7 @@ def _save_version_under_session_lock(
         end = replace(build_transcript_end(prepared, keep, copy), repeated=repeated)
         version = execute_save_statement(store, owned_session, head, end, state, head.version)
         if version is None:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
         return version
 
 
@@ -566,7 +566,7 @@ def _load_current_transcript_head(store: Store, owned_session: OwnedSession) -> 
 def _lock_session_of_run(store: Store, owned_session: OwnedSession) -> Session:
     """Lock the session of a run. Raises what `build_fence_lost_error` builds if the run does not own it any more, and
     `IntegrityError` if its transcript does not end as its newest version does."""
-    row = row_lookups.lock_owned_session(store, owned_session)
+    row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     require_session_ends_with_newest_version(store.using, row)
     return row
 

@@ -15,7 +15,7 @@ from checkpoints.formats import content_blocks
 from checkpoints.models import Session
 from checkpoints.sessions import append_without_lease
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionChange
 from harness_site.api import session_read_audit
@@ -189,7 +189,7 @@ serve_item = _build_view_of_methods(GET=read_item, DELETE=delete_item)
 
 def _get_conversation(request: HttpRequest, session_id: str) -> Session:
     """Return the session of a conversation. Raises `SessionNotFound`, also for one that has ended."""
-    session = row_lookups.get_session(get_client_checkpointer(request).store, session_id)
+    session = look_up_and_lock_rows.get_session(get_client_checkpointer(request).store, session_id)
     if session.finished:
         raise SessionNotFound(session_id)
     return session

@@ -245,7 +245,7 @@ def _serve_write_that_stores_key(
 
     Returns None if nothing was written. A use of the token that has to be recorded takes the other way.
     """
-    if connection.in_atomic_block or not api_tokens.is_use_recorded(token, clock.now()):
+    if connection.in_atomic_block or not api_tokens.is_recent_use_recorded(token, clock.now()):
         return None
     request.token = token
     request.allowance = rate_limit.count_request_of_token(token.pk)

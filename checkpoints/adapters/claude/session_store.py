@@ -49,7 +49,7 @@ from checkpoints.framework_states import line_log, remove_and_copy_states, write
 from checkpoints.framework_states.line_log import LineLog
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 T = TypeVar("T")
@@ -259,7 +259,7 @@ class HarnessSessionStore(SessionStore):
         with self._lock:
             version = self._versions.get(session_id)
         if version is not None:
-            latest = row_lookups.get_session(self.sync_checkpointer.store, session_id).latest_version
+            latest = look_up_and_lock_rows.get_session(self.sync_checkpointer.store, session_id).latest_version
             if latest != version:
                 raise VersionConflict(session_id, version, latest)
 
@@ -329,7 +329,7 @@ class HarnessSessionStore(SessionStore):
 
     def _load_lines_and_remember_version(self, session_id: str) -> list[Line] | None:
         try:
-            version = row_lookups.get_session(self.sync_checkpointer.store, session_id).latest_version
+            version = look_up_and_lock_rows.get_session(self.sync_checkpointer.store, session_id).latest_version
         except SessionNotFound:
             return None
         lines = self._load_all_lines(session_id)

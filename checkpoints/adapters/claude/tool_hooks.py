@@ -28,7 +28,7 @@ from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueC
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 
@@ -187,7 +187,9 @@ class _ToolHooks:
     def _create_session_of_fork(self, key: TranscriptKey, hook: Any) -> None:
         """Create the session of a fork before its first call: its lines may be stored at the end of the turn only."""
         store = self._sync.store
-        if store.find_owned_session(key.session_id) is None and not row_lookups.session_exists(store, key.session_id):
+        if store.find_owned_session(key.session_id) is None and not look_up_and_lock_rows.session_exists(
+            store, key.session_id
+        ):
             lines = forked_sessions.read_lines_of_transcript_file(hook, '"forkedFrom"')
             forked_sessions.create_session_of_fork(store, key, lines)
 

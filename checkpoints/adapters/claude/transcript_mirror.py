@@ -219,7 +219,7 @@ class MirrorTransaction:
         self.begin(copy.copy(known.row), None)
         self._known, self._exits = known, exits
 
-    def can_add_version(self, session_id: str) -> bool:
+    def can_write_version_without_lock(self, session_id: str) -> bool:
         """Return whether the next version of a session may be written at the end, without a lock."""
         known = self._known
         return known is not None and self._pending is None and known.row.session_id == session_id
@@ -358,7 +358,7 @@ class MirrorWriter(ImportWriter):
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
-        if made or calls.has_late_results() or not self._is_next_version(turns, first):
+        if made or calls.has_late_results() or not self._can_write_turns_without_lock(turns, first):
             self._transaction.lock_cached_session()
         self._kinds = calls.kinds
         if made and self._row is not None:
@@ -377,7 +377,7 @@ class MirrorWriter(ImportWriter):
             self._row.created_at = first
         return is_new
 
-    def _is_next_version(self, turns: Sequence[ImportedTurn], first: datetime) -> bool:
+    def _can_write_turns_without_lock(self, turns: Sequence[ImportedTurn], first: datetime) -> bool:
         """Return whether turns are one version that continues the transcript, answers no call, and changes no more."""
         return (
             len(turns) == 1
@@ -386,7 +386,7 @@ class MirrorWriter(ImportWriter):
             and self._run is not None
             and self._run.session_id == self._row.pk
             and first >= self._row.created_at
-            and self._transaction.can_add_version(self.origin.session_id)
+            and self._transaction.can_write_version_without_lock(self.origin.session_id)
             and not turns[0].result_counts
         )
 
@@ -405,7 +405,7 @@ class MirrorWriter(ImportWriter):
             self._written.extend(
                 StoredMessage(head.segment_id, message.position, message.body) for message in turn.messages
             )
-            if self._transaction.can_add_version(self.origin.session_id):
+            if self._transaction.can_write_version_without_lock(self.origin.session_id):
                 content = VersionContent(
                     turn.build_transcript_end(),
                     turn.get_version_state(),

@@ -128,7 +128,7 @@ class HarnessConversationStore(ConversationStore):
         record, store = self._written.pop(conversation_id, None), self.sync_checkpointer.store
         if record is None or record.revision != revision:
             return None
-        is_known = conversation_log.is_record_known(store, _FRAMEWORK, conversation_id, revision)
+        is_known = conversation_log.is_record_cached(store, _FRAMEWORK, conversation_id, revision)
         return record if is_known else None
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:

@@ -28,7 +28,7 @@ from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsEr
 from checkpoints.formats import content_blocks
 from checkpoints.models import ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: Name of the interrupts of this plugin; a further one of the same call has a number behind it.
@@ -244,12 +244,12 @@ class Harness(Plugin):
         store, found = self._client.store, list[ToolCall]()
         with database_operation(store.using, writes=False):
             try:
-                row = row_lookups.get_session(store, place)
+                row = look_up_and_lock_rows.get_session(store, place)
             except SessionNotFound:
                 return []
             for call_id in call_ids:
                 try:
-                    found.append(row_lookups.get_latest_attempt(store, row, call_id))
+                    found.append(look_up_and_lock_rows.get_latest_attempt(store, row, call_id))
                 except CallNotFound:
                     continue
         return found
