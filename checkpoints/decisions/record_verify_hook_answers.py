@@ -10,6 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
+from checkpoints.calls import call_queries
 from checkpoints.calls.tool_results_and_verify_answers import Answer, Landed, NotLanded, Unknown
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import actors, decide
@@ -97,7 +98,7 @@ def _record_unverified_outcome(store: Store, probe: VerifyProbe, cause: object) 
     )
     with database_operation(store.using), transaction.atomic(using=store.using):
         session = row_lookups.get_session(store, probe.target.session_id, lock=True)
-        call = ToolCall.objects.using(store.using).get(pk=probe.call_pk)
+        call = call_queries.get_call(store, probe.target.session_id, probe.call_pk)
         if call.status != CallStatus.INTERRUPTED:
             return
         actor = actors.build_hook_actor(probe.tool)

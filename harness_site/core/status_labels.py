@@ -185,12 +185,20 @@ def get_decision_sentence_template(decision: str) -> str:
 
 def format_unknown_outcome_reason(reason: str, *, verifiable: bool, hook_could_not_tell: bool = False) -> str:
     """Explain why the outcome of a call is unknown, and whether a verify hook of its tool may tell or could not."""
-    why = str(_WHY.get(reason, gettext("The reason is unknown")))
+    how = format_verify_hook(verifiable, hook_could_not_tell=hook_could_not_tell)
+    return f"{format_interrupt_reason(reason)} · {how}"
+
+
+def format_interrupt_reason(reason: str) -> str:
+    """Explain why the outcome of a call is unknown."""
+    return str(_WHY.get(reason, gettext("The reason is unknown")))
+
+
+def format_verify_hook(verifiable: bool, *, hook_could_not_tell: bool) -> str:
+    """Say whether a verify hook of the tool may tell the outcome of a call, or could not."""
     if hook_could_not_tell:
-        how = gettext("its verify hook could not tell")
-    else:
-        how = gettext("has a verify hook") if verifiable else gettext("no verify hook")
-    return f"{why} · {how}"
+        return gettext("its verify hook could not tell")
+    return gettext("has a verify hook") if verifiable else gettext("no verify hook")
 
 
 def describe_idempotency_rule(policy: str, scope: str) -> str:

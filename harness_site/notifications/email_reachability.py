@@ -33,18 +33,16 @@ def load_email_addresses(members: Sequence[Membership]) -> dict[int, str]:
 
 
 def explain_missing_notifications(member: Membership) -> NotificationGap | None:
-    """Return why `member` is not notified of calls that they could decide; None if they are, or cannot decide."""
+    """Return why `member` is not notified of calls, and what they can do about it; None if there is nothing to do."""
     if not member.has_role(Role.APPROVER):
         return None
     if not is_mail_configured():
-        return _explain_missing_mail_server(member)
+        return _explain_missing_mail_server() if member.has_role(Role.ADMIN) else None
     return _explain_own_missing_notifications(member.user)
 
 
-def _explain_missing_mail_server(member: Membership) -> NotificationGap:
+def _explain_missing_mail_server() -> NotificationGap:
     sentence = _("You get no e-mail about waiting calls: no mail server is set up.")
-    if not member.has_role(Role.ADMIN):
-        return NotificationGap(sentence)
     return NotificationGap(sentence, f"{reverse('harness_installation:system')}#mail", _("Set up mail"))
 
 

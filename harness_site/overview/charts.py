@@ -43,6 +43,8 @@ DECIDED_QUERY: Final = "tab=decided&by=people"
 #: Largest number of labels of a time axis of hours, and of one of days, which are wider.
 _HOUR_LABELS: Final = 6
 _DAY_LABELS: Final = 5
+#: Width of a label of the time axis in percent of the narrowest chart.
+_LABEL_PERCENT: Final = 18
 #: Part of a step that its bar fills.
 _FILLED: Final = 0.72
 #: Minimum height of a bar for a non-zero value.
@@ -90,12 +92,13 @@ class AxisLabel:
 
     @property
     def x(self) -> str:
-        return f"{self.percent:.2f}%"
+        return {"start": "0%", "end": "100%", "middle": f"{self.percent:.2f}%"}[self.text_anchor]
 
     @property
     def text_anchor(self) -> str:
-        """Part of the text that is at `x`: labels at the edges do not reach beyond the drawing."""
-        return "start" if self.percent < 2 else "end" if self.percent > 98 else "middle"
+        """Part of the text that is at `x`: labels near the edges do not reach beyond the drawing."""
+        at_edge = _LABEL_PERCENT / 2
+        return "start" if self.percent < at_edge else "end" if self.percent > 100 - at_edge else "middle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,11 @@ class Chart:
     def values(self) -> list[Bar]:
         """The steps with a value, the newest first."""
         return [bar for bar in reversed(self.bars) if bar.amount]
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the pieces that are drawn, which the legend names."""
+        return {piece.kind for bar in self.bars for piece in bar.pieces}
 
 
 def are_values_listed(drawn: Iterable[Chart]) -> bool:
@@ -200,8 +208,8 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
         period, [step for step, _waits in steps], [()] * len(steps), titles, amounts, DECIDED_QUERY
     )
     lines = (
-        _draw_line("p95", [waits.p95 for _step, waits in steps], top),
         _draw_line("p50", [waits.median for _step, waits in steps], top),
+        _draw_line("p95", [waits.p95 for _step, waits in steps], top),  # its dashes leave an equal median visible
     )
     ticks = (format_duration(top), format_duration(top / 2), "0")
     return Chart(DECISIONS, bars, lines, ticks, build_time_labels(period), format_axis_zone(period))

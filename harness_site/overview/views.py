@@ -1,4 +1,5 @@
 from decimal import Decimal
+from math import sqrt
 from typing import Final
 
 from django.http import HttpResponse
@@ -12,7 +13,7 @@ from checkpoints.enums import Role
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core.formatting import format_date_with_year, format_day_with_weekday, format_duration_limit
+from harness_site.core.formatting import format_date_with_year, format_day, format_duration_limit
 from harness_site.overview import charts, current_counts, totals, utc_periods
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
@@ -20,11 +21,15 @@ from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.search.index_status import get_index_completion_time
-from harness_site.sessions.session_formatting import format_count
+from harness_site.sessions.session_formatting import format_count, format_money
 from harness_site.sessions.session_list_filter_parameters import get_text_parameter
 
 #: Largest number of agents to choose from.
 _MAX_AGENTS: Final = 200
+#: Smallest change to a preceding number that is marked, as a part of that number.
+_REAL_CHANGE: Final = 0.25
+#: Smallest number of decisions whose 95th percentile is compared.
+_ENOUGH_DECISIONS: Final = 20
 
 
 @require_GET
@@ -62,24 +67,48 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "failed_words": _describe_failures(sums.total, sums.preceding),
-        "failed_trend": _get_style_class_of_change(
-            sums.total.failed_share, sums.preceding.failed_share if sums.preceding.sessions else None
-        ),
+        "failed_trend": _get_trend_of_failures(sums.total, sums.preceding),
         "cost_change": _describe_cost_change(sums.total.cost, sums.preceding.cost),
+        "cost_trend": _get_trend_of_cost(sums.total.cost, sums.preceding.cost),
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
-        "wait_trend": _get_style_class_of_change(sums.waits.p95, sums.preceding_waits.p95),
+        "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
         "charts": drawn,
         "values_are_listed": charts.are_values_listed(drawn.values()),
+        "slowest_tools": sums.slowest_tools,
+        "interrupted_tools": sums.most_interrupted_tools,
         "complete_at": get_index_completion_time(),
     }
     return render(request, "overview/overview.html", context)
 
 
-def _get_style_class_of_change(number: float | None, preceding: float | None) -> str:
-    """Return the style class of a number of which less is better; empty if it has not changed, or one is missing."""
-    if number is None or preceding is None or number == preceding:
+def _has_really_changed(number: float, preceding: float) -> bool:
+    return abs(number - preceding) >= _REAL_CHANGE * preceding
+
+
+def _get_trend_of_failures(total: SessionTotals, preceding: SessionTotals) -> str:
+    """Return `better` or `worse`; empty for a change that may be chance, which is two standard errors at most."""
+    if not total.sessions or not preceding.sessions:
         return ""
-    return "better" if number < preceding else "worse"
+    share = (total.failed + preceding.failed) / (total.sessions + preceding.sessions)
+    error = sqrt(share * (1 - share) * (1 / total.sessions + 1 / preceding.sessions))
+    change = total.failed_share - preceding.failed_share
+    if abs(change) <= 2 * error or not _has_really_changed(total.failed_share, preceding.failed_share):
+        return ""
+    return "better" if change < 0 else "worse"
+
+
+def _get_trend_of_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str:
+    """Return `better` or `worse`; empty if there are few decisions, or if they took about as long."""
+    if waits.p95 is None or preceding.p95 is None or min(waits.decisions, preceding.decisions) < _ENOUGH_DECISIONS:
+        return ""
+    if not _has_really_changed(waits.p95, preceding.p95):
+        return ""
+    return "better" if waits.p95 < preceding.p95 else "worse"
+
+
+def _get_trend_of_cost(amount: Decimal, before: Decimal) -> str:
+    """Return `changed` or an empty text: more cost may be more work, so it is neither better nor worse."""
+    return "changed" if before and _has_really_changed(float(amount), float(before)) else ""
 
 
 def _describe_period(period: Period) -> str:
@@ -88,7 +117,7 @@ def _describe_period(period: Period) -> str:
         zone = timezone.get_current_timezone_name()
         return _("The last 24 hours, hours in %(zone)s") % {"zone": zone}
     is_this_year = period.first_day.year == period.last_day.year == clock.now().year
-    format_ = format_day_with_weekday if is_this_year else format_date_with_year
+    format_ = format_day if is_this_year else format_date_with_year
     if period.first_day == period.last_day:
         return _("%(day)s in UTC") % {"day": format_(period.first_day)}
     values = {"first": format_(period.first_day), "last": format_(period.last_day)}
@@ -103,7 +132,8 @@ def _describe_cost_change(amount: Decimal, before: Decimal) -> str:
     if not percent:
         return _("as in the period before")
     sign = "+" if percent > 0 else "−"
-    return _("%(change)s on the period before") % {"change": f"{sign}{abs(percent)} %"}
+    preceding = format_money(before.quantize(Decimal("0.01")))
+    return _("%(change)s, before: %(preceding)s") % {"change": f"{sign}{abs(percent)} %", "preceding": preceding}
 
 
 def _describe_failures(total: SessionTotals, preceding: SessionTotals) -> str:

@@ -83,8 +83,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     return {
         "call": call,
         "session": call.session,
-        "args": formatting.parse_json_or_text(call.args_json_in_caller_order),
-        "is_asked_in_full": _is_sentence_all_of_question(call),
+        "args": _select_shown_arguments(call),
         "secrets_hidden": is_masking_active(),
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
@@ -124,11 +123,15 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     }
 
 
-def _is_sentence_all_of_question(call: ToolCall) -> bool:
-    """Return whether the value of a question holds nothing but the text that the sentence shows."""
-    args = formatting.parse_json_or_text(call.args) if call.is_question else None
-    value = args.get("value") if isinstance(args, dict) else None
-    return [call.sentence] == (list(value.values()) if isinstance(value, dict) else [value])
+def _select_shown_arguments(call: ToolCall) -> Any:
+    """Return the arguments that the page lists: of a question, its value without the text that the sentence shows."""
+    args = formatting.parse_json_or_text(call.args_json_in_caller_order)
+    if not call.is_question or not isinstance(args, dict) or args.keys() != {"value"}:
+        return args
+    value = args["value"]
+    if isinstance(value, dict):
+        return {name: part for name, part in value.items() if part != call.sentence}
+    return None if value == call.sentence else args
 
 
 def _has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:

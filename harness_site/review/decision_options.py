@@ -102,7 +102,7 @@ _QUESTION_ANSWERS: Final = (
     AnswerOption(
         DecisionKind.EDIT,
         _("Change the value"),
-        _("It needs an approval."),
+        _("Edit what the agent sent."),
         _("Change the value that the agent sent. It gets the changed value after somebody has approved it."),
         _("Record the changed value"),
     ),

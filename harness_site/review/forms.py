@@ -92,11 +92,6 @@ class DecisionForm(forms.Form):
             return ""
         return next((name for name in self.shown_order if name in self.errors), "")
 
-    @property
-    def first_error_message(self) -> str:
-        """Error of the first invalid field, to be repeated beside the button."""
-        return str(self.errors[self.first_invalid_field][0]) if self.first_invalid_field else ""
-
     def focus_first_invalid_field(self) -> None:
         """Let the browser focus the first invalid field when it loads the page."""
         if self.first_invalid_field and self.first_invalid_field != "kind":

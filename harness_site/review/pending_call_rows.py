@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
-from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
+from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk, get_default_risk
 from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.models import ToolCall
 from checkpoints.models.enum_labels import translate_label
@@ -98,6 +98,7 @@ class PendingCallRow:
     session_address: str
     session_id: str
     css_class: str
+    #: Status, if it is not the one of all calls of the tab.
     status: str
     asking: bool
     overdue: bool
@@ -206,7 +207,7 @@ class PendingRowBuilder:
         why: str,
     ) -> PendingCallRow:
         session, deadline = call.session, call.deadline
-        css_class, status = status_labels.get_status_shape_and_label(call.status)
+        css_class, _ = status_labels.get_status_shape_and_label(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
         return PendingCallRow(
             pk=call.pk,
@@ -219,7 +220,7 @@ class PendingRowBuilder:
             session_address=self._sessions.build_session_url(session.pk),
             session_id=mask_and_reveal_hidden(session.session_id),
             css_class=css_class,
-            status=gettext("Awaiting answer") if asking and call.is_question else status,
+            status=gettext("Awaiting answer") if asking and call.is_question else "",
             asking=asking,
             overdue=deadline is not None and deadline < now,
             why=why,
@@ -255,12 +256,12 @@ class PendingRowBuilder:
 
 
 def _describe_unknown_outcome(call: ToolCall, *, hook_could_not_tell: bool) -> str:
-    """Return why the outcome of a call is unknown; empty for a call that has not run."""
+    """Return what distinguishes a call whose outcome is unknown from most others; empty for one that has not run."""
     if call.status == CallStatus.AWAITING_APPROVAL:
         return ""
-    return status_labels.format_unknown_outcome_reason(
-        call.reason, verifiable=call.verifiable, hook_could_not_tell=hook_could_not_tell
-    )
+    why = "" if call.reason == InterruptReason.RUN_LOST else status_labels.format_interrupt_reason(call.reason)
+    hook = status_labels.format_verify_hook(call.verifiable, hook_could_not_tell=hook_could_not_tell)
+    return " · ".join(filter(None, (why, hook if call.verifiable else "")))
 
 
 def _find_seal_error(call: ToolCall) -> SealError | None:

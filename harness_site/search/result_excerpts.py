@@ -93,7 +93,7 @@ def _strip_leading_id(passage: Passage, row: Message | ToolCall | Decision | Non
 def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPart, ...]:
     """Build the excerpt around the first of the longest matches in `text`, with all matches in it marked."""
     best = max(pattern.finditer(text), key=lambda match: len(match[0]), default=None)
-    start = max(0, best.start() - _BEFORE) if best else 0
+    start = _find_start_of_word(text, best.start() - _BEFORE, best.start()) if best else 0
     end = max(start + _LENGTH, best.end() if best else 0)
     parts = [ExcerptPart("… ", False)] if start else []
     at = start
@@ -102,6 +102,14 @@ def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPar
         at = match.end()
     parts.append(ExcerptPart(text[at:end] + (" …" if end < len(text) else ""), False))
     return tuple(part for part in parts if part.text)
+
+
+def _find_start_of_word(text: str, start: int, end: int) -> int:
+    """Return the start of the first word from `start` on; `start` itself if there is none before `end`."""
+    if start <= 0:
+        return 0
+    space = re.compile(r"\s").search(text, start - 1, end)
+    return space.end() if space else start
 
 
 def _get_author_name(row: Message | ToolCall | Decision | None) -> str:

@@ -210,6 +210,12 @@ def render_expiry(moment: datetime) -> SafeString:
     return _render_time_element(moment, formatting.format_date_with_year(local.date()), "day")
 
 
+@register.simple_tag(name="exact_time")
+def render_exact_time(moment: datetime) -> SafeString:
+    """Render the time of a deadline: always with the date and the name of the reader's time zone."""
+    return _render_time_element(moment, formatting.format_time_with_zone(moment), "at")
+
+
 @register.simple_tag(name="time_of_day")
 def render_time_of_day(moment: datetime) -> SafeString:
     """Render hours and minutes in the reader's time zone; the exact time is on hover."""

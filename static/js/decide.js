@@ -8,16 +8,14 @@ function labelButton(form) {
   if (chosen && button) button.textContent = chosen.dataset.button;
 }
 
-/** Remove the errors of fields that have been filled in, and the summary beside the button once no error is left. */
+/** Remove the errors of fields that have been filled in, and the remark beside the button once no error is left. */
 function removeMendedErrors(form, field) {
   if (!field.value) return;
   // The value of some fields also counts for others that are empty.
   const others = [...form.elements].filter((each) => field.dataset.default && each.name.endsWith(field.dataset.default) && !each.value);
   for (const mended of [field, ...others]) removeErrors(form, mended);
-  const summary = form.querySelector(".problem:not([data-connection])");
-  const left = [...form.querySelectorAll(".errorlist li")].find((each) => each.checkVisibility());
-  if (!left) summary?.remove();
-  else if (summary?.hasAttribute("data-first-error")) summary.querySelector("span").textContent = left.textContent;
+  const left = [...form.querySelectorAll(".errorlist li")].some((each) => each.checkVisibility());
+  if (!left) form.querySelector(".problem:not([data-connection])")?.remove();
 }
 
 function removeErrors(form, field) {
@@ -47,9 +45,18 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.target.closest?.("input:not([type='radio']), textarea, select, dialog")) return;
   const option = decide.querySelectorAll("input[name='kind']")[Number(event.key) - 1];
   if (!option || option.disabled) return;
+  event.preventDefault();
   option.click();
-  option.focus();
+  focusNeededField(option);
 });
+
+/** Focus the field that an answer needs, so that the next letters are typed there. */
+function focusNeededField(option) {
+  const ownFields = option.closest(".opt").nextElementSibling?.querySelectorAll("textarea, select, input:not([type='radio'])") ?? [];
+  const own = [...ownFields].find((each) => each.checkVisibility());
+  const needed = own && (option.value === "edit" || !own.value) ? own : option.form.elements.reason;
+  needed.focus();
+}
 
 /** Focus the first invalid field, and scroll it into view. */
 function focusInvalid(form) {
@@ -78,4 +85,6 @@ document.body.addEventListener("htmx:afterSettle", ({ target }) => {
 if (form()) {
   labelButton(form());
   focusInvalid(form());
+  const chosen = form().querySelector("input[name='kind'][autofocus]:checked"); // in the list, by its number
+  if (chosen) focusNeededField(chosen);
 }

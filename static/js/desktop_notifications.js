@@ -14,7 +14,6 @@ const isEnabled = () => isSupported() && Notification.permission === "granted" &
 function renderButton() {
   if (!button) return;
   button.hidden = !isSupported();
-  button.nextElementSibling.hidden = isSupported();
   button.setAttribute("aria-pressed", String(isEnabled()));
   button.querySelector("span").textContent = isEnabled() ? gettext("Turn off notifications") : gettext("Notify me while a page is open");
 }

@@ -58,9 +58,13 @@ function receive(message) {
 
 /** Return the message about the connection, with the time of the displayed state; empty if all is well. */
 function statusMessage() {
-  const problem = connectionProblem();
-  if (problem) return problem;
   const time = formatTime(shownAt);
+  if (document.querySelector("[data-connection]") || state.failure) {
+    const problem = connectionProblem();
+    if (problem) return problem;
+  }
+  if (state.signedOut) return gettext("You are signed out.");
+  if (!navigator.onLine) return gettext("You are offline — showing the state at %(time)s.", { time });
   if (!state.connected && !state.connecting) return gettext("Connection lost — showing the state at %(time)s.", { time });
   return hasFailedParts() ? gettext("The server could not update this page — showing the state at %(time)s.", { time }) : "";
 }

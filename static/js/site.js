@@ -14,6 +14,7 @@ import "./decision_draft.js";
 import "./desktop_notifications.js";
 import "./sticky_column.js";
 import "./deadlines.js";
+import "./chart_tips.js";
 
 document.documentElement.classList.add("js");
 

@@ -103,7 +103,9 @@ def test_a_decision_without_a_reason_is_not_recorded(
     page_monitors[0].ignore("status of 422")
     page_actions.choose_answer(page, "Run it once more")
     page_actions.record_decision(page, "Run it once more")
-    expect(page.get_by_role("alert")).to_contain_text("Enter a reason")
+    reason = page_actions.reason_field(page)
+    expect(reason).to_be_focused()
+    expect(reason).to_have_accessible_description(re.compile("^Enter a reason"))
     expect(page.get_by_role("radio", name="Run it once more")).to_be_checked()
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
 

@@ -60,6 +60,14 @@ PAGES = {
 NOT_FOUND_PAGES = tuple(name for name in PAGES if name.startswith("no such"))
 
 
+#: Adds the bars of a chart to a page; the sample has too few values for one.
+BARS = """() => document.getElementById("main").insertAdjacentHTML("beforeend", `
+  <figure class="plot"><svg viewBox="0 0 700 160">
+    <a href="#one" aria-label="Tue 10 Nov: 1 started, 0 failed"><rect class="hit-area" width="350" height="160"/></a>
+    <a href="#two" aria-label="14:00: 2 started"><rect class="hit-area" x="350" width="350" height="160"/></a>
+  </svg></figure>`)"""
+
+
 @dataclass(frozen=True)
 class SampleSite:
     """Site with a completed session, a session that needs a decision, and two payments that need approvals."""
@@ -158,11 +166,40 @@ def test_pages_do_not_overflow_horizontally(
 def test_open_forms_do_not_overflow_horizontally(sample_site: SampleSite, open_page: OpenPage) -> None:
     page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
     overflows = []
-    for name, summary in (("session", "Labels"), ("overview", "Custom period"), ("review, decided", "Filter and sort")):
+    for name, summary in (("session", "Labels"), ("overview", "Custom"), ("review, decided", "Filter and sort")):
         page.goto(sample_site.path(name))
         page.get_by_text(summary, exact=True).click()
         overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
     assert not overflows, "\n".join(overflows)
+
+
+def test_custom_period_opens_over_the_page(sample_site: SampleSite, open_page: OpenPage) -> None:
+    page = open_page("alice", sample_site.site, viewport={"width": 1366, "height": 768})
+    page.goto(sample_site.path("overview"))
+    height = page.evaluate("document.documentElement.scrollHeight")
+    page.get_by_text("Custom", exact=True).click()
+    expect(page.get_by_label("From (UTC)")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollHeight") == height
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("From (UTC)")).to_be_hidden()
+
+
+def test_numbers_of_a_bar_are_shown_on_hover_and_on_focus(sample_site: SampleSite, open_page: OpenPage) -> None:
+    page = open_page("alice", sample_site.site)
+    page.goto(sample_site.path("overview"))
+    page.evaluate(BARS)
+    first, second = (page.locator(f".plot a[href='#{name}']") for name in ("one", "two"))
+    tip = page.locator(".chart-tip")
+    first.hover()
+    assert tip.inner_text().split("\n") == ["Tue 10 Nov", "1 started", "0 failed"]
+    page.get_by_role("heading", level=1).hover()
+    expect(tip).to_have_count(0)
+    first.focus()
+    page.keyboard.press("Tab")
+    assert tip.inner_text().split("\n") == ["14:00", "2 started"]
+    page.keyboard.press("Escape")
+    expect(tip).to_have_count(0)
+    expect(second).to_be_focused()
 
 
 def test_session_list_fits_a_small_laptop(sample_site: SampleSite, open_page: OpenPage) -> None:

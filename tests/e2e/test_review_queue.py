@@ -153,9 +153,13 @@ def test_outage_is_decided_by_keyboard(
     page_monitors[0].ignore(f"{LOST_REQUESTS}|{LOST_WEBSOCKET}")
     page.goto("/review/")
     expect_outage_row(page)
+    page.context.set_offline(True)
+    expect(page.get_by_text("You are offline — showing the state at")).to_be_visible()
+    page.context.set_offline(False)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name="50 of 50 calls need a decision")).to_be_visible()
+    expect(page.get_by_text("40 happened, 0 did not")).to_be_visible()
     page.keyboard.press("s")
     page.keyboard.type(REASON)
     page.context.set_offline(True)
@@ -227,11 +231,11 @@ def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: Open
     expect(page.get_by_role("button", name="Claim")).to_be_visible()
 
 
-def test_browser_without_notifications_is_explained_in_plain_text(site: Site, open_page: OpenPage) -> None:
+def test_browser_without_notifications_is_not_offered_them(site: Site, open_page: OpenPage) -> None:
     page = open_page("alice")
     page.add_init_script("delete window.Notification;")
     page.goto("/review/")
-    expect(page.get_by_text("This browser does not allow notifications.")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.get_by_role("button", name="Notify me while a page is open")).to_be_hidden()
 
 

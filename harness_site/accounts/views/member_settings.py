@@ -186,8 +186,11 @@ def _render_members_page(
     pending_invitations = Invitation.objects.filter(workspace=workspace, accepted_at=None, revoked_at=None).order_by(
         "-pk"
     )
+    members = list(_query_members(request))
+    admins = [member.pk for member in members if member.role == Role.ADMIN and member.user.is_active]
     context = {
-        "members": list(_query_members(request)),
+        "members": members,
+        "only_admin_pk": admins[0] if len(admins) == 1 else None,
         "invitations": [invitation for invitation in pending_invitations if invitation.is_open],
         "roles": build_choices(Role),
         "form": form or InvitationForm(),

@@ -73,7 +73,7 @@ def _render_bar(bar: Bar, hatching: str, address: str) -> str:
         for piece in bar.pieces
     )
     ground = f'<rect class="hit-area" x="{bar.step_x}" y="0" width="{bar.step_width}" height="160"/>'
-    return f'<a href="{escape(address)}"><title>{escape(bar.title)}</title>{ground}{pieces}</a>'
+    return f'<a href="{escape(address)}" aria-label="{escape(bar.title)}">{ground}{pieces}</a>'
 
 
 @register.simple_tag

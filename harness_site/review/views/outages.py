@@ -197,6 +197,12 @@ def _render_outage_page(
         "probes": [row for row in undecided if row.can_be_verified],
         "asked": [row for row in undecided if row.call.verify_requested_by],
         "settling": [row for row in undecided if row.is_settled_by_late_results],
+        "late_successes": sum(
+            row.witness is not None and row.witness.kind == DecisionKind.CONFIRM_LANDED for row in undecided
+        ),
+        "late_failures": sum(
+            row.witness is not None and row.witness.kind == DecisionKind.MARK_FAILED for row in undecided
+        ),
         "silent": silent,
         "form": form,
         "shared_form": shared_form,

@@ -44,7 +44,8 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         for status in STATUS_OF.values()
     )
     urgent = _count_urgent_approvals(request, filters) if awaiting else None
-    tab = _get_selected_or_default_tab(request.GET.get("tab", ""), only_awaiting=bool(awaiting) and not interrupted)
+    opens_awaiting = bool(urgent) or (bool(awaiting) and not interrupted)
+    tab = _get_selected_or_default_tab(request.GET.get("tab", ""), opens_awaiting=opens_awaiting)
     tab_context = (
         _build_decided_context(request, filters, query_filters)
         if tab == "decided"
@@ -62,6 +63,7 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         "found": interrupted + awaiting,
         "waiting_calls": None if filters else interrupted + awaiting,
         "here": request.GET.urlencode(),
+        "refresh_url": _build_refresh_url(request, tab, is_empty=tab_context["is_empty"]),
     }
     return render(request, "review/queue.html", context)
 
@@ -83,11 +85,20 @@ def _count_urgent_approvals(request: MemberRequest, filters: CallFilters) -> Bou
     return pending_calls.count_pending_calls(request.membership.workspace, urgent, status=CallStatus.AWAITING_APPROVAL)
 
 
-def _get_selected_or_default_tab(tab: str, *, only_awaiting: bool) -> str:
-    """Return the tab of the query string, or the default: the one that has calls."""
+def _get_selected_or_default_tab(tab: str, *, opens_awaiting: bool) -> str:
+    """Return the tab of the query string, or the default: the one that has urgent calls, else one that has calls."""
     if tab in TABS:
         return tab
-    return "awaiting" if only_awaiting else "interrupted"
+    return "awaiting" if opens_awaiting else "interrupted"
+
+
+def _build_refresh_url(request: MemberRequest, tab: str, *, is_empty: bool) -> str:
+    """Build the URL that the open page fetches again: a list that is read is not exchanged for another tab."""
+    if is_empty:
+        return request.get_full_path()
+    query = request.GET.copy()
+    query["tab"] = tab
+    return f"?{query.urlencode()}"
 
 
 def _build_pending_context(
@@ -121,6 +132,7 @@ def _build_pending_context(
         "rows": _build_pending_rows(request, calls, outages, builder),
         "secrets": secrets,
         "more": _build_next_page_url(request.GET, next_key, tab=tab),
+        "is_empty": not calls and not outages_on_page,
         "first_time": is_first_use,
         "groups": [builder.build_outage_group(outage, calls) for outage, calls in first_calls.items()],
     }
@@ -137,6 +149,7 @@ def _build_decided_context(request: MemberRequest, filters: CallFilters, query_f
         "decisions": [build_decision_list_row(decision) for decision in decisions],
         "secrets": _mark_excerpts_and_load_secrets(request, {decision.session_id for decision in decisions}),
         "more": _build_next_page_url(request.GET, next_key),
+        "is_empty": not decisions,
     }
 
 

@@ -5,8 +5,11 @@ from typing import Any
 from django import template
 from django.template import Context
 from django.urls import reverse
+from django.utils.html import conditional_escape
 from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 
+from harness_site.core.rendering.match_highlighting import mark_search_words
 from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.result_excerpts import SearchHit
@@ -26,12 +29,16 @@ def build_search_url(context: Context, **changed: Any) -> str:
 
 @register.simple_tag
 def get_search_hit_url(place: SearchHit, query: SearchQuery) -> str:
-    """Return the URL of a hit: the transcript at the message, the page of the call, or the session."""
+    """Return the URL of a hit in a text: the transcript at the message, or the page of the call."""
     find = {"find": str(query)}
     if place.kind in {Kind.CALL, Kind.DECISION}:
         return f"{reverse('harness_sessions:session-call', args=[place.session, place.source])}?{urlencode(find)}#found"
-    if place.kind == Kind.SESSION:
-        return reverse("harness_sessions:session", args=[place.session])
     version = {} if place.version is None else {"v": str(place.version)}
     query_string = urlencode({**version, "at": str(place.position), **find})
     return f"{reverse('harness_sessions:session', args=[place.session])}?{query_string}#m-{place.position}"
+
+
+@register.filter
+def mark_matches(text: SafeString | str, query: SearchQuery) -> SafeString:
+    """Mark the words of a query in a title, an id or a name."""
+    return mark_search_words(conditional_escape(text), query.words).html

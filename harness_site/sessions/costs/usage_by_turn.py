@@ -61,6 +61,11 @@ class Turn:
     tokens: TokenCounts
     cost: Decimal | None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether the version is known to have used nothing, as one that only adds the results of tools."""
+        return self.tokens.total == 0 and not self.cost
+
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
@@ -73,9 +78,13 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsagePage:
-    """Turns, newest first; `before` is the cursor of the next page. `totals` and `models` are of the whole session."""
+    """Turns that used something, newest first; `free_turns` is the number of the others on this page.
+
+    `before` is the cursor of the next page. `totals` and `models` are of the whole session.
+    """
 
     turns: tuple[Turn, ...]
+    free_turns: int
     before: int | None
     totals: TokenCounts
     models: tuple[ModelUsage, ...]
@@ -113,9 +122,11 @@ def load_usage_page(
     page = versions if before is None else versions.filter(version__lt=before)
     rows = list(page.values_list(*columns)[: PAGE + 1])
     turns = tuple(_build_turn(row, rows[index + 1 :], knows_cost) for index, row in enumerate(rows[:PAGE]))
+    listed = tuple(turn for turn in turns if not turn.is_free)
     usage = _parse_usage(newest)
     return UsagePage(
-        turns,
+        listed,
+        len(turns) - len(listed),
         turns[-1].version if len(rows) > PAGE else None,
         count_tokens(usage, newest),
         tuple(_list_model_usages(usage, estimate or {})),

@@ -39,6 +39,11 @@ class SessionResultGroup:
     #: Whether the session has more hits than `more` says.
     has_uncounted: bool = False
 
+    @property
+    def text_hits(self) -> tuple[SearchHit, ...]:
+        """The hits that are listed. One in the title, the id or the agent is marked in the head of the group."""
+        return tuple(place for place in self.places if place.kind != Kind.SESSION)
+
 
 def show_search_results(
     request: MemberRequest, query: SearchQuery, wanted: SessionFilter, context: dict[str, Any]

@@ -91,11 +91,21 @@ def test_member_is_removed_and_the_account_is_kept(admin: Client, client: Client
 def test_action_that_harms_a_member_is_behind_its_consequence(
     admin: Client, alice: User, action: str, consequence: str
 ) -> None:
+    make_totp(alice)
     page = admin.get("/settings/members/").content.decode()
     questions = re.findall(r'<details class="asks".*?</details>', page, re.DOTALL)
     address = f"/settings/members/{of(alice)}/{action}/"
     assert [consequence in question for question in questions if address in question] == [True]
     assert page.count(address) == 1
+
+
+def test_what_would_be_refused_or_change_nothing_is_not_offered(admin: Client, alice: User, bob: User) -> None:
+    page = admin.get("/settings/members/").content.decode()
+    assert f"/settings/members/{of(alice)}/remove/" in page
+    assert f"/settings/members/{of(bob)}/remove/" not in page
+    assert "/reset-factors/" not in page
+    make_user(name="dave", role=Role.ADMIN)
+    assert f"/settings/members/{of(bob)}/remove/" in admin.get("/settings/members/").content.decode()
 
 
 @pytest.mark.parametrize("role", ["owner", "", "Admin"])

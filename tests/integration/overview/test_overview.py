@@ -18,7 +18,7 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Ph
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
-from harness_site.overview import charts, current_counts, totals, utc_periods
+from harness_site.overview import charts, current_counts, totals, utc_periods, views
 from harness_site.overview.totals import SessionTotals
 from harness_site.review.selectors import pending_calls
 from harness_site.search import hourly_call_statistics, hourly_session_totals, hourly_to_daily_sums, indexer
@@ -203,7 +203,7 @@ def test_few_values_are_listed_and_more_are_drawn_on_an_axis(reader: Client) -> 
     assert re.findall(r"<b>(.*?)</b>", values) == ["1"] * 3
     assert re.findall(r'first=([0-9-]+)&amp;last=([0-9-]+)&amp;sort=started"', values)[0] == (f"{today:%Y-%m-%d}",) * 2
     assert re.findall(r">([^<>]+)</span></b>", costs) == ["$1.23"] * 3  # as in the strip above
-    assert "No session failed in this period." in html
+    assert "Failed sessions" not in html
     assert "<figure" not in html
     begun(4)
     hourly_session_totals.update_hourly_session_sums(None)
@@ -424,7 +424,7 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
     hourly_session_totals.update_hourly_session_sums(None)
     page = reader.get("/overview/?period=24h").content.decode()
     first, last = f"{hour:%Y-%m-%dT%H}:00", f"{hour + timedelta(hours=1):%Y-%m-%dT%H}:00"
-    bars = re.findall(f'href="([^"]*[?]first={first}&amp;last={last}&amp;[^"]*)"><title>', page)
+    bars = re.findall(f'href="([^"]*[?]first={first}&amp;last={last}&amp;[^"]*)" aria-label=', page)
     assert {bar.replace(f"first={first}&amp;last={last}&amp;", "") for bar in bars} == {
         "/sessions/?sort=started",
         "/sessions/?status=failed&amp;sort=started",
@@ -474,7 +474,7 @@ def test_the_list_behind_a_bar_of_decisions_has_those_that_were_counted(reader: 
     complete()
     assert load().waits.decisions == 4
     page = reader.get("/overview/").content.decode()
-    (bar,) = re.findall(rf'href="(/review/[^"]*first={now:%Y-%m-%d}[^"]*)"><title>[^<]*3 decisions', page)
+    (bar,) = re.findall(rf'href="(/review/[^"]*first={now:%Y-%m-%d}[^"]*)" aria-label="[^"]*3 decisions', page)
     listed = reader.get(bar.replace("&amp;", "&"))
     assert sorted(row.kind for row in listed.context["decisions"]) == ["approve", "confirm_landed", "mark_failed"]
     assert "3 decisions" in visible_text(listed)
@@ -554,7 +554,7 @@ def test_hours_are_those_of_the_reader(reader: Client) -> None:
     page = reader.get("/overview/?period=24h").content.decode()
     local = hour + timedelta(hours=5, minutes=30)
     assert f'title="{hour:%Y-%m-%d %H}:00:00 UTC">{local:%H:%M}</time>' in page
-    assert f"<title>{local:%H:%M}: 1 started," in page
+    assert f'aria-label="{local:%H:%M}: 1 started,' in page
 
 
 def test_changed_day_is_counted_again() -> None:
@@ -656,12 +656,64 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     hourly_session_totals.update_hourly_session_sums(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 % of 2 started" in page
-    assert "on the period before" not in page
+    assert "$2.00 Waiting" not in page
+    assert "before: $" not in page
     begun(40, "1", agent="desk")
     hourly_session_totals.update_hourly_session_sums(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 % of 2, before: 0 %" in page
-    assert "+100 % on the period before" in page
+    assert "+100 %, before: $1.00" in page
+
+
+@pytest.mark.parametrize(
+    ("failed", "sessions", "failed_before", "sessions_before", "trend"),
+    [
+        (28, 480, 26, 480, ""),
+        (2, 3, 0, 2, ""),
+        (90, 1000, 40, 1000, "worse"),
+        (40, 1000, 90, 1000, "better"),
+        (110_000, 1_000_000, 100_000, 1_000_000, ""),
+        (9, 10, 0, 0, ""),
+    ],
+)
+def test_only_a_real_change_of_failures_is_marked(
+    failed: int, sessions: int, failed_before: int, sessions_before: int, trend: str
+) -> None:
+    total, before = SessionTotals(sessions, failed=failed), SessionTotals(sessions_before, failed=failed_before)
+    assert views._get_trend_of_failures(total, before) == trend
+
+
+@pytest.mark.parametrize(
+    ("decisions", "p95", "p95_before", "trend"),
+    [(20, 700, 600, ""), (20, 900, 600, "worse"), (20, 300, 600, "better"), (19, 900, 600, ""), (20, None, 600, "")],
+)
+def test_only_a_real_change_of_waiting_times_is_marked(
+    decisions: int, p95: float | None, p95_before: float, trend: str
+) -> None:
+    waits, before = totals.WaitingTimes(decisions, 1, p95), totals.WaitingTimes(20, 1, p95_before)
+    assert views._get_trend_of_waiting_times(waits, before) == trend
+
+
+def test_tables_without_rows_are_left_out(reader: Client) -> None:
+    begun(0, agent="desk")
+    hourly_session_totals.update_hourly_session_sums(None)
+    page = visible_text(reader.get("/overview/"))
+    assert "Cost by agent" in page
+    assert "Slowest tools" not in page
+    assert "Tools interrupted most" not in page
+    settled("slow")
+    settled("lost", interrupted_at=datetime.now(UTC))
+    complete()
+    page = visible_text(reader.get("/overview/"))
+    assert "Slowest tools" in page
+    assert "lost 1 of 1 100 %" in page
+
+
+def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:
+    for query in ("period=7d", "period=14d", "period=90d", "period=24h"):
+        period, _problem = utc_periods.parse_period(QueryDict(query), datetime.now(UTC))
+        last = charts.build_time_labels(period)[-1]
+        assert (last.x, last.text_anchor) == ("100%", "end")
 
 
 def test_an_installation_without_sessions_leads_to_the_first_agent(client: Client) -> None:

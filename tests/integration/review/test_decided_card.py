@@ -25,7 +25,7 @@ def test_decision_is_shown_with_actor_reason_and_evidence(reader: Client) -> Non
     make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
     shown = page(reader, call)
     assert "Decided: it happened Completed" in shown
-    assert "Decision It happened bob · " in shown
+    assert "Decision bob · " in shown
     assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result for the agent re_81f3" in shown
     assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
 
@@ -95,3 +95,11 @@ def test_call_without_a_decision(reader: Client) -> None:
     shown = page(reader, call)
     assert "Outcome of this call Completed" in shown
     assert "No decision was needed. The tool reported: re_1" in shown
+
+
+def test_message_that_is_the_reason_too_is_shown_once_beside_the_events(reader: Client) -> None:
+    call = lost_call(status=CallStatus.REJECTED, interrupted_at=None)
+    make_decision(call=call, kind=DecisionKind.REJECT, reason="Wrong payee.", result="Wrong payee.")
+    decision = page(reader, call).partition("Message to the agent")
+    assert "Wrong payee." not in decision[0].rpartition("Decision")[2]
+    assert decision[2].startswith(" Wrong payee. Open session")

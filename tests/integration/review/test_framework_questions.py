@@ -48,7 +48,8 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
 
 def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:
     page = visible_text(alice.get(url(question({"question": QUESTION, "customer": "Eve"}))))
-    assert f"customer Eve question {QUESTION} Raw JSON" in page
+    assert "customer Eve Raw JSON" in page
+    assert page.partition("Raw JSON")[0].count(QUESTION) == 1
 
 
 def test_approval_of_a_changed_value_gives_the_agent_that_value(client: Client) -> None:
@@ -70,7 +71,7 @@ def test_yes_and_no_are_called_so_after_the_decision(alice: Client, kind: str, l
     call = question()
     form = {"kind": kind, "reason": "The map.", "message": "The map.", "revision": 1}
     card = visible_text(alice.post(url(call), form, follow=True))
-    assert card.count(label) == 4
+    assert card.count(label) == 3
     assert label in visible_text(alice.get("/review/?tab=decided"))
     assert "Approved" not in card
     assert "Rejected" not in card

@@ -54,6 +54,18 @@ def test_tab_of_approvals_counts_the_urgent_ones(reader: Client) -> None:
     assert "due soon" not in visible_text(reader.get("/review/?deadline=day")).partition("Filter and sort")[0]
 
 
+def test_queue_opens_the_tab_with_an_urgent_call_and_an_open_list_stays(reader: Client) -> None:
+    assert 'hx-get="/review/"' in reader.get("/review/").content.decode()  # an empty page may change its tab
+    interrupted(0)
+    page = reader.get("/review/")
+    assert (page.context["tab"], 'hx-get="?tab=interrupted"' in page.content.decode()) == ("interrupted", True)
+    urgent = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=timedelta(minutes=5))
+    ToolCall.objects.filter(pk=urgent.pk).update(issued_at=datetime.now(UTC))
+    page = reader.get("/review/")
+    assert (page.context["tab"], 'hx-get="?tab=awaiting"' in page.content.decode()) == ("awaiting", True)
+    assert "Decided calls" in visible_text(reader.get("/review/?tab=decided"))
+
+
 @pytest.mark.parametrize("query", ["", "?tool=send_mail", "?claimed=somebody", "?tab=decided&tool=send_mail"])
 def test_navigation_counts_all_calls_of_a_filtered_queue(reader: Client, query: str) -> None:
     interrupted(1, tool="refund_card")
@@ -133,7 +145,7 @@ def test_row_describes_its_call(reader: Client) -> None:
     assert "1 call needs a decision" in page
     assert (
         "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
-        f"session {call.session.session_id} · The run died during this call · has a verify hook Outcome unknown" in page
+        f"session {call.session.session_id} · has a verify hook" in page
     )
 
 
@@ -149,7 +161,7 @@ def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -
     interrupted(0, reason=InterruptReason.AMBIGUOUS_ERROR)
     page = visible_text(reader.get("/review/"))
     assert "Refund card: amount 40.00, currency EUR, order 17" in page
-    assert "The tool failed and may still have done it · no verify hook" in page
+    assert "The tool failed and may still have done it" in page
 
 
 def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> None:

@@ -30,11 +30,15 @@ def reader(client: Client) -> Client:
 
 @pytest.fixture
 def search(reader: Client) -> Search:
-    """Function that searches and returns the URLs of the results."""
+    """Function that searches and returns the URLs of the results; of a session that only its title names, its own."""
 
     def found(text: str, **more: str) -> list[str]:
         page = reader.get("/sessions/", {"q": text, **more}).content.decode()
-        places = re.findall(r'<li><a href="([^"]+)"><span class="source-line">', page)
+        places: list[str] = []
+        for group in page.split('<li id="session-')[1:]:
+            head = group.split("</header>")[0]
+            hits = re.findall(r'<li><a href="([^"]+)"><span class="source-line">', group)
+            places += hits or (re.findall(r'<h3><a data-row href="([^"]+)"', head) if "<mark>" in head else [])
         return [place.replace("&amp;", "&") for place in places]
 
     return found

@@ -104,6 +104,16 @@ def test_titles_ids_and_agents_are_found(search: Search) -> None:
         assert search(typed) == [f"/sessions/{session.pk}/"]
 
 
+def test_match_in_a_title_is_marked_there_and_not_repeated(reader: Client) -> None:
+    session = make_session(title="A <b>lamp</b> is broken", agent="lamp-desk")
+    make_message(session=session, text="Hello.")
+    complete()
+    html = reader.get("/sessions/?q=lamp").content.decode()
+    assert "A &lt;b&gt;<mark>lamp</mark>&lt;/b&gt; is broken</a></h3>" in html
+    assert "<span><mark>lamp</mark>-desk</span>" in html
+    assert "match-list" not in html
+
+
 def test_session_id_is_found_before_indexing(reader: Client) -> None:
     session = make_session(session_id="x 1")
     page = reader.get("/sessions/", {"q": "x 1"})

@@ -127,6 +127,17 @@ def test_costs_have_the_same_decimal_places_and_caches_that_nobody_used_have_no_
     assert [word in text for word in ("$0.003312", "$1.000000", "Cache")] == [True, True, False]
 
 
+def test_versions_that_used_nothing_are_counted_and_not_listed(reader: Client, session: Session) -> None:
+    for spent in ("0.5", "0.5", "0.5"):
+        make_message(session=session, role="user", text="go on")
+        version = make_checkpoint(session=session)
+        Checkpoint.objects.filter(pk=version.pk).update(usage='{"input_tokens":8}', budget_spent_usd=spent)
+    text = show(reader, session, "costs/")[1]
+    assert "v1 " in text
+    assert "v2 " not in text
+    assert "2 versions used no tokens and are not listed." in text
+
+
 def test_imported_session_says_what_its_transcript_does_not_state(reader: Client, session: Session) -> None:
     shown = ("Permissions –", "apply_prices prices.toml")
     Session.objects.update(total_tokens=7, cost_basis=CostBasis.UNKNOWN)

@@ -44,3 +44,10 @@ def test_white_space_in_quotes_is_no_word_of_a_row_that_could_be_matched_in_many
     typed = f'"{space}"' * 30 + " lamp"
     assert list_marked_texts(f"A{space * 58}lamp", typed)[-1] == "lamp"
     assert list_marked_texts("broken \t lamp", '"broken " "\t" " lamp"') == ["broken \t lamp"]
+
+
+def test_excerpt_begins_with_a_whole_word() -> None:
+    text = "the beginning is left out " + "abcdefghi " * 6 + "refund"
+    first, *_rest = build_excerpt_parts(text, SearchQuery.parse("refund").pattern)
+    assert first.text == "… "
+    assert _rest[0].text == "abcdefghi " * 6

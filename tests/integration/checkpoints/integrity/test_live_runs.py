@@ -11,8 +11,15 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from checkpoints import SyncCheckpointer, ToolRegistry
-from checkpoints.exceptions import ApprovalRequired, IntegrityError, ReviewRequired, SessionQuarantined, WitnessAhead
+from checkpoints import NotLanded, SyncCheckpointer, ToolRegistry
+from checkpoints.exceptions import (
+    ApprovalRequired,
+    IntegrityError,
+    ReviewRequired,
+    SessionNotFound,
+    SessionQuarantined,
+    WitnessAhead,
+)
 from checkpoints.integrity.verification import VerificationCounts, find_session_problems
 from checkpoints.models import Checkpoint, Session, ToolCall
 from tests.conftest import Open, StartChild
@@ -123,6 +130,23 @@ def test_run_whose_session_was_put_back_whole_writes_nothing_more(
             acts[act]()
     assert paid == [17, 18]
     plain(ToolCall).update(status="failed")  # nothing is left to interrupt
+
+
+def test_call_that_is_gone_while_its_verify_hook_is_asked_is_a_typed_error(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    put_back = remember_state()
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+
+    def was_mailed(args: dict[str, Any]) -> NotLanded:
+        put_back()
+        return NotLanded()
+
+    @registry.tool(verify=was_mailed)
+    def mail(order: int) -> str:
+        raise TimeoutError(f"no answer about order {order}")
+
+    with pytest.raises(SessionNotFound):
+        registry.dispatch("mail", {"order": 17}, "call_1")
 
 
 def test_client_that_cannot_release_a_session_releases_the_others(open_checkpointer: Open) -> None:
