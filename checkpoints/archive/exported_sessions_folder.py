@@ -89,7 +89,7 @@ class SessionDirectory:
     ) -> Flow[ResumePoint]:
         yield Transact(partial(self._import_if_missing, session_id))
         return (
-            yield from start_or_resume.resume_flow(
+            yield from start_or_resume.resume_session_flow(
                 self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
             )
         )

@@ -39,9 +39,9 @@ from checkpoints.peers import (
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
-from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
+from checkpoints.peers.response_receipts import Answer
 from checkpoints.resume import resume_preview, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
@@ -53,8 +53,8 @@ from checkpoints.sessions import (
     session_listing,
     sweep_lost_runs,
 )
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
@@ -117,21 +117,23 @@ class DatabaseBackend:
     # sessions
 
     def start_session_flow(
-        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+        self, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
     ) -> Flow[Run]:
         return start_or_resume.start_session_flow(self.store, session_id, description, takeover=takeover)
 
-    def resume_flow(
+    def resume_session_flow(
         self,
         session_id: str,
-        description: SessionDescription | None = None,
+        description: NewSessionFields | None = None,
         *,
         wait: bool = False,
         timeout: float | None = None,
         takeover: bool | str = False,
     ) -> Flow[ResumePoint]:
         if description is None:
-            return start_or_resume.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+            return start_or_resume.resume_session_flow(
+                self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
+            )
         return start_or_resume.create_or_resume_session_flow(
             self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
@@ -378,7 +380,7 @@ class DatabaseBackend:
         with quarantine.quarantine_on_error_of_any_session(self.store):
             return accept_agent_response.accept_response(self.store, response)
 
-    def take_paused_flow(
+    def take_paused_task_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
     ) -> Flow[TakenTask]:
         return take_paused_task.take_paused_task_flow(

@@ -41,7 +41,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import DecisionUsed, InvalidInput, NothingToWithdraw, StaleRevision
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.models.enum_labels import translate_label
+from checkpoints.models.enum_choices import translate_label
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import Store
 

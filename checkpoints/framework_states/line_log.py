@@ -17,7 +17,7 @@ from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.framework_states import state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import row_lookups
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -135,7 +135,7 @@ class LineLog:
 
 @contextmanager
 def open_line_log_for_writing(
-    store: Store, session_id: str, description: SessionDescription, group: str
+    store: Store, session_id: str, description: NewSessionFields, group: str
 ) -> Iterator[LineLog]:
     """Lock a session for a write to its log in one transaction; it is created if it does not exist.
 

@@ -12,7 +12,7 @@ from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
 from checkpoints.sessions import framework_state_retention, ownership, prune_versions_and_delete_sessions
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents
@@ -106,7 +106,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
     """
     with database_operation(store.using, writes=False):
         source = row_lookups.get_session(store, source_id)
-    description = SessionDescription(title=source.title, agent=source.agent)
+    description = NewSessionFields(title=source.title, agent=source.agent)
     with (
         quarantine.quarantine_on_integrity_error(store, source_id),
         state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, _),

@@ -307,7 +307,7 @@ class TranscriptBuilder:
 
     # ends
 
-    def write_complete_turns(self) -> None:
+    def end_turn_and_write_pending_turns(self) -> None:
         """Write the complete turns."""
         self.recorder.flush_turns()
 

@@ -23,7 +23,7 @@ from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.price_table import Cost
 from checkpoints.importers.transcript_source_files import LIVE_SECONDS
 from checkpoints.models import Run, Segment, Session
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 
 #: Machine of an imported session's run, which is unknown.
@@ -57,7 +57,7 @@ class TranscriptOrigin:
         mark = {**self.metadata.get(IMPORT_MARK, {}), "format": self.format}
         if self.source_path:
             mark["path"] = self.source_path
-        description = SessionDescription(
+        description = NewSessionFields(
             title=self.title, agent=self.agent, metadata={**self.metadata, IMPORT_MARK: mark}, labels=self.labels
         )
         return {**description.build_columns(), "parent_session_id": self.parent_session_id}

@@ -15,7 +15,7 @@ from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.requests_to_other_agents import Told
 from checkpoints.sansio import Flow, Transact
-from checkpoints.sessions import ownership, paused_task_guards
+from checkpoints.sessions import ownership, paused_tasks_of_session
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.database_client_state import Store
 
@@ -42,8 +42,8 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
         if row.finished:
             raise SessionFinished(session_id, row.status)
         if (
-            paused_task_guards.get_blocking_paused_task(store, row) is None
-            and not paused_task_guards.select_open_calls_to_agents(store, row).exists()
+            paused_tasks_of_session.get_blocking_paused_task(store, row) is None
+            and not paused_tasks_of_session.select_open_calls_to_agents(store, row).exists()
         ):
             raise NotPaused(session_id)
         owner = row.owner
@@ -52,7 +52,7 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.is_owning:
             ownership.end_lost_owner_run(store, row, owner)
-        calls = paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
+        calls = paused_tasks_of_session.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1
         )

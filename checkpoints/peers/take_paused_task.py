@@ -18,10 +18,10 @@ from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.peers import encrypted_fields
 from checkpoints.peers.requests_to_other_agents import PeerResult, TakenJoin, TakenTask
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.resume.start_or_resume import resume_flow
+from checkpoints.resume.start_or_resume import resume_session_flow
 from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
-from checkpoints.sessions import ownership, paused_task_guards
+from checkpoints.sessions import ownership, paused_tasks_of_session
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import Store
 
@@ -44,7 +44,7 @@ def take_paused_task_flow(
     can take it again. Raises what `resume` raises, `StillWaiting` and `NotPaused`.
     """
     state: dict[str, Any] = yield Transact(lambda: load_pause_state(store, session_id))
-    point: ResumePoint = yield from resume_flow(
+    point: ResumePoint = yield from resume_session_flow(
         store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
     )
     task: TakenTask = yield Transact(lambda: take_paused_task_or_release_session(store, session_id, state, point))
@@ -95,7 +95,7 @@ def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
 
 
 def _require_join_complete(store: Store, row: Session) -> None:
-    if paused_task_guards.select_takeable_joins(store, row).exists():
+    if paused_tasks_of_session.select_takeable_joins(store, row).exists():
         return
     joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING)
     counts = joins.aggregate(completed=Sum("completed"), total=Sum("total"))
@@ -117,8 +117,8 @@ def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
     owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = row_lookups.lock_owned_session(store, owned_session)
-        paused_task_guards.close_saved_joins(store, row)
-        joins = list(paused_task_guards.select_takeable_joins(store, row).order_by("pk").select_related("task"))
+        paused_tasks_of_session.close_saved_joins(store, row)
+        joins = list(paused_tasks_of_session.select_takeable_joins(store, row).order_by("pk").select_related("task"))
         row_seals.verify_rows(joins)
         Join.objects.using(store.using).filter(pk__in=[join.pk for join in joins]).update(
             taken_version=row.latest_version

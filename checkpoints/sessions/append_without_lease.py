@@ -35,8 +35,8 @@ from checkpoints.formats import tool_calls_in_messages
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
-from checkpoints.sessions import ownership, paused_task_guards
-from checkpoints.store import row_lookups, run_liveness_check, session_head_optimistic_lock
+from checkpoints.sessions import ownership, paused_tasks_of_session
+from checkpoints.store import expected_sealed_head, row_lookups, run_liveness_check
 from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
@@ -154,7 +154,7 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
-        sealed_head = session_head_optimistic_lock.lock_head(store.using, row.pk)
+        sealed_head = expected_sealed_head.lock_head(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
@@ -234,7 +234,7 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         return busy
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if paused_task_guards.get_blocking_paused_task(store, row) is not None:
+    if paused_tasks_of_session.get_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = calls_without_outcome.list_undecided_calls(store, row)
     if undecided_calls:

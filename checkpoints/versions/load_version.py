@@ -22,7 +22,7 @@ from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import segment_queries, version_seals
+from checkpoints.versions import read_messages_along_segments, version_seals
 
 #: Largest number of entries of one list.
 MAX_LIST_LIMIT = 1000
@@ -128,7 +128,9 @@ def list_messages(
             expected = max(min(row.length - after, limit), 0)
             row_seals.verify_row(row)
             connection = connections[store.using]
-            messages = segment_queries.read_message_objects(connection, row.segment_id, after + expected, after)
+            messages = read_messages_along_segments.read_message_objects(
+                connection, row.segment_id, after + expected, after
+            )
             if len(messages) == expected:
                 version_seals.verify_messages(connection, row.segment_id, messages)
                 return [_message_to_dict(session_id, message) for message in messages]
@@ -194,7 +196,7 @@ def _find_newest_version(store: Store, session_id: str) -> Checkpoint | None:
             return None
     row = Checkpoint.from_db(store.using, _list_checkpoint_attributes(), values)
     if connection.vendor == "sqlite":  # which has no types for these
-        row.created_at = segment_queries.parse_raw_time(row.created_at)
+        row.created_at = read_messages_along_segments.parse_raw_time(row.created_at)
         row.run_id = None if row.run_id is None else UUID(str(row.run_id))
     return row
 
@@ -237,7 +239,7 @@ def checkpoint_to_dict(store: Store, session_id: str, row: Checkpoint, *, first:
     columns = _decode_columns(session_id, row)
     connection = connections[store.using]
     field = f"the transcript of version {row.version}"
-    rows = segment_queries.read_message_bodies(connection, row.segment_id, row.length, first)
+    rows = read_messages_along_segments.read_message_bodies(connection, row.segment_id, row.length, first)
     length = first + len(rows)
     if length != row.length:
         raise CheckpointCorrupted(session_id, field, f"{length} of {row.length} messages are there")

@@ -29,13 +29,13 @@ from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import row_lookups, session_head_optimistic_lock
+from checkpoints.store import expected_sealed_head, row_lookups
 from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, SESSION, open_span
-from checkpoints.versions import find_new_messages, prepared_transcript, segment_queries, version_seals
+from checkpoints.versions import find_new_messages, prepared_transcript, read_messages_along_segments, version_seals
 from checkpoints.versions.prepared_transcript import PreparedTranscript
 
 
@@ -364,7 +364,7 @@ def count_results_after_edited_message(
     texts = [to_canonical_json(call_id)[1:-1] for call_id in call_ids]
     bodies = [
         body
-        for body, _ in segment_queries.read_message_bodies(
+        for body, _ in read_messages_along_segments.read_message_bodies(
             connections[store.using], head.segment_id, head.length, first
         )
     ]
@@ -401,7 +401,7 @@ def execute_save_statement(
 
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = session_head_optimistic_lock.get_expected_head(store.using, owned_session)
+        sealed_head = expected_sealed_head.get_expected_head(store.using, owned_session)
         content = VersionContent(end, state, answered)
         return write_versions(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
@@ -409,7 +409,7 @@ def execute_save_statement(
 
     version = write_to_sealed_head()
     if version is None:
-        version = session_head_optimistic_lock.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
+        version = expected_sealed_head.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
     if version is not None:
         call_seals.remove_cached_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
@@ -493,7 +493,7 @@ def write_versions(
         beside=beside,
     )
     after = None if version is None else prepared.head
-    session_head_optimistic_lock.record_written_head(connection, after, owned_session)
+    expected_sealed_head.record_written_head(connection, after, owned_session)
     return version, after
 
 

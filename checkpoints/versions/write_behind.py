@@ -22,8 +22,8 @@ from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.versions import phase_versions, save_version
+from checkpoints.versions.queued_snapshots import SnapshotRequest, Ticket
 from checkpoints.versions.save_cadence import ENDING_PHASES, Cadence
-from checkpoints.versions.write_queue import SnapshotRequest, Ticket
 from checkpoints.versions.writer_thread import BackgroundWriter
 
 QUEUE_SIZE = 1024

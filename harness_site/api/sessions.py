@@ -30,7 +30,7 @@ from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release, heartbeat, ownership
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import row_lookups, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -73,7 +73,7 @@ def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> Htt
     store = update_client_state_before_opening(request, body.session_id, body)
     description = None
     if body.mode != "resume":
-        description = SessionDescription(
+        description = NewSessionFields(
             body.user_message, body.agent, body.title, body.scratchpad_root, body.metadata, body.labels
         )
     outcome = take_session_and_try_gate(
@@ -147,7 +147,7 @@ def take_session_and_try_gate(
     session_id: str,
     *,
     hold: bool,
-    description: SessionDescription | None = None,
+    description: NewSessionFields | None = None,
     takeover: bool | str = False,
     paused: bool = False,
 ) -> ResumePoint | list[ToolCall]:

@@ -107,14 +107,14 @@ def replace_issue_times_by_request_times(decisions: Sequence[Any]) -> list[Any]:
     for session, details, at in events.values_list("session_id", "details", "created_at"):
         requests[session].append((details, at))
     return [
-        row._replace(tool_call__issued_at=_find_request_time(row, requests[row.session_id]))
+        row._replace(tool_call__issued_at=_find_approval_request_time(row, requests[row.session_id]))
         if _has_call_run_since(row)
         else row
         for row in decisions
     ]
 
 
-def _find_request_time(decision: Any, requests: Sequence[tuple[str, datetime]]) -> datetime | None:
+def _find_approval_request_time(decision: Any, requests: Sequence[tuple[str, datetime]]) -> datetime | None:
     """Return the time of the last request about the call of a decision before it, from the requests of its session."""
     # Details are canonical JSON with sorted keys: the name of the tool follows the id of the call.
     named = f'"call_id":{to_canonical_json(decision.tool_call__call_id)},'

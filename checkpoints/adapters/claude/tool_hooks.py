@@ -27,7 +27,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import row_lookups
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
@@ -165,7 +165,7 @@ class _ToolHooks:
         self._sync = sync
         self._policies, self._gate = policies, gate
         policies.register_verify_hooks(sync)
-        description = SessionDescription(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
+        description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
         self._subagent_calls = SubagentCalls(sync, SessionClaims.get_for_client(sync), description)
         self._codec = ValueCodec(_encode_value, _decode_value, _get_result_text)
         self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}

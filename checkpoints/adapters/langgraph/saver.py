@@ -50,7 +50,7 @@ from checkpoints.framework_states.state_store import GrownListNotStored, LoadedS
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions import ownership
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
@@ -362,8 +362,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         count = len(saved[1])
         return count if list(said.digests[:count]) == list(saved[1]) else 0
 
-    def _build_session_description(self, values: Mapping[str, Any]) -> SessionDescription:
-        return SessionDescription(message_conversion.find_first_prompt(values, self.transcript_channel), self.agent)
+    def _build_session_description(self, values: Mapping[str, Any]) -> NewSessionFields:
+        return NewSessionFields(message_conversion.find_first_prompt(values, self.transcript_channel), self.agent)
 
     def _build_version_content(
         self,
@@ -676,7 +676,7 @@ class OwnedThreadSaver(HarnessSaver):
         )
         self.thread_id = thread_id
         self._claims.claim_session_permanently(
-            thread_id, SessionDescription(agent=self.agent), takeover="another writer claimed the thread"
+            thread_id, NewSessionFields(agent=self.agent), takeover="another writer claimed the thread"
         )
 
     def check_write_ownership(self) -> None:

@@ -24,7 +24,7 @@ from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueC
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.framework_states import interrupt_decisions
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard, guard
 
 Result: TypeAlias = ToolMessage | Command[Any]
@@ -65,7 +65,7 @@ class ToolGuard:
         self._sync = sync
         self._policies = policies or ToolPolicies()
         self._policies.register_verify_hooks(sync)
-        self._description = SessionDescription(agent=agent)
+        self._description = NewSessionFields(agent=agent)
         self._release_after_call = release_after_call
         serde = checkpointer.serde if isinstance(checkpointer, HarnessSaver) else JsonPlusSerializer()
         self._codec = ValueCodec(serde.dumps_typed, serde.loads_typed, _format_tool_result_as_text)

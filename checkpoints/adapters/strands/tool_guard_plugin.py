@@ -27,7 +27,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsError, ReviewRequired, SessionNotFound
 from checkpoints.formats import content_blocks
 from checkpoints.models import ToolCall
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import row_lookups
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
@@ -205,9 +205,9 @@ class Harness(Plugin):
     def _find_session_id_blocking(self, agent_id: str) -> str:
         return self._repository.find_session_id(self._session_id, agent_id)
 
-    def _build_session_description(self, agent: Any) -> SessionDescription:
+    def _build_session_description(self, agent: Any) -> NewSessionFields:
         asked = [message for message in agent.messages if message["role"] == "user"]
-        return SessionDescription(content_blocks.find_first_user_text(asked), self._agent_name)
+        return NewSessionFields(content_blocks.find_first_user_text(asked), self._agent_name)
 
     # ---- results of calls that another process began
 

@@ -166,12 +166,12 @@ def _load_calls_on_both_sides(
     (first_pk, old), (second_pk, new) = first_side, second_side
     if first_pk == second_pk:
         start, end = sorted((old.saved_version, new.saved_version))
-        return CallsBetween(), calls_between_versions.load_calls_between(first_pk, start, end)
+        return CallsBetween(), calls_between_versions.load_first_calls_between_and_count(first_pk, start, end)
     first_since = version_list.find_last_common_version(first_pk, old, shared)
     second_since = version_list.find_last_common_version(second_pk, new, shared)
     return (
-        calls_between_versions.load_calls_between(first_pk, first_since, old.saved_version),
-        calls_between_versions.load_calls_between(second_pk, second_since, new.saved_version),
+        calls_between_versions.load_first_calls_between_and_count(first_pk, first_since, old.saved_version),
+        calls_between_versions.load_first_calls_between_and_count(second_pk, second_since, new.saved_version),
     )
 
 

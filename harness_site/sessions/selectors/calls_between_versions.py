@@ -43,7 +43,7 @@ class CallsBetween:
         return self.count - len(self.first)
 
 
-def load_calls_between(session_pk: int, after: SavedVersion | None, upto: SavedVersion) -> CallsBetween:
+def load_first_calls_between_and_count(session_pk: int, after: SavedVersion | None, upto: SavedVersion) -> CallsBetween:
     """Load the calls of a session after the version `after` (None: from the start) up to the version `upto`."""
     calls = ToolCall.objects.filter(build_calls_between_condition(after, upto), session=session_pk)
     rows = list(_query_first_calls(calls))
