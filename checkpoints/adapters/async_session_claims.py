@@ -73,8 +73,11 @@ class AsyncClaims:
             threading.Thread(target=self._end_call_claim_and_release, args=(session_id,), daemon=True).start()
 
     def _end_call_claim_and_release(self, session_id: str) -> None:
-        self.claims.end_call_claim(session_id)
-        self.claims.release_session(session_id)
+        try:
+            self.claims.end_call_claim(session_id)
+            self.claims.release_session(session_id)
+        finally:
+            get_sync_client(self._client).store.close_thread_connections()
 
     async def release_session(self, session_id: str) -> None:
         """Release a session, or let its last running call release it.

@@ -37,6 +37,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import (
     CheckpointCorrupted,
     InvalidInput,
@@ -247,6 +248,11 @@ class HarnessSessionStore(SessionStore):
         while len(self._versions) > _MAX_VERSIONS:
             self._versions.popitem(last=False)
 
+    def _read_latest_version(self, session_id: str) -> int:
+        store = self.sync_checkpointer.store
+        with database_operation(store.using, writes=False):
+            return look_up_and_lock_rows.get_session(store, session_id).latest_version
+
     def require_newest_transcript(self, session_id: str) -> None:
         """Require that nobody else has continued a transcript since this store has loaded it.
 
@@ -259,7 +265,7 @@ class HarnessSessionStore(SessionStore):
         with self._lock:
             version = self._versions.get(session_id)
         if version is not None:
-            latest = look_up_and_lock_rows.get_session(self.sync_checkpointer.store, session_id).latest_version
+            latest = self._read_latest_version(session_id)
             if latest != version:
                 raise VersionConflict(session_id, version, latest)
 
@@ -329,7 +335,7 @@ class HarnessSessionStore(SessionStore):
 
     def _load_lines_and_remember_version(self, session_id: str) -> list[Line] | None:
         try:
-            version = look_up_and_lock_rows.get_session(self.sync_checkpointer.store, session_id).latest_version
+            version = self._read_latest_version(session_id)
         except SessionNotFound:
             return None
         lines = self._load_all_lines(session_id)
