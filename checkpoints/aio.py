@@ -23,12 +23,12 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.open_backend import open_backend
+from checkpoints.peers.call_join_and_pause_types import TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import TakenTask, Told
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import ClientState
 from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.tools.registry import ToolRegistry
@@ -213,7 +213,7 @@ class Checkpointer:
         labels: Iterable[str] = (),
         takeover: bool | str = False,
     ) -> OwningRun:
-        description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
+        description = NewSessionFields(user_message, agent, title, scratchpad_root, metadata, labels)
         flow = self.backend.start_session_flow(session_id, description, takeover=takeover)
         return await sansio.run_flow_async(flow, self.run_blocking)
 
@@ -256,7 +256,7 @@ class Checkpointer:
         Returns:
             The handle, not entered yet.
         """
-        description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
+        description = NewSessionFields(user_message, agent, title, scratchpad_root, metadata, labels)
         return SessionHandle(self, session_id, OpenOptions(description, registry, wait, timeout, takeover))
 
     release_session = derive_async_method(SyncCheckpointer.release_session)
@@ -303,7 +303,7 @@ class Checkpointer:
     ) -> ResumePoint:
         if registry is not None:
             registry.bind(self, session_id)
-        flow = self.backend.resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
+        flow = self.backend.resume_session_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         return await sansio.run_flow_async(flow, self.run_blocking)
 
     @copy_docstring_from(SyncCheckpointer.resume_run)
@@ -357,7 +357,7 @@ class Checkpointer:
     ) -> TakenTask:
         if registry is not None:
             registry.bind(self, session_id)
-        flow = self.backend.take_paused_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
+        flow = self.backend.take_paused_task_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         return await sansio.run_flow_async(flow, self.run_blocking)
 
     extend_deadline = derive_async_method(SyncCheckpointer.extend_deadline)

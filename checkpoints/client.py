@@ -21,8 +21,8 @@ from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.open_backend import open_backend
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome_types import build_call_intent
 from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
@@ -190,7 +190,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             PausedForPeers: The session waits for other agents; `take_paused` continues it.
             SchemaFromFuture: A newer version of this library wrote the session.
         """
-        description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
+        description = NewSessionFields(user_message, agent, title, scratchpad_root, metadata, labels)
         return sansio.run_flow(self.backend.start_session_flow(session_id, description, takeover=takeover))
 
     def session(
@@ -232,7 +232,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Returns:
             The handle, not entered yet.
         """
-        description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
+        description = NewSessionFields(user_message, agent, title, scratchpad_root, metadata, labels)
         return SyncSessionHandle(self, session_id, OpenOptions(description, registry, wait, timeout, takeover))
 
     def release_session(self, session_id: str) -> bool:
@@ -828,7 +828,9 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return sansio.run_flow(self.backend.resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return sansio.run_flow(
+            self.backend.resume_session_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
+        )
 
     def resume_run(
         self,

@@ -19,13 +19,13 @@ from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
-from checkpoints.peers.agent_response_outcomes import Answer
+from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
+from checkpoints.peers.response_receipts import Answer
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import ClientState, OwnedSession
 from checkpoints.store.owning_run_protocol import OwningRun
@@ -94,13 +94,13 @@ class ClientBackend(Protocol):
     # sessions
 
     def start_session_flow(
-        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+        self, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
     ) -> Flow[OwningRun]: ...
 
-    def resume_flow(
+    def resume_session_flow(
         self,
         session_id: str,
-        description: SessionDescription | None = None,
+        description: NewSessionFields | None = None,
         *,
         wait: bool = False,
         timeout: float | None = None,
@@ -245,7 +245,7 @@ class ClientBackend(Protocol):
         self, peer_call_id: str, result: Any, *, session_id: str | None, peer: str | None, token: str | None
     ) -> Answer: ...
 
-    def take_paused_flow(
+    def take_paused_task_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
     ) -> Flow[TakenTask]: ...
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from checkpoints import constants, sansio
 from checkpoints.client_backend import BackendClient
-from checkpoints.peers.agent_response_outcomes import Answer
+from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
+from checkpoints.peers.response_receipts import Answer
 from checkpoints.tools.registry import ToolRegistry
 
 
@@ -109,7 +109,9 @@ class PeerMethods(BackendClient):
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return sansio.run_flow(self.backend.take_paused_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return sansio.run_flow(
+            self.backend.take_paused_task_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
+        )
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
         """Extend the deadline of a call to another agent. A deadline never becomes earlier.

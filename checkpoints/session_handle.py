@@ -21,7 +21,7 @@ from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, copy_docstring_from
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import ClientState, OwnedSession
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry, WaitMode
@@ -50,7 +50,7 @@ class AsyncCheckpointerLike(CheckpointerLike, Protocol):
 class OpenOptions:
     """Options of a handle to start or resume its session: `wait`, `timeout` and `takeover` are those of `resume`."""
 
-    description: SessionDescription
+    description: NewSessionFields
     registry: ToolRegistry | None = None
     wait: bool = False
     timeout: float | None = None
@@ -122,7 +122,7 @@ class _Handle:
         state, opening = self._state, self._opening
         yield Transact(self._claim_handle)
         try:
-            self._point = yield from self._backend.resume_flow(
+            self._point = yield from self._backend.resume_session_flow(
                 self.session_id,
                 opening.description,
                 wait=opening.wait,

@@ -19,9 +19,9 @@ from django.conf import settings  # noqa: E402
 
 from checkpoints.server_address import API_PATH  # noqa: E402
 from harness_site.api.batched_heartbeats import Heartbeats  # noqa: E402
-from harness_site.api.body_refusals import build_body_refusal  # noqa: E402
 from harness_site.api.event_stream import EventStreams  # noqa: E402
 from harness_site.api.long_polls import LongPolls  # noqa: E402
+from harness_site.api.refused_body_response import build_refused_body_response  # noqa: E402
 from harness_site.api.token_check_before_body import has_valid_token  # noqa: E402
 from harness_site.installation.migration_state import probe  # noqa: E402
 from harness_site.live.routing import build_websocket_application  # noqa: E402
@@ -81,7 +81,7 @@ _pages = ResponseDeadlines(
         McpEndpoint(EventStreams(LongPolls(_route_request_to_thread_pool))),
         settings.SERVER_LIMITS,
         is_authenticated_request,
-        build_body_refusal,
+        build_refused_body_response,
     ),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,
@@ -89,7 +89,7 @@ _pages = ResponseDeadlines(
 #: Before the tables exist, nobody is known, and only Django's middleware answers.
 _refusals = ResponseDeadlines(
     RequestBodyMiddleware(
-        _route_request_to_thread_pool, settings.SERVER_LIMITS, _is_never_authenticated, build_body_refusal
+        _route_request_to_thread_pool, settings.SERVER_LIMITS, _is_never_authenticated, build_refused_body_response
     ),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,

@@ -13,7 +13,7 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class AsyncClaims:
 
     @asynccontextmanager
     async def hold_session(
-        self, session_id: str, description: SessionDescription, *, release_after: bool
+        self, session_id: str, description: NewSessionFields, *, release_after: bool
     ) -> AsyncIterator[None]:
         """Hold a session while a call of it runs; it is claimed, and the gate passed, if it is not owned yet.
 
@@ -57,7 +57,7 @@ class AsyncClaims:
             if not is_kept:
                 await self.release_session(session_id)
 
-    async def _claim_session_for_call(self, session_id: str, description: SessionDescription) -> None:
+    async def _claim_session_for_call(self, session_id: str, description: NewSessionFields) -> None:
         """Claim the session. A claim that ends after a cancellation is given back."""
         claiming = asyncio.ensure_future(
             self.run_blocking(partial(self.claims.claim_session_for_call, session_id, description))
@@ -73,8 +73,11 @@ class AsyncClaims:
             threading.Thread(target=self._end_call_claim_and_release, args=(session_id,), daemon=True).start()
 
     def _end_call_claim_and_release(self, session_id: str) -> None:
-        self.claims.end_call_claim(session_id)
-        self.claims.release_session(session_id)
+        try:
+            self.claims.end_call_claim(session_id)
+            self.claims.release_session(session_id)
+        finally:
+            get_sync_client(self._client).store.close_thread_connections()
 
     async def release_session(self, session_id: str) -> None:
         """Release a session, or let its last running call release it.

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from checkpoints import sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import OwnershipLost
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 
@@ -59,7 +59,7 @@ class SessionClaims:
             return claims
 
     @contextmanager
-    def hold_session(self, session_id: str, description: SessionDescription | None = None) -> Iterator[None]:
+    def hold_session(self, session_id: str, description: NewSessionFields | None = None) -> Iterator[None]:
         """Hold a session while a call of it runs; it is claimed, and the gate passed, if it is not owned yet.
 
         Args:
@@ -79,7 +79,7 @@ class SessionClaims:
             self.end_call_claim(session_id)
 
     def claim_session_permanently(
-        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+        self, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
     ) -> None:
         """Claim a session until `end_permanent_claim`. If it is lost meanwhile, this client does not claim it again.
 
@@ -108,7 +108,7 @@ class SessionClaims:
         self.release_session(session_id)
 
     def claim_session_for_call(
-        self, session_id: str, description: SessionDescription | None = None, *, takeover: bool | str = False
+        self, session_id: str, description: NewSessionFields | None = None, *, takeover: bool | str = False
     ) -> None:
         """Claim a session for one call; `end_call_claim` ends that. Arguments and errors are those of `hold_session`.
 
@@ -121,7 +121,7 @@ class SessionClaims:
                 if session_id in self._kept:
                     raise OwnershipLost(session_id)
                 start = checkpointer.backend.start_session_flow(
-                    session_id, description or SessionDescription(), takeover=takeover
+                    session_id, description or NewSessionFields(), takeover=takeover
                 )
                 sansio.run_flow(start)
                 self._inherit_call_pairings(session_id)

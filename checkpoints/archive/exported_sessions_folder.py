@@ -19,7 +19,7 @@ from checkpoints.ids import validate_id
 from checkpoints.resume import start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, copy_docstring_from
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import ClientState
 from checkpoints.store.database_client_state import Store
 
@@ -84,12 +84,12 @@ class SessionDirectory:
     def _import_session(self, session_id: str) -> ImportedSession:
         return session_import.import_session_file(self.store, self.get_file_path(session_id), session_id=session_id)
 
-    def _resume_flow(
+    def _resume_exported_session_flow(
         self, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str
     ) -> Flow[ResumePoint]:
         yield Transact(partial(self._import_if_missing, session_id))
         return (
-            yield from start_or_resume.resume_flow(
+            yield from start_or_resume.resume_session_flow(
                 self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
             )
         )
@@ -98,7 +98,7 @@ class SessionDirectory:
         """Import the session's file unless the session is in the database, which is never older than the file."""
         with database_operation(self.store.using, writes=False):
             try:
-                row_lookups.get_session(self.store, session_id)
+                look_up_and_lock_rows.get_session(self.store, session_id)
             except SessionNotFound:
                 if not self.get_file_path(session_id).exists():
                     raise
@@ -192,7 +192,9 @@ class SyncSessionFiles(SessionDirectory):
         """
         if registry is not None:
             registry.bind(self._checkpointer, session_id)
-        return sansio.run_flow(self._resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return sansio.run_flow(
+            self._resume_exported_session_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
+        )
 
 
 class SessionFiles(SessionDirectory):
@@ -223,5 +225,5 @@ class SessionFiles(SessionDirectory):
     ) -> ResumePoint:
         if registry is not None:
             registry.bind(self._checkpointer, session_id)
-        flow = self._resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
+        flow = self._resume_exported_session_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         return await sansio.run_flow_async(flow, self._checkpointer.run_blocking)

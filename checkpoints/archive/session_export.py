@@ -20,7 +20,7 @@ from checkpoints.integrity import verification
 from checkpoints.models import Blob, FrameworkWrite, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents, version_seals
 
@@ -33,7 +33,7 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
     target = Path(path).absolute()
     store.flush_pending_writes(session_id)
     with database_operation(store.using, writes=audited), transaction.atomic(using=store.using):
-        session = row_lookups.get_session(store, session_id, lock=True)
+        session = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         with open_atomic_replacement(target) as file:
             header = FileHeader(session_id, store.workspace, session.latest_version, clock.now().isoformat())
             writer = SessionFileWriter(file, header)

@@ -23,7 +23,7 @@ from checkpoints.formats.canonical_json import parse_json
 from checkpoints.ids import validate_id
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 
@@ -82,8 +82,8 @@ def find_calls_if_all_decided(
     Raises `SessionNotFound`, `CallNotFound`, and what `require_call_unaltered` raises.
     """
     with database_operation(store.using, writes=False):
-        row = row_lookups.get_session(store, session_id)
-        calls = [row_lookups.get_latest_attempt(store, row, call_id, step=step) for call_id, step in places]
+        row = look_up_and_lock_rows.get_session(store, session_id)
+        calls = [look_up_and_lock_rows.get_latest_attempt(store, row, call_id, step=step) for call_id, step in places]
         if any(call.status in UNDECIDED_CALL_STATUSES for call in calls):
             return None
         for call in calls:

@@ -36,12 +36,12 @@ def seal_new_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str,
     start = sealer.start_seal({**_NEW_CALL, **values, **place})
     seal = sealer.finish_seal(start, _ISSUED)
     term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
-    is_answerable = _is_answerable(values["key_policy"], values["key_scope"])
+    is_answerable = _can_version_answer_call(values["key_policy"], values["key_scope"])
     return SealedCall(_ISSUED, seal, term, start, values["run"], values["idempotency_key"], is_answerable)
 
 
 @cache
-def _is_answerable(key_policy: str, key_scope: str) -> bool:
+def _can_version_answer_call(key_policy: str, key_scope: str) -> bool:
     """Return whether a version answers a call once it is settled."""
     return key_policy in POLICIES_MATCHING_ARGUMENTS and key_scope == KeyScope.SESSION
 
@@ -160,6 +160,6 @@ def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) 
             sealer.start_seal(columns),
             call.run_id,
             call.idempotency_key,
-            _is_answerable(call.key_policy, call.key_scope),
+            _can_version_answer_call(call.key_policy, call.key_scope),
         )
     return calls

@@ -21,7 +21,7 @@ from checkpoints.exceptions import SessionNotFound
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.seals import row_seals
-from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 
 
@@ -32,7 +32,7 @@ def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
     """
     with database_operation(store.using, writes=False):
         try:
-            row = row_lookups.get_session(store, session_id)
+            row = look_up_and_lock_rows.get_session(store, session_id)
         except SessionNotFound:
             return []
         unsettled = list_calls_with_status(store, row, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})

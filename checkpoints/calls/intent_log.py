@@ -45,7 +45,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.store import row_lookups, session_head_optimistic_lock
+from checkpoints.store import expected_sealed_head, look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -69,7 +69,7 @@ def issue_call(
         try:
             with database_operation(store.using) as connection:
                 row = None
-                is_repeated = log_completeness.is_live_key_known(owned_session, intent.key)
+                is_repeated = log_completeness.may_live_call_have_key(owned_session, intent.key)
                 if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_sealed_call(store, connection, owned_session, intent.step, values)
@@ -112,16 +112,16 @@ def _insert_sealed_call(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.seal_new_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or session_head_optimistic_lock.get_expected_head(store.using, owned_session)
+        head = owned_session.sealed_head or expected_sealed_head.get_expected_head(store.using, owned_session)
         if head is None:  # the session was deleted
             return None
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
         changes = {} if head.columns["status"] == status else {"status": status}
-        after = session_head_optimistic_lock.compute_head_after_write(head, call.term, changes)
+        after = expected_sealed_head.compute_head_after_write(head, call.term, changes)
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
-    session_head_optimistic_lock.record_written_head(connection, None if row is None else after, owned_session)
+    expected_sealed_head.record_written_head(connection, None if row is None else after, owned_session)
     if row is not None and call is not None:
         call_seals.remember_sealed_call(owned_session, row[0], call)
     return row
@@ -130,7 +130,7 @@ def _insert_sealed_call(
 def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> None:
     """Log the intent of a loop without a registry, or raise the error that forbids it."""
     with database_operation(store.using):
-        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         call = issue_call(store, owned_session, intent)
         if isinstance(call, IssuedCall):
             owned_session.issued_calls[intent.call_id] = call
@@ -152,7 +152,7 @@ def _read_intent_after_lost_commit(
     if error.may_have_happened:
         store.unanswered.add(intent.key)
     with read_back_after_lost_commit(store.using, error):
-        row_lookups.get_session(store, owned_session.session_id, lock=True)
+        look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
         run_calls = ToolCall.objects.using(store.using).filter(
             session_id=owned_session.pk, run_id=owned_session.run_id, call_id=intent.call_id, idempotency_key=intent.key
         )
@@ -203,10 +203,10 @@ def _issue_call_under_session_lock(
 ) -> IssuedCall | ToolCall:
     """Issue under the session's lock: the slow path, which finds out what prevented the fast one."""
     with transaction.atomic(using=store.using):
-        session = row_lookups.lock_owned_session(store, owned_session)
+        session = look_up_and_lock_rows.lock_owned_session(store, owned_session)
         if session.status in FINISHED_SESSION_STATUSES:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
-        session_head_optimistic_lock.require_head_not_older_than_known(
+            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
+        expected_sealed_head.require_head_not_older_than_known(
             owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)
         )
         step = session.latest_version if intent.step is None else intent.step
@@ -261,7 +261,7 @@ def _insert_attempt_and_consume_approval(
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
-    session_head_optimistic_lock.lock_and_reload_head(store.using, owned_session)
+    expected_sealed_head.lock_and_reload_head(store.using, owned_session)
     row = _insert_sealed_call(store, connection, owned_session, step, values, under_review=under_review)
     if row is not None:
         return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)
@@ -382,7 +382,7 @@ def _start_approved_call(
         revision=F("revision") + 1,
         issued_at=Now(),
     )
-    row_lookups.increment_session_revision(store, owned_session.pk)
+    look_up_and_lock_rows.increment_session_revision(store, owned_session.pk)
     return IssuedCall(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
 
 

@@ -34,7 +34,7 @@ def record_session_of_replayed_call(owned_session: OwnedSession, call: ToolCall)
         owned_session.other_sessions[hash(call.idempotency_key)] = call.session_id
 
 
-def is_live_key_known(owned_session: OwnedSession, key: str) -> bool:
+def may_live_call_have_key(owned_session: OwnedSession, key: str) -> bool:
     """Return whether this run knows of a live call with this key. Two keys may have one hash, which costs only time."""
     return hash(key) in owned_session.live_keys
 
@@ -60,7 +60,7 @@ def require_no_lost_call(using: str, owned_session: OwnedSession, session: Sessi
     Raises:
         IntegrityError: A row of the session is missing, was added, or was altered.
     """
-    if not is_live_key_known(owned_session, key):
+    if not may_live_call_have_key(owned_session, key):
         return
     require_complete_log(using, session)
     if hash(key) in owned_session.other_sessions:

@@ -32,7 +32,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
-from checkpoints.store import row_lookups, session_head_optimistic_lock
+from checkpoints.store import expected_sealed_head, look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -112,7 +112,7 @@ def _run_outcome_statement(
     if _write_sealed_outcome(connection, owned_session, keys, call_pk, values):
         return True
     retry = partial(_write_sealed_outcome, connection, owned_session, keys, call_pk, values)
-    return bool(session_head_optimistic_lock.retry_with_stored_head(connection.alias, owned_session, retry))
+    return bool(expected_sealed_head.retry_with_stored_head(connection.alias, owned_session, retry))
 
 
 def _write_sealed_outcome(
@@ -120,16 +120,16 @@ def _write_sealed_outcome(
 ) -> bool:
     using = connection.alias
     call = call_seals.pop_cached_or_load_issued_call(using, owned_session, keys, call_pk)
-    head = owned_session.sealed_head or session_head_optimistic_lock.get_expected_head(using, owned_session)
+    head = owned_session.sealed_head or expected_sealed_head.get_expected_head(using, owned_session)
     if call is None or head is None:
         return False
     sealed_values, difference, call_after = call_seals.seal_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after = session_head_optimistic_lock.compute_head_after_write(head, difference, changes)
+    after = expected_sealed_head.compute_head_after_write(head, difference, changes)
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )
-    session_head_optimistic_lock.record_written_head(connection, after if is_settled else None, owned_session)
+    expected_sealed_head.record_written_head(connection, after if is_settled else None, owned_session)
     if is_settled:
         if call_after is not None:
             call_seals.remember_sealed_call(owned_session, call_pk, call_after)
@@ -153,8 +153,8 @@ def record_call_result(
         if owned_session is not None and issued_call is not None:
             write_call_outcome(store, owned_session, issued_call, outcome)
             return
-        row = row_lookups.get_session(store, session_id)
-        call = row_lookups.get_latest_attempt(store, row, call_id, step=step)
+        row = look_up_and_lock_rows.get_session(store, session_id)
+        call = look_up_and_lock_rows.get_latest_attempt(store, row, call_id, step=step)
         if owned_session is None:
             raise store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
         write_call_outcome(store, owned_session, IssuedCall(call.pk, call.call_id, call.step, call.attempt), outcome)
@@ -165,7 +165,7 @@ def _require_outcome_stored_after_lost_commit(
 ) -> None:
     """Read back the outcome after a commit whose answer was lost: only this run may settle the call."""
     with read_back_after_lost_commit(store.using, error):
-        row_lookups.get_session(store, owned_session.session_id, lock=True)
+        look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
         row = call_queries.get_call(store, owned_session.session_id, call.pk)
     if (row.status, row.result) != (outcome.status, outcome.result):
         raise StorageUnavailable(error.what, may_have_happened=False) from error
@@ -176,7 +176,7 @@ def store_late_result_as_evidence(
 ) -> LateResultRefused:
     """Keep a late result as evidence. Returns the error to raise; raises `SessionNotFound`."""
     with transaction.atomic(using=store.using):
-        session = row_lookups.get_session(store, session_id, lock=True)
+        session = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         call = ToolCall.objects.using(store.using).select_for_update().filter(pk=call_pk).first()
         if call is None:
             raise SessionNotFound(session_id)
@@ -187,7 +187,7 @@ def store_late_result_as_evidence(
             success=outcome.status == CallStatus.COMPLETED,
             result=outcome.result,
         )
-        row_lookups.increment_session_revision(store, session.pk)
+        look_up_and_lock_rows.increment_session_revision(store, session.pk)
         insert_unchained_events.record_event(
             store,
             AuditKind.LATE_RESULT,

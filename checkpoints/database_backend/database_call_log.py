@@ -30,7 +30,7 @@ from checkpoints.exceptions import (
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Sleep, Transact
-from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -65,7 +65,7 @@ class StoreCallLog:
             )  # before another call of this kind arrives
         try:
             owned_session: OwnedSession = yield Transact(
-                lambda: row_lookups.flush_and_require_owned_session(store, self.session_id)
+                lambda: look_up_and_lock_rows.flush_and_require_owned_session(store, self.session_id)
             )
             try:
                 intent: CallIntent = yield Transact(lambda: _build_request_intent(store, owned_session, request))

@@ -39,9 +39,9 @@ from checkpoints.peers import (
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
-from checkpoints.peers.agent_response_outcomes import Answer
+from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
+from checkpoints.peers.response_receipts import Answer
 from checkpoints.resume import resume_preview, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
@@ -53,14 +53,14 @@ from checkpoints.sessions import (
     session_listing,
     sweep_lost_runs,
 )
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
-from checkpoints.versions import load_version, phase_record_import, phase_versions, save_version
+from checkpoints.versions import load_version, phase_record_import, save_phase_version, save_version
 from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.step_log import StepLog
 
@@ -117,30 +117,32 @@ class DatabaseBackend:
     # sessions
 
     def start_session_flow(
-        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+        self, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
     ) -> Flow[Run]:
         return start_or_resume.start_session_flow(self.store, session_id, description, takeover=takeover)
 
-    def resume_flow(
+    def resume_session_flow(
         self,
         session_id: str,
-        description: SessionDescription | None = None,
+        description: NewSessionFields | None = None,
         *,
         wait: bool = False,
         timeout: float | None = None,
         takeover: bool | str = False,
     ) -> Flow[ResumePoint]:
         if description is None:
-            return start_or_resume.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+            return start_or_resume.resume_session_flow(
+                self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
+            )
         return start_or_resume.create_or_resume_session_flow(
             self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
 
     def find_session_id_of_run(self, run_id: object) -> str:
-        return row_lookups.find_session_id_of_run(self.store, run_id)
+        return look_up_and_lock_rows.find_session_id_of_run(self.store, run_id)
 
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
-        return row_lookups.flush_and_require_owned_session(self.store, session_id)
+        return look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
 
     def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         store = self.store
@@ -264,7 +266,7 @@ class DatabaseBackend:
         expected_version: int | None,
     ) -> int:
         with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return phase_versions.save_phase_version(
+            return save_phase_version.save_phase_version(
                 self.store,
                 session_id,
                 details,
@@ -378,7 +380,7 @@ class DatabaseBackend:
         with quarantine.quarantine_on_error_of_any_session(self.store):
             return accept_agent_response.accept_response(self.store, response)
 
-    def take_paused_flow(
+    def take_paused_task_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
     ) -> Flow[TakenTask]:
         return take_paused_task.take_paused_task_flow(

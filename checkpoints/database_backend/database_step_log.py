@@ -14,7 +14,7 @@ from checkpoints.exceptions import StepRejected
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.sansio import Flow, Transact
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -37,7 +37,7 @@ class DatabaseStepLog:
     @classmethod
     def open(cls, store: Store, session_id: str, workflow_id: str) -> Self:
         """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
-        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         return cls(store, session_id, step_rows.get_or_create_workflow(store, owned_session, workflow_id))
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
@@ -50,7 +50,7 @@ class DatabaseStepLog:
         return StoreExecution(store, owned_session, request.tool, call)
 
     def _find_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
-        owned_session = row_lookups.flush_and_require_owned_session(self._store, self._session_id)
+        owned_session = look_up_and_lock_rows.flush_and_require_owned_session(self._store, self._session_id)
         return owned_session, step_rows.find_or_create_step(self._store, owned_session, self._row, request)
 
     def _load_step_value_unless_rejected(self, step: WorkflowStep, call: ToolCall) -> Any:

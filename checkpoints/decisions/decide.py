@@ -54,9 +54,9 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.models.enum_labels import translate_label
+from checkpoints.models.enum_choices import translate_label
 from checkpoints.sessions import ownership
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 
@@ -198,9 +198,9 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         database_operation(store.using),
         transaction.atomic(using=store.using),
     ):
-        session = row_lookups.get_session(store, target.session_id, lock=True)
-        row_lookups.require_not_quarantined(session)
-        seen_call = row_lookups.get_latest_attempt(
+        session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
+        look_up_and_lock_rows.require_not_quarantined(session)
+        seen_call = look_up_and_lock_rows.get_latest_attempt(
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         call = ownership.interrupt_call_if_lost(store, session, seen_call)

@@ -41,8 +41,8 @@ from checkpoints.enums import (
 from checkpoints.exceptions import DecisionUsed, InvalidInput, NothingToWithdraw, StaleRevision
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.models.enum_labels import translate_label
-from checkpoints.store import row_lookups
+from checkpoints.models.enum_choices import translate_label
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 #: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
@@ -90,9 +90,11 @@ def withdraw_decision(
         database_operation(store.using),
         transaction.atomic(using=store.using),
     ):
-        session = row_lookups.get_session(store, target.session_id, lock=True)
-        row_lookups.require_not_quarantined(session)
-        call = row_lookups.get_latest_attempt(store, session, target.call_id, step=target.step, attempt=target.attempt)
+        session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
+        look_up_and_lock_rows.require_not_quarantined(session)
+        call = look_up_and_lock_rows.get_latest_attempt(
+            store, session, target.call_id, step=target.step, attempt=target.attempt
+        )
         withdrawn = (
             _get_open_vote_to_withdraw(session, call, actor) if call.undecided else _find_unused_decision(session, call)
         )

@@ -23,7 +23,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import ownership
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ def _record_unverified_outcome(store: Store, probe: VerifyProbe, cause: object) 
         reason,
     )
     with database_operation(store.using), transaction.atomic(using=store.using):
-        session = row_lookups.get_session(store, probe.target.session_id, lock=True)
+        session = look_up_and_lock_rows.get_session(store, probe.target.session_id, lock=True)
         call = call_queries.get_call(store, probe.target.session_id, probe.call_pk)
         if call.status != CallStatus.INTERRUPTED:
             return
@@ -113,7 +113,7 @@ def _record_unverified_outcome(store: Store, probe: VerifyProbe, cause: object) 
             revision=call.revision,
         )
         ToolCall.objects.using(store.using).filter(pk=call.pk).update(verify_requested_by="")
-        row_lookups.increment_session_revision(store, session.pk)
+        look_up_and_lock_rows.increment_session_revision(store, session.pk)
 
 
 def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> ToolCall:
@@ -123,9 +123,11 @@ def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> 
     """
     actor.require_may_decide("run the probe of this call")
     with database_operation(store.using), transaction.atomic(using=store.using):
-        session = row_lookups.get_session(store, target.session_id, lock=True)
-        row_lookups.require_not_quarantined(session)
-        call = row_lookups.get_latest_attempt(store, session, target.call_id, step=target.step, attempt=target.attempt)
+        session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
+        look_up_and_lock_rows.require_not_quarantined(session)
+        call = look_up_and_lock_rows.get_latest_attempt(
+            store, session, target.call_id, step=target.step, attempt=target.attempt
+        )
         call = ownership.interrupt_call_if_lost(store, session, call)
         revision = call.revision if call.status == CallStatus.INTERRUPTED else 0
         decide.require_undecided(store, session, call, revision)

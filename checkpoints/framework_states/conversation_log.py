@@ -18,19 +18,30 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.db.hot_statements import ChangedRow
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.framework_states import last_written_sessions, state_rows, state_store, write_transcript_version
+from checkpoints.framework_states import (
+    state_rows,
+    state_store,
+    write_cached_session_in_one_statement,
+    write_transcript_version,
+)
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions import prune_versions_and_delete_sessions
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions import find_new_messages, prepared_transcript, save_version, segment_queries, version_seals
+from checkpoints.versions import (
+    find_new_messages,
+    prepared_transcript,
+    read_messages_along_segments,
+    save_version,
+    version_seals,
+)
 from checkpoints.versions.blobs import Encoded
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -104,12 +115,12 @@ def read_conversation_record(store: Store, framework: str, session_id: str) -> S
     return _build_record(session_id, found[0]) if found else None
 
 
-def is_record_known(store: Store, framework: str, session_id: str, revision: str) -> bool:
+def is_record_cached(store: Store, framework: str, session_id: str, revision: str) -> bool:
     """Return whether this client has written the record of a session last, and in one statement may write it again.
 
     Nothing is read: another client may have replaced the record, which a write that expects `revision` notices.
     """
-    known = last_written_sessions.find_known_session(store, session_id)
+    known = write_cached_session_in_one_statement.find_cached_session(store, session_id)
     return known is not None and known.facts.get(_get_name_of_record_fact(framework)) == revision
 
 
@@ -156,7 +167,7 @@ def read_entries_up_to(store: Store, head_id: str, *, limit: int | None = None) 
 def _read_entries_between(store: Store, last: Message, first: int) -> list[StoredEntry]:
     """Read the entries from a position up to `last`; the first of them tells only which one is before the next."""
     connection = connections[store.using]
-    rows = segment_queries.read_message_objects(connection, last.segment_id, last.position + 1, first)
+    rows = read_messages_along_segments.read_message_objects(connection, last.segment_id, last.position + 1, first)
     if len(rows) != last.position + 1 - first:
         _get_entry_message(store, str(last.message_id))  # deleted meanwhile
         raise CheckpointCorrupted(
@@ -202,7 +213,7 @@ def write_record_and_entries(
     entries: Sequence[NewEntry],
     *,
     expected_revision: str | None,
-    description: SessionDescription,
+    description: NewSessionFields,
     pairings: OpenOperations | None = None,
 ) -> None:
     """Store a record and its new entries, and the version that shows them, in one transaction.
@@ -227,7 +238,7 @@ def write_record_and_entries(
     validate_id("session id", session_id)
     for entry in entries:
         validate_id("entry id", entry.entry_id)
-    if expected_revision is not None and _try_append_to_known_conversation(
+    if expected_revision is not None and _try_append_to_cached_conversation(
         store, session_id, record, entries, expected_revision
     ):
         store.notify_save_listeners(session_id)
@@ -249,14 +260,14 @@ def write_record_and_entries(
     store.notify_save_listeners(session_id)
 
 
-def _try_append_to_known_conversation(
+def _try_append_to_cached_conversation(
     store: Store, session_id: str, record: NewRecord, entries: Sequence[NewEntry], expected_revision: str
 ) -> bool:
     """Store a record and entries after the last one, in one statement, if nobody has written since this client has.
 
     Returns whether that was possible.
     """
-    known = last_written_sessions.find_known_session(store, session_id)
+    known = write_cached_session_in_one_statement.find_cached_session(store, session_id)
     chains = _split_entries_into_chains(entries)
     if known is None or len(chains) != 1 or entries[-1].entry_id != record.head_id or record.deferred_call_ids:
         return False
@@ -267,7 +278,7 @@ def _try_append_to_known_conversation(
     changed = ChangedRow(
         FrameworkState, {"namespace": record.framework, "state_id": _RECORD_ID}, _build_record_columns(record)
     )
-    after = last_written_sessions.write_simple_version_of_known_session(
+    after = write_cached_session_in_one_statement.write_simple_version_of_cached_session(
         store,
         session_id,
         replace(
@@ -310,7 +321,7 @@ def _try_write_record_and_entries(
     record: NewRecord,
     entries: Sequence[NewEntry],
     expected_revision: str | None,
-    description: SessionDescription,
+    description: NewSessionFields,
     pairings: OpenOperations | None,
     origin_ids: Collection[str],
 ) -> None:
@@ -346,11 +357,13 @@ class _ConversationWrite:
         if not entries or entries[-1].entry_id != self.record.head_id:
             versions.append(self._write_messages_as_next_version(self.record.head_id, []))
         if not any(versions):
-            row_lookups.increment_session_revision(self.store, self.row.pk)
+            look_up_and_lock_rows.increment_session_revision(self.store, self.row.pk)
         facts = _build_revision_and_head_facts(
             self.record.framework, self.record.revision, self.record.head_id, self.row.latest_version
         )
-        last_written_sessions.remember_session(self.store, self.row.session_id, self.owned_session, {}, facts)
+        write_cached_session_in_one_statement.cache_session(
+            self.store, self.row.session_id, self.owned_session, {}, facts
+        )
 
     def _replace_record(self, expected_revision: str | None) -> None:
         columns = _build_record_columns(self.record)
@@ -416,7 +429,7 @@ class _ConversationWrite:
             return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)
         if head.length:
             place = (connections[self.store.using], head.segment_id, head.length)
-            last = segment_queries.read_message_field_rows(*place, ("message_id",), head.length - 1)
+            last = read_messages_along_segments.read_message_field_rows(*place, ("message_id",), head.length - 1)
             if [message_id for (message_id,) in last] == [entry_id]:
                 return head
         message = _find_entry_messages(self.store, [entry_id]).get(entry_id)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from checkpoints.framework_states import last_written_sessions, state_store, write_transcript_version
+from checkpoints.framework_states import state_store, write_cached_session_in_one_statement, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.versions import load_version, save_version
@@ -43,7 +43,7 @@ def list_newest_messages(store: Store, session_id: str, limit: int | None = None
 
 
 def remove_and_return_last_message(
-    store: Store, session_id: str, description: SessionDescription
+    store: Store, session_id: str, description: NewSessionFields
 ) -> dict[str, Any] | None:
     """Remove the newest message by a version without it. Two callers never get the same one.
 
@@ -72,7 +72,7 @@ def remove_and_return_last_message(
     return taken[0] if taken else None
 
 
-def remove_all_messages(store: Store, session_id: str, description: SessionDescription) -> None:
+def remove_all_messages(store: Store, session_id: str, description: NewSessionFields) -> None:
     """Remove all messages by a version without them, as `remove_and_return_last_message` removes one."""
     write_next_version_under_lock(
         store, session_id, description, lambda row, _: VersionContent(None, keep=0) if row.message_count else None
@@ -82,7 +82,7 @@ def remove_all_messages(store: Store, session_id: str, description: SessionDescr
 def write_next_version_under_lock(
     store: Store,
     session_id: str,
-    description: SessionDescription,
+    description: NewSessionFields,
     build: Callable[[Session, Checkpoint | None], VersionContent | None],
     *,
     is_repeatable: bool = False,
@@ -101,7 +101,7 @@ def write_next_version_under_lock(
             nothing.
         is_repeatable: Whether the function writes nothing, so that it may be called for the session as it is known, and
             again under the lock.
-        facts: What the function has found under the lock, for `try_append_to_known_session`.
+        facts: What the function has found under the lock, for `try_append_to_cached_session`.
         pairings: Operations that the calls of the client's last run had, if it has released the session since.
 
     Raises:
@@ -111,7 +111,7 @@ def write_next_version_under_lock(
         NotRepresentable: A message has no exact JSON form.
         TooLarge: A message is larger than its limit.
     """
-    if is_repeatable and try_append_to_known_session(store, session_id, description, build):
+    if is_repeatable and try_append_to_cached_session(store, session_id, description, build):
         return
     written = None
     with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
@@ -123,15 +123,15 @@ def write_next_version_under_lock(
                     store, row, owned_session, content, newest, pairings
                 )
         if is_repeatable or facts:
-            last_written_sessions.remember_session(store, session_id, owned_session, {}, facts)
+            write_cached_session_in_one_statement.cache_session(store, session_id, owned_session, {}, facts)
     if written is not None:
         store.notify_save_listeners(session_id)
 
 
-def try_append_to_known_session(
+def try_append_to_cached_session(
     store: Store,
     session_id: str,
-    description: SessionDescription,
+    description: NewSessionFields,
     build: Callable[[Session, Checkpoint | None], VersionContent | None],
     facts: Mapping[str, str] | None = None,
 ) -> bool:
@@ -154,13 +154,15 @@ def try_append_to_known_session(
         TooLarge: A message is larger than its limit.
         StorageError: A subclass of it says what is wrong with the database.
     """
-    known = last_written_sessions.find_known_session(store, session_id, description)
+    known = write_cached_session_in_one_statement.find_cached_session(store, session_id, description)
     if known is None or not (facts or {}).items() <= known.facts.items():
         return False
     content = build(known.row, known.newest)
     if content is None:
         return False
-    after = last_written_sessions.write_simple_version_of_known_session(store, session_id, known, content)
+    after = write_cached_session_in_one_statement.write_simple_version_of_cached_session(
+        store, session_id, known, content
+    )
     if after is not None:
         store.notify_save_listeners(session_id)
     return after is not None

@@ -17,8 +17,8 @@ from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.framework_states import state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents
@@ -127,7 +127,7 @@ class LineLog:
         else:
             states.filter(session=self.row, namespace="", state_id=STATE_ID).update(body=body)
         if self.row.latest_version == self._version:
-            row_lookups.increment_session_revision(self._store, self.row.pk)
+            look_up_and_lock_rows.increment_session_revision(self._store, self.row.pk)
 
     def _encode_header(self) -> bytes:
         return json.dumps({"size": self.size, "header": self.header}, separators=(",", ":")).encode()
@@ -135,7 +135,7 @@ class LineLog:
 
 @contextmanager
 def open_line_log_for_writing(
-    store: Store, session_id: str, description: SessionDescription, group: str
+    store: Store, session_id: str, description: NewSessionFields, group: str
 ) -> Iterator[LineLog]:
     """Lock a session for a write to its log in one transaction; it is created if it does not exist.
 

@@ -12,8 +12,8 @@ from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
 from checkpoints.sessions import framework_state_retention, ownership, prune_versions_and_delete_sessions
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents
 
@@ -49,7 +49,7 @@ def delete_selected_states(
             if select is None:
                 FrameworkWrite.objects.using(store.using).filter(session=row).delete()
             framework_state_retention.delete_states(store.using, row, chosen)
-            row_lookups.increment_session_revision(store, row.pk)
+            look_up_and_lock_rows.increment_session_revision(store, row.pk)
             return len(chosen)
     except SessionNotFound:
         return 0
@@ -105,8 +105,8 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
         IntegrityError: A row of the source is missing or was altered.
     """
     with database_operation(store.using, writes=False):
-        source = row_lookups.get_session(store, source_id)
-    description = SessionDescription(title=source.title, agent=source.agent)
+        source = look_up_and_lock_rows.get_session(store, source_id)
+    description = NewSessionFields(title=source.title, agent=source.agent)
     with (
         quarantine.quarantine_on_integrity_error(store, source_id),
         state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, _),
@@ -128,4 +128,4 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
                 values.pop("row_seal", None)
                 copies.append(model(**values))
             model._default_manager.using(store.using).bulk_create(copies, batch_size=100)
-        row_lookups.increment_session_revision(store, target.pk)
+        look_up_and_lock_rows.increment_session_revision(store, target.pk)

@@ -28,8 +28,8 @@ from checkpoints.exceptions import (
     SessionNotFound,
 )
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.framework_states import last_written_sessions, state_rows, write_transcript_version
-from checkpoints.framework_states.last_written_sessions import KnownSession
+from checkpoints.framework_states import state_rows, write_cached_session_in_one_statement, write_transcript_version
+from checkpoints.framework_states.write_cached_session_in_one_statement import CachedSession
 from checkpoints.framework_states.write_transcript_version import VersionContent, WrittenVersion
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
@@ -37,8 +37,8 @@ from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
 from checkpoints.sessions import append_without_lease, create_finish_release, ownership
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -136,7 +136,7 @@ class LoadedState:
 def lock_or_create_session(
     store: Store,
     session_id: str,
-    description: SessionDescription | None,
+    description: NewSessionFields | None,
     *,
     must_own: bool = False,
     mark_changed: bool = False,
@@ -159,11 +159,11 @@ def lock_or_create_session(
     ):
         for source_id in sorted(source_ids):
             if source_id < session_id:
-                row_lookups.lock_session(store, source_id)
+                look_up_and_lock_rows.lock_session(store, source_id)
         row = _lock_or_create_row(store, session_id, description, mark_changed=mark_changed)
         for source_id in sorted(source_ids):
             if source_id > session_id:
-                row_lookups.lock_session(store, source_id)
+                look_up_and_lock_rows.lock_session(store, source_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         save_version.require_session_ends_with_newest_version(store.using, row)
@@ -175,25 +175,25 @@ def lock_or_create_session(
             if busy is not None:
                 raise busy
         elif row.fence != owned_session.fence:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
         _add_title_if_missing(store, row, description)
         yield row, owned_session
     store.record_session_use(session_id)
 
 
 def _lock_or_create_row(
-    store: Store, session_id: str, description: SessionDescription | None, *, mark_changed: bool
+    store: Store, session_id: str, description: NewSessionFields | None, *, mark_changed: bool
 ) -> Session:
     try:
-        return row_lookups.lock_session(store, session_id, mark_changed=mark_changed)
+        return look_up_and_lock_rows.lock_session(store, session_id, mark_changed=mark_changed)
     except SessionNotFound:
         if description is None:
             raise
     create_finish_release.create_session(store, session_id, description)
-    return row_lookups.lock_session(store, session_id)
+    return look_up_and_lock_rows.lock_session(store, session_id)
 
 
-def _add_title_if_missing(store: Store, row: Session, description: SessionDescription | None) -> None:
+def _add_title_if_missing(store: Store, row: Session, description: NewSessionFields | None) -> None:
     """Give a session its title once that is known: a framework may write before it knows the first message."""
     if description is not None and not row.title and (title := description.build_columns()["title"]):
         Session.objects.using(store.using).filter(pk=row.pk).update(title=title)
@@ -212,7 +212,7 @@ def save_state(
     new: NewState,
     *,
     build_content: Callable[[Session], VersionContent | None] | None = None,
-    description: SessionDescription | None = None,
+    description: NewSessionFields | None = None,
     must_own: bool = False,
 ) -> SavedState:
     """Store a state, and the version that shows its transcript if that has changed.
@@ -242,8 +242,8 @@ def save_state(
     writer = BlobWriter()
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     if not must_own:
-        known = last_written_sessions.find_known_session(store, session_id, description)
-        saved = _try_save_state_of_known_session(store, known, new, writer, digests, build_content)
+        known = write_cached_session_in_one_statement.find_cached_session(store, session_id, description)
+        saved = _try_save_state_of_cached_session(store, known, new, writer, digests, build_content)
         if saved is not None:
             return saved
     saved, is_version_written = _save_state_of_locked_session(
@@ -254,9 +254,9 @@ def save_state(
     return saved
 
 
-def _try_save_state_of_known_session(
+def _try_save_state_of_cached_session(
     store: Store,
-    known: KnownSession | None,
+    known: CachedSession | None,
     new: NewState,
     writer: BlobWriter,
     digests: Mapping[str, str],
@@ -275,9 +275,9 @@ def _try_save_state_of_known_session(
     content = None if build_content is None else build_content(known.row)
     if content is None:
         rows = [state_row, writer.build_rows()]
-        after = last_written_sessions.write_rows_of_known_session(store, session_id, known, rows)
+        after = write_cached_session_in_one_statement.write_rows_of_cached_session(store, session_id, known, rows)
     else:
-        after = last_written_sessions.write_simple_version_of_known_session(
+        after = write_cached_session_in_one_statement.write_simple_version_of_cached_session(
             store,
             session_id,
             known,
@@ -286,7 +286,7 @@ def _try_save_state_of_known_session(
         )
     if after is None:
         return None
-    last_written_sessions.remember_session_with_added_state(
+    write_cached_session_in_one_statement.cache_session_with_added_state(
         store, session_id, after, new.namespace, new.state_id, channels
     )
     if content is not None:
@@ -301,7 +301,7 @@ def _save_state_of_locked_session(
     writer: BlobWriter,
     digests: Mapping[str, str],
     build_content: Callable[[Session], VersionContent | None] | None,
-    description: SessionDescription | None,
+    description: NewSessionFields | None,
     *,
     must_own: bool,
 ) -> tuple[SavedState, bool]:
@@ -325,8 +325,8 @@ def _save_state_of_locked_session(
                 )
         writer.insert_blobs(store.using, row, () if written is None else written.messages)
         if is_shown and written is None:
-            row_lookups.increment_session_revision(store, row.pk)
-        last_written_sessions.remember_session(
+            look_up_and_lock_rows.increment_session_revision(store, row.pk)
+        write_cached_session_in_one_statement.cache_session(
             store, session_id, owned_session, {(new.namespace, new.state_id): channels}
         )
     chain = bytes(row.head_chain) if written is None else written.chain
@@ -430,7 +430,7 @@ def save_task_writes(
     task_path: str,
     writes: Sequence[NewWrite],
     *,
-    description: SessionDescription | None = None,
+    description: NewSessionFields | None = None,
     requests: Sequence[CallIntent] = (),
     must_own: bool = False,
 ) -> bool:
@@ -445,8 +445,8 @@ def save_task_writes(
     by_position = {write.position: _build_write_columns(write, writer) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     if not (requests or must_own):
-        known = last_written_sessions.find_known_session(store, session_id, description)
-        status = _try_save_writes_of_known_session(store, known, place, task_path, by_position, writer)
+        known = write_cached_session_in_one_statement.find_cached_session(store, session_id, description)
+        status = _try_save_writes_of_cached_session(store, known, place, task_path, by_position, writer)
         if status is not None:
             return status == SessionStatus.NEEDS_REVIEW
     with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=True) as (
@@ -471,16 +471,16 @@ def save_task_writes(
                 store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
             )
         if not requests:
-            last_written_sessions.remember_session(store, session_id, owned_session, {})
+            write_cached_session_in_one_statement.cache_session(store, session_id, owned_session, {})
     if requests:
-        last_written_sessions.forget_session(store, session_id)
+        write_cached_session_in_one_statement.discard_cached_session(store, session_id)
         store.notify_save_listeners(session_id)
     return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
 
 
-def _try_save_writes_of_known_session(
+def _try_save_writes_of_cached_session(
     store: Store,
-    known: KnownSession | None,
+    known: CachedSession | None,
     place: Mapping[str, str],
     task_path: str,
     by_position: Mapping[int, Mapping[str, Any]],
@@ -494,7 +494,7 @@ def _try_save_writes_of_known_session(
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
     rows = [state_rows.build_state_rows(FrameworkWrite, writes), writer.build_rows()]
-    after = last_written_sessions.write_rows_of_known_session(store, known.row.session_id, known, rows)
+    after = write_cached_session_in_one_statement.write_rows_of_cached_session(store, known.row.session_id, known, rows)
     return None if after is None else after.row.status
 
 

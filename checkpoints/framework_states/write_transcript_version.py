@@ -17,12 +17,12 @@ from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import Checkpoint, Segment, Session
-from checkpoints.store import session_head_optimistic_lock
+from checkpoints.store import expected_sealed_head
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
-from checkpoints.versions import find_new_messages, prepared_transcript, save_version, segment_queries
+from checkpoints.versions import find_new_messages, prepared_transcript, read_messages_along_segments, save_version
 from checkpoints.versions.opaque_contents import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -160,7 +160,7 @@ def write_version_to_end_if_changed(
     else:
         answered = call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        sealed_head = session_head_optimistic_lock.lock_head(using, row.pk)
+        sealed_head = expected_sealed_head.lock_head(using, row.pk)
         version, _ = save_version.write_version(using, base, end, state, None, answered, sealed_head)
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
@@ -231,7 +231,7 @@ def _read_chain_at_length(store: Store, head: TranscriptHead, length: int) -> by
     """Return the digest of the first `length` messages."""
     if not length:
         return digests.EMPTY_CHAIN
-    ((chain,),) = segment_queries.read_message_field_rows(
+    ((chain,),) = read_messages_along_segments.read_message_field_rows(
         connections[store.using], head.segment_id, length, ("chain",), length - 1
     )
     return bytes(chain)

@@ -61,7 +61,7 @@ def build_import_context(
         modified_at=now if file is None else file.modified_at,
         session_id=options.session_id,
         agent=options.agent,
-        live=file is not None and file.is_live(now),
+        live=file is not None and file.was_changed_recently(now),
         imported_by=options.imported_by,
         prices=options.prices,
         open_writer=partial(ImportWriter, batch=batch),

@@ -20,7 +20,7 @@ from checkpoints.importers.gemini_messages import (
     convert_token_counts,
     get_list_or_empty,
     get_message_id,
-    is_repeated_result,
+    has_only_call_results,
     make_key,
     omit_args_and_result_of_call,
     read_call_block,
@@ -129,7 +129,7 @@ class GeminiReader:
         """
         self._write_pending_message(builder)
         known = [message_id for message_id in self._keys_before if message_id not in self._notices]
-        listed = [message for message in messages if isinstance(message, dict) and not is_repeated_result(message)]
+        listed = [message for message in messages if isinstance(message, dict) and not has_only_call_results(message)]
         ids = {get_message_id(message) for message in listed}
         added = [message for message in listed if get_message_id(message) not in self._keys_before]
         gone = [message_id for message_id in known if message_id not in ids]

@@ -49,7 +49,7 @@ def build_message_body(message: Body, calls: Sequence[Body]) -> Body:
     return {**body, "source": source} if source else body
 
 
-def is_repeated_result(message: Body) -> bool:
+def has_only_call_results(message: Body) -> bool:
     """Return whether a message only has results of calls, which the messages with the calls have too."""
     content = message.get("content")
     return (

@@ -307,9 +307,9 @@ class TranscriptBuilder:
 
     # ends
 
-    def write_complete_turns(self) -> None:
+    def end_turn_and_write_pending_turns(self) -> None:
         """Write the complete turns."""
-        self.recorder.flush_turns()
+        self.recorder.end_turn_and_write_pending_turns()
 
     def flush(self) -> None:
         """Write everything, and describe the session. More messages may follow."""

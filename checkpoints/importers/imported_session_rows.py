@@ -23,7 +23,7 @@ from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.price_table import Cost
 from checkpoints.importers.transcript_source_files import LIVE_SECONDS
 from checkpoints.models import Run, Segment, Session
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 
 #: Machine of an imported session's run, which is unknown.
@@ -57,7 +57,7 @@ class TranscriptOrigin:
         mark = {**self.metadata.get(IMPORT_MARK, {}), "format": self.format}
         if self.source_path:
             mark["path"] = self.source_path
-        description = SessionDescription(
+        description = NewSessionFields(
             title=self.title, agent=self.agent, metadata={**self.metadata, IMPORT_MARK: mark}, labels=self.labels
         )
         return {**description.build_columns(), "parent_session_id": self.parent_session_id}
@@ -158,7 +158,7 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
     """
     new_values = _build_columns_at_end(origin, end, row, run)
-    is_recent = is_recent_activity(store.using, end)
+    is_recent = is_transcript_end_recent(store.using, end)
     rows = Session.objects.using(store.using).filter(pk=row.pk)
     if any(getattr(row, name) != value for name, value in new_values.items()) or (
         row.updated_at != end.last and not is_recent
@@ -169,7 +169,7 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
     Run.objects.using(store.using).filter(pk=run.pk).update(**_build_run_columns_at_end(origin, end, lease_end))
 
 
-def is_recent_activity(using: str, end: SessionEnd) -> bool:
+def is_transcript_end_recent(using: str, end: SessionEnd) -> bool:
     """Return whether a transcript went on so recently that its import counts as activity."""
     if clock.now() - end.last > _SURELY_OLD:  # whatever the clocks differ by
         return False

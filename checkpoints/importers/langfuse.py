@@ -9,7 +9,7 @@ from typing import Any, Final
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.importers.imported_message import parse_cost_amount, parse_time, parse_token_count
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
-from checkpoints.importers.span import Span
+from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.span_attributes import ATTRIBUTES
 from checkpoints.importers.span_conversations import import_span_sessions
 

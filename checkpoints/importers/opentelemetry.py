@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
+from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.otlp_log_events import LogEvent, LogEventsBySpan, iterate_log_events
-from checkpoints.importers.span import Span
 from checkpoints.importers.span_attributes import (
     ATTRIBUTES,
     find_request_output,

@@ -28,11 +28,11 @@ from checkpoints.importers.new_session_batch import NewSession, NewSessionBatch
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import session_head_optimistic_lock
+from checkpoints.store import expected_sealed_head
 from checkpoints.store.client_state import TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionState
-from checkpoints.versions import find_new_messages, save_version, segment_queries
+from checkpoints.versions import find_new_messages, read_messages_along_segments, save_version
 from checkpoints.versions.save_version import TranscriptEnd, VersionContent
 
 
@@ -131,7 +131,9 @@ class ImportWriter:
             messages = Message.objects.using(self.store.using).filter(segment__session=row)
             self.known = set(messages.values_list("message_id", flat=True).iterator())
             fields = ("message_id", "role", "chain")
-            rows = segment_queries.read_message_field_rows(connection, self._head.segment_id, self._head.length, fields)
+            rows = read_messages_along_segments.read_message_field_rows(
+                connection, self._head.segment_id, self._head.length, fields
+            )
             self.path = [MessagePlace(key, role, bytes(chain)) for key, role, chain in rows]
             calls.load_existing_calls(row)
 
@@ -141,7 +143,7 @@ class ImportWriter:
             return None
         length = self._head.length
         with database_operation(self.store.using, writes=False) as connection:
-            rows = segment_queries.read_message_field_rows(
+            rows = read_messages_along_segments.read_message_field_rows(
                 connection, self._head.segment_id, length, ("body",), length - 1
             )
         return parse_json(rows[0][0])
@@ -163,7 +165,7 @@ class ImportWriter:
                 self._open_file_savepoint()
                 row, run = self._create_session(first) if is_new else self._lock_session()
                 if self._sealed_head is None:
-                    self._sealed_head = session_head_optimistic_lock.lock_head(self.store.using, row.pk)
+                    self._sealed_head = expected_sealed_head.lock_head(self.store.using, row.pk)
                 for group in _split_at_branches(turns):
                     self._write_turn_group(row, run, group, calls)
                 calls.insert_calls(row, [call for turn in turns for call in turn.calls])
@@ -257,7 +259,9 @@ class ImportWriter:
 
     def _get_activity_time(self, end: SessionEnd | None) -> datetime | None:
         """Return the time of the newest activity at `end` if it is known and not recent."""
-        return None if end is None or imported_session_rows.is_recent_activity(self.store.using, end) else end.last
+        return (
+            None if end is None or imported_session_rows.is_transcript_end_recent(self.store.using, end) else end.last
+        )
 
     def _open_segment_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
         """Return the start of a turn: the end of the transcript, or a new segment after its first `keep` messages."""

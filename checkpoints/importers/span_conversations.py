@@ -15,7 +15,7 @@ from typing import Any, Final
 from checkpoints.formats import content_blocks
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
-from checkpoints.importers.span import Span
+from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.span_messages import build_message_fingerprint, parse_span_messages
 from checkpoints.importers.tool_span_search import ToolSpanSearch
 

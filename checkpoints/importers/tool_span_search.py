@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from checkpoints.formats.digests import digest_text
-from checkpoints.importers.span import Span
+from checkpoints.importers.normalized_span import Span
 
 #: Spans of one tool in the order of time, each with its number in it.
 _Queue = deque[tuple[int, Span]]

@@ -197,7 +197,7 @@ class TranscriptRecorder:
             self.report.new_versions += len(self._turns)
             self._turns = []
 
-    def flush_turns(self) -> None:
+    def end_turn_and_write_pending_turns(self) -> None:
         """Write the pending turns."""
         self._end_turn()
         self._write_pending_turns()

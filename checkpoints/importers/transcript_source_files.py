@@ -67,7 +67,7 @@ class SourceFile:
     def modified_at(self) -> datetime:
         return datetime.fromtimestamp(self.modified_ns / 1e9, UTC)
 
-    def is_live(self, now: datetime) -> bool:
+    def was_changed_recently(self, now: datetime) -> bool:
         """Return whether the file changed so recently that its transcript may go on."""
         return (now - self.modified_at).total_seconds() < LIVE_SECONDS
 

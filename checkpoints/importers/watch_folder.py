@@ -87,7 +87,7 @@ class FolderWatch:
         except NothingToImport:
             pass  # the files may get their first lines later
         now = clock.now()
-        self._live = {file.path for file in files if file.is_live(now)}
+        self._live = {file.path for file in files if file.was_changed_recently(now)}
 
     def import_changes(self) -> int:
         """Import what has changed since the last look. Returns the number of files that were read."""
@@ -122,7 +122,7 @@ class FolderWatch:
         with self._forget_files_after_failures(files):
             import_changed_files(self._folder, files, None, is_single=False, workers=self._workers)
         now = clock.now()
-        self._live |= {file.path for file in files if file.is_live(now)}
+        self._live |= {file.path for file in files if file.was_changed_recently(now)}
 
     @contextmanager
     def _forget_files_after_failures(self, files: Sequence[SourceFile]) -> Iterator[None]:
@@ -152,7 +152,7 @@ class FolderWatch:
         """Import transcripts again that have not gone on for long: they count as ended. Returns their number."""
         now = clock.now()
         files = self._find_files() if self._live else []
-        ended = [file for file in files if file.path in self._live and not file.is_live(now)]
+        ended = [file for file in files if file.path in self._live and not file.was_changed_recently(now)]
         for file in ended:
             self._open.pop(file.path, None)
             with self._forget_files_after_failures([file]):
@@ -163,7 +163,12 @@ class FolderWatch:
         """Import what a file has beyond what was read; a file that is shorter or not of lines is read as a whole."""
         opened = self._open.pop(file.path, None)
         try:
-            if opened is not None and opened.file.is_lines and opened.offset <= file.size and file.is_live(clock.now()):
+            if (
+                opened is not None
+                and opened.file.is_lines
+                and opened.offset <= file.size
+                and file.was_changed_recently(clock.now())
+            ):
                 opened.file.size, opened.file.modified_ns = file.size, file.modified_ns
                 sessions = opened.import_appended_values()
                 self._folder.add_imported_file_row(file, opened.format.name, sessions, live=opened.is_live)

@@ -26,7 +26,7 @@ def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
     with transaction.atomic(using=using):
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is not None:
-            _require_session_was_never_sealed(session)
+            _require_seal_was_not_removed(session)
         return seal_session_rows_as_they_are(using, session_pk)
 
 
@@ -69,7 +69,7 @@ def seal_session_rows_as_they_are(using: str, session_pk: int) -> int:
     return count
 
 
-def _require_session_was_never_sealed(session: Session) -> None:
+def _require_seal_was_not_removed(session: Session) -> None:
     """Require that the witness, if there is one, does not know a session without a seal. Raises `IntegrityError`."""
     kept = witness.get_witness()
     if session.row_seal or kept is None:

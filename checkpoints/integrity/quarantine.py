@@ -140,7 +140,7 @@ def skip_altered_session(using: str, session_pk: int) -> Iterator[None]:
             if isinstance(error, CheckpointsError)
             else find_error_of_mistyped_value(using, session_pk, str(session_pk))
         )
-        if not _is_of_one_session(typed):
+        if not _is_about_rows_of_one_session(typed):
             raise
         logger.error("The session with the key %s was skipped: %s", session_pk, typed)
         if isinstance(typed, IntegrityError) and typed.is_alteration:
@@ -152,12 +152,12 @@ def is_session_unverifiable(error: SealError) -> bool:
 
     A process without any key can verify none: that error is raised again.
     """
-    if not _is_of_one_session(error):
+    if not _is_about_rows_of_one_session(error):
         raise error
     return not (isinstance(error, IntegrityError) and error.is_alteration)
 
 
-def _is_of_one_session(error: CheckpointsError | None) -> bool:
+def _is_about_rows_of_one_session(error: CheckpointsError | None) -> bool:
     """Return whether an error is about the rows of one session; a process without any key can verify none."""
     if isinstance(error, SealKeyMissing):
         return error.key_id is not None

@@ -40,7 +40,7 @@ from checkpoints.models import (
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
-from checkpoints.versions import opaque_contents, segment_queries, state_channels, version_seals
+from checkpoints.versions import opaque_contents, read_messages_along_segments, state_channels, version_seals
 
 #: Tables whose rows decide what a resumed run does, beside its transcript.
 RECORD_MODELS: tuple[type[models.Model], ...] = (
@@ -514,7 +514,9 @@ def _read_chains_before_segments(using: str, placed: _PlacedRows) -> dict[int, b
 
 def _read_chain(using: str, segment_id: int, position: int) -> bytes:
     """Read the chain at a position of the transcript that ends in a segment; empty if there is no such message."""
-    rows = segment_queries.read_message_field_rows(connections[using], segment_id, position + 1, ("chain",), position)
+    rows = read_messages_along_segments.read_message_field_rows(
+        connections[using], segment_id, position + 1, ("chain",), position
+    )
     return bytes(rows[0][0]) if rows else digests.EMPTY_CHAIN
 
 

@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.formats.canonical_json import decode_json_text
-from checkpoints.models.enum_labels import build_choices
+from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import ToolCall
 from checkpoints.seals.decision_keys import SIGNATURE_SIZE

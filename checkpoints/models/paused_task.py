@@ -5,7 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
-from checkpoints.models.enum_labels import build_choices
+from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.seals.sealed_model import SealedModel

@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus
 from checkpoints.ids import generate_uuid7
-from checkpoints.models.enum_labels import build_choices
+from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.session import Session
 
 _OWNING_STATUSES = sorted(OWNING_RUN_STATUSES)
@@ -46,5 +46,5 @@ class Run(models.Model):
         return f"run {self.number}"
 
     @property
-    def is_owning(self) -> bool:
+    def has_owning_status(self) -> bool:
         return self.status in OWNING_RUN_STATUSES

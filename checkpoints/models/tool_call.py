@@ -23,7 +23,7 @@ from checkpoints.enums import (
 )
 from checkpoints.formats.argument_order import sort_stored_arguments
 from checkpoints.formats.canonical_json import decode_json_text
-from checkpoints.models.enum_labels import build_choices
+from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace

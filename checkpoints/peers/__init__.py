@@ -6,17 +6,7 @@ This package defines the requests (`Join`, `PeerCall`), the outcomes of a respon
 agents (`Notice`).
 """
 
-from checkpoints.peers.agent_response_outcomes import (
-    Accepted,
-    Answer,
-    Cancelled,
-    Duplicate,
-    Early,
-    Foreign,
-    Late,
-    Unknown,
-)
-from checkpoints.peers.requests_to_other_agents import (
+from checkpoints.peers.call_join_and_pause_types import (
     Join,
     Notice,
     Paused,
@@ -26,6 +16,16 @@ from checkpoints.peers.requests_to_other_agents import (
     TakenJoin,
     TakenTask,
     Told,
+)
+from checkpoints.peers.response_receipts import (
+    Accepted,
+    Answer,
+    Cancelled,
+    Duplicate,
+    Early,
+    Foreign,
+    Late,
+    Unknown,
 )
 
 __all__ = [

@@ -21,7 +21,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters, pause_run_until_agents_respond
-from checkpoints.peers.agent_response_outcomes import (
+from checkpoints.peers.response_receipts import (
     Accepted,
     Answer,
     Cancelled,
@@ -33,8 +33,8 @@ from checkpoints.peers.agent_response_outcomes import (
 )
 from checkpoints.seals import row_seals, sealed_model
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions import paused_task_guards
-from checkpoints.store import row_lookups
+from checkpoints.sessions import paused_tasks_of_session
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 
@@ -112,16 +112,16 @@ def _find_agent_call(store: Store, call_id: str) -> PeerCall | None:
 def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
     if pause_run_until_agents_respond.write_result_of_open_agent_call(store, call, response.result, response.receipt):
         complete = agent_call_join_counters.add_closed_calls_to_join(store, call.join, 1, response.receipt)
-        row_lookups.increment_session_revision(store, row.pk)
+        look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return _build_acceptance(call, complete)
     if call.status == PeerCallStatus.ANSWERED:
         if call.receipt == response.receipt:
             return _build_acceptance(call, call.join.completed_by == response.receipt)
-        ready = paused_task_guards.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
+        ready = paused_tasks_of_session.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:
         if _store_late_response(store, call, response):
-            row_lookups.increment_session_revision(store, row.pk)
+            look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return Late(call.call_id, row.session_id, call.deadline)
     return Cancelled(call.call_id, row.session_id)
 

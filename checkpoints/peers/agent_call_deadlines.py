@@ -25,11 +25,11 @@ from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import EarlyResponse, Join, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters
+from checkpoints.peers.call_join_and_pause_types import Deadline, Swept
 from checkpoints.peers.pause_run_until_agents_respond import build_deadline_expression
-from checkpoints.peers.requests_to_other_agents import Deadline, Swept
 from checkpoints.seals import row_seals
-from checkpoints.sessions import paused_task_guards
-from checkpoints.store import row_lookups
+from checkpoints.sessions import paused_tasks_of_session
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 #: Age after which a response whose pause has not come is deleted.
@@ -55,7 +55,7 @@ def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
         call.refresh_from_db(using=store.using)
         if not count:
             raise PeerCallOver(call_id, call.status)
-        row_lookups.increment_session_revision(store, row.pk)
+        look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return call.deadline
 
 
@@ -109,13 +109,13 @@ def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
             )
         joins = Join.objects.using(store.using).filter(pk__in={call.join_id for call in calls}).order_by("pk")
         complete = [join.join_id for join in joins if _add_expired_calls_to_join(store, join, calls, receipt)]
-        row_lookups.increment_session_revision(store, row.pk)
+        look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 
 def _expire_overdue_calls(store: Store, row: Session, receipt: str) -> int:
     """Expire the calls of a session whose deadline has passed, in one statement."""
-    due_calls = paused_task_guards.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
+    due_calls = paused_tasks_of_session.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
     return due_calls.update(
         status=PeerCallStatus.EXPIRED,
         settled_at=Now(),

@@ -22,7 +22,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.integrity import quarantine
 from checkpoints.models import PeerCall
 from checkpoints.peers import encrypted_fields
-from checkpoints.peers.requests_to_other_agents import Notice
+from checkpoints.peers.call_join_and_pause_types import Notice
 from checkpoints.seals import row_seals
 from checkpoints.store.database_client_state import Store
 

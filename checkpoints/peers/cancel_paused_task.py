@@ -12,11 +12,11 @@ from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
 from checkpoints.models import Session
 from checkpoints.peers import deliver_notices
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
+from checkpoints.peers.call_join_and_pause_types import Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import Told
 from checkpoints.sansio import Flow, Transact
-from checkpoints.sessions import ownership, paused_task_guards
-from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.sessions import ownership, paused_tasks_of_session
+from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 
 
@@ -38,25 +38,25 @@ def cancel_paused_task_flow(
 def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
     """End the session as cancelled; the notices become due. Returns its number."""
     with database_operation(store.using), transaction.atomic(using=store.using):
-        row = row_lookups.get_session(store, session_id, lock=True)
+        row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         if (
-            paused_task_guards.get_blocking_paused_task(store, row) is None
-            and not paused_task_guards.select_open_calls_to_agents(store, row).exists()
+            paused_tasks_of_session.get_blocking_paused_task(store, row) is None
+            and not paused_tasks_of_session.select_open_calls_to_agents(store, row).exists()
         ):
             raise NotPaused(session_id)
         owner = row.owner
         if owner is not None and run_liveness_check.is_run_alive(owner):
             owner_name = f"run {owner.number} on {owner.host} (pid {owner.pid})"
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
-        if owner is not None and owner.is_owning:
+        if owner is not None and owner.has_owning_status:
             ownership.end_lost_owner_run(store, row, owner)
-        calls = paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
+        calls = paused_tasks_of_session.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1
         )
-        row_lookups.increment_session_revision(store, row.pk)
+        look_up_and_lock_rows.increment_session_revision(store, row.pk)
         insert_unchained_events.record_event(
             store, AuditKind.PEERS_CANCELLED, session_pk=row.pk, actor="peers", calls=calls, reason=reason
         )

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from checkpoints.constants import BATCH_LIMIT
-from checkpoints.peers.requests_to_other_agents import Notice, Told
+from checkpoints.peers.call_join_and_pause_types import Notice, Told
 from checkpoints.sansio import Flow, Invoke, Transact
 
 #: Function that notifies another agent, sync or async. It raises an error if it could not.

@@ -11,7 +11,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import FINISHED_SESSION_STATUSES, PAUSED_TASK_STATUSES, JoinStatus
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.seals import row_seals
-from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 
 
@@ -78,7 +78,7 @@ def _paused_task_to_dict(store: Store, row: Session) -> dict[str, Any]:
 def list_calls_to_other_agents(store: Store, session_id: str) -> list[dict[str, Any]]:
     """List the calls of a session to other agents, oldest first. Raises `SessionNotFound`, `IntegrityError`."""
     with database_operation(store.using, writes=False):
-        row = row_lookups.get_session(store, session_id)
+        row = look_up_and_lock_rows.get_session(store, session_id)
         calls = PeerCall.objects.using(store.using).filter(session=row).select_related("join__task").order_by("pk")
         row_seals.verify_rows(calls)
         row_seals.verify_rows({call.join_id: call.join for call in calls}.values())

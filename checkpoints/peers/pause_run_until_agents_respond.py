@@ -22,11 +22,11 @@ from checkpoints.exceptions import InvalidInput, NotRepresentable, PeerCallExist
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
-from checkpoints.peers import agent_call_join_counters, encrypted_fields, requests_to_other_agents
-from checkpoints.peers.requests_to_other_agents import Deadline, Paused
+from checkpoints.peers import agent_call_join_counters, call_join_and_pause_types, encrypted_fields
+from checkpoints.peers.call_join_and_pause_types import Deadline, Paused
 from checkpoints.seals import row_seals
-from checkpoints.sessions import create_finish_release, ownership, paused_task_guards
-from checkpoints.store import row_lookups
+from checkpoints.sessions import create_finish_release, ownership, paused_tasks_of_session
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
@@ -36,13 +36,13 @@ class _PauseRequest:
     """Pause in its stored form, checked before anything is written."""
 
     state: str
-    joins: Sequence[requests_to_other_agents.Join]
+    joins: Sequence[call_join_and_pause_types.Join]
     #: Calls by id.
     requests: dict[str, str]
 
 
 def pause_run(
-    store: Store, session_id: str, state: dict[str, Any], joins: Iterable[requests_to_other_agents.Join]
+    store: Store, session_id: str, state: dict[str, Any], joins: Iterable[call_join_and_pause_types.Join]
 ) -> Paused:
     """Store the task, its joins and calls, and release the session: one transaction.
 
@@ -51,7 +51,7 @@ def pause_run(
     `CallInProgress` and `ReviewRequired`.
     """
     request = _build_validated_pause_request(state, joins)
-    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+    owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     try:
         with database_operation(store.using):
             pause = _pause_run_in_transaction(store, owned_session, request)
@@ -61,10 +61,10 @@ def pause_run(
     return pause
 
 
-def _build_validated_pause_request(state: object, joins: Iterable[requests_to_other_agents.Join]) -> _PauseRequest:
+def _build_validated_pause_request(state: object, joins: Iterable[call_join_and_pause_types.Join]) -> _PauseRequest:
     if not isinstance(state, dict):
         raise NotRepresentable("state", f"a {type(state).__name__} is not a dict; dataclasses.asdict makes one")
-    valid_joins = [requests_to_other_agents.Join(validate_id("join id", join.id), tuple(join.calls)) for join in joins]
+    valid_joins = [call_join_and_pause_types.Join(validate_id("join id", join.id), tuple(join.calls)) for join in joins]
     if not valid_joins or not all(join.calls for join in valid_joins):
         raise InvalidInput("A pause waits for at least one join, and a join for at least one call.")
     _require_distinct_ids("join", [join.id for join in valid_joins])
@@ -121,9 +121,9 @@ def _find_existing_call_id(store: Store, request: _PauseRequest) -> str | None:
 
 def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
     lock_call_ids(connections[store.using], store.workspace_id, request.requests)
-    row = row_lookups.lock_owned_session(store, owned_session)
+    row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
-    paused_task_guards.close_saved_joins(store, row, saved_now=True)
+    paused_tasks_of_session.close_saved_joins(store, row, saved_now=True)
     task = _create_paused_task(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [
@@ -144,13 +144,13 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
         owned_session.session_id,
         task.number,
         tuple(complete),
-        paused_task_guards.select_takeable_joins(store, row).exists(),
+        paused_tasks_of_session.select_takeable_joins(store, row).exists(),
     )
 
 
 def _create_paused_task(store: Store, owned_session: OwnedSession, row: Session, state: str) -> PausedTask:
     tasks = PausedTask.objects.using(store.using).filter(session=row)
-    paused_task_guards.supersede_paused_tasks(tasks)
+    paused_tasks_of_session.supersede_paused_tasks(tasks)
     number = tasks.aggregate(last=Max("number"))["last"] or 0
     return tasks.create(session=row, number=number + 1, run=owned_session.run, version=row.latest_version, state=state)
 
@@ -168,7 +168,7 @@ def _create_joins(store: Store, task: PausedTask, request: _PauseRequest) -> lis
     return joins
 
 
-def _create_agent_call(store: Store, join: Join, call: requests_to_other_agents.PeerCall, request: str) -> PeerCall:
+def _create_agent_call(store: Store, join: Join, call: call_join_and_pause_types.PeerCall, request: str) -> PeerCall:
     return PeerCall(
         workspace_id=store.workspace_id,
         session_id=join.session_id,
@@ -228,7 +228,7 @@ def write_result_of_open_agent_call(store: Store, call: PeerCall, result: str, r
 def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, error: StorageUnavailable) -> Paused:
     """Read back a pause after a commit whose answer was lost: a run pauses once, so a task of this run is that one."""
     with read_back_after_lost_commit(store.using, error):
-        row_lookups.get_session(store, owned_session.session_id, lock=True)
+        look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
         task = (
             PausedTask.objects.using(store.using).filter(run_id=owned_session.run_id).select_related("session").first()
         )
@@ -257,7 +257,7 @@ def _build_stored_pause(store: Store, task: PausedTask) -> Paused:
         task.session.session_id,
         task.number,
         tuple(complete.order_by("pk").values_list("join_id", flat=True)),
-        paused_task_guards.select_takeable_joins(store, task.session).exists(),
+        paused_tasks_of_session.select_takeable_joins(store, task.session).exists(),
     )
 
 

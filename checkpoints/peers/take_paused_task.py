@@ -16,13 +16,13 @@ from checkpoints.formats.canonical_json import parse_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.peers import encrypted_fields
-from checkpoints.peers.requests_to_other_agents import PeerResult, TakenJoin, TakenTask
+from checkpoints.peers.call_join_and_pause_types import PeerResult, TakenJoin, TakenTask
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.resume.start_or_resume import resume_flow
+from checkpoints.resume.start_or_resume import resume_session_flow
 from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
-from checkpoints.sessions import ownership, paused_task_guards
-from checkpoints.store import row_lookups
+from checkpoints.sessions import ownership, paused_tasks_of_session
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 
@@ -44,7 +44,7 @@ def take_paused_task_flow(
     can take it again. Raises what `resume` raises, `StillWaiting` and `NotPaused`.
     """
     state: dict[str, Any] = yield Transact(lambda: load_pause_state(store, session_id))
-    point: ResumePoint = yield from resume_flow(
+    point: ResumePoint = yield from resume_session_flow(
         store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
     )
     task: TakenTask = yield Transact(lambda: take_paused_task_or_release_session(store, session_id, state, point))
@@ -83,7 +83,7 @@ def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
     """Load and check the state of the newest pause, before anything is changed."""
     reading = database_operation(store.using, writes=False)
     with quarantine.quarantine_on_integrity_error(store, session_id), reading:
-        row = row_lookups.get_session(store, session_id)
+        row = look_up_and_lock_rows.get_session(store, session_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_join_complete(store, row)
@@ -95,7 +95,7 @@ def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
 
 
 def _require_join_complete(store: Store, row: Session) -> None:
-    if paused_task_guards.select_takeable_joins(store, row).exists():
+    if paused_tasks_of_session.select_takeable_joins(store, row).exists():
         return
     joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING)
     counts = joins.aggregate(completed=Sum("completed"), total=Sum("total"))
@@ -114,11 +114,11 @@ def _get_newest_paused_task(store: Store, row: Session) -> PausedTask:
 
 def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
     """Mark the task as taken by this run, under the run's own fence."""
-    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+    owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
-        row = row_lookups.lock_owned_session(store, owned_session)
-        paused_task_guards.close_saved_joins(store, row)
-        joins = list(paused_task_guards.select_takeable_joins(store, row).order_by("pk").select_related("task"))
+        row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
+        paused_tasks_of_session.close_saved_joins(store, row)
+        joins = list(paused_tasks_of_session.select_takeable_joins(store, row).order_by("pk").select_related("task"))
         row_seals.verify_rows(joins)
         Join.objects.using(store.using).filter(pk__in=[join.pk for join in joins]).update(
             taken_version=row.latest_version
@@ -129,7 +129,7 @@ def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
             status=PauseStatus.TAKEN, taken_version=row.latest_version, taken_at=Now()
         )
         tasks.update(times_taken=F("times_taken") + 1)
-        row_lookups.increment_session_revision(store, row.pk)
+        look_up_and_lock_rows.increment_session_revision(store, row.pk)
         task.refresh_from_db(using=store.using)
         open_joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING).order_by("pk")
         results = [TakenJoin(join.join_id, join.task.number, _load_join_results(store, join)) for join in joins]

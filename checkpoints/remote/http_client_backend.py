@@ -25,8 +25,8 @@ from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.loop_state.version_payload import encode_phase
 from checkpoints.peers import deliver_notices
+from checkpoints.peers.call_join_and_pause_types import Notice, TakenJoin, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.requests_to_other_agents import Notice, TakenJoin, TakenTask, Told
 from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.remote_call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
@@ -36,7 +36,7 @@ from checkpoints.remote.transport import escape_path_part
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -95,7 +95,7 @@ class RemoteBackend(SingleRequests):
     # opening
 
     def start_session_flow(
-        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+        self, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
     ) -> Flow[OwningRun]:
         fields = {"session_id": session_id, "mode": "start", **_encode_description(description)}
         opening = self._take_session_through_gate_flow(
@@ -105,10 +105,10 @@ class RemoteBackend(SingleRequests):
         return self.store.get_owned_session(session_id).run
 
     @trace_session_flow(tracing.RESUME)
-    def resume_flow(
+    def resume_session_flow(
         self,
         session_id: str,
-        description: SessionDescription | None = None,
+        description: NewSessionFields | None = None,
         *,
         wait: bool = False,
         timeout: float | None = None,
@@ -122,7 +122,7 @@ class RemoteBackend(SingleRequests):
         )
         return self._build_resume_point(session_id, (yield from opening))
 
-    def take_paused_flow(
+    def take_paused_task_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
     ) -> Flow[TakenTask]:
         path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/take"
@@ -444,7 +444,7 @@ class _TakenResults(OpenOperations):
         self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
 
 
-def _encode_description(description: SessionDescription) -> dict[str, Any]:
+def _encode_description(description: NewSessionFields) -> dict[str, Any]:
     description.build_columns()  # raises what an invalid description raises
     return {
         "user_message": description.user_message,

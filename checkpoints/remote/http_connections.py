@@ -193,7 +193,7 @@ class _Pool:
                 connection, since = self._idle.pop()
             except IndexError:
                 return None
-            if time.monotonic() - since < IDLE_SECONDS and not _is_readable(connection):
+            if time.monotonic() - since < IDLE_SECONDS and not _is_closed_or_has_unread_data(connection):
                 return connection
             connection.close()
 
@@ -211,7 +211,7 @@ class _Pool:
                 self._idle.pop()[0].close()
 
 
-def _is_readable(connection: socket.socket) -> bool:
+def _is_closed_or_has_unread_data(connection: socket.socket) -> bool:
     """Return True if something has arrived, which between two requests is the end of the connection."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)

@@ -21,7 +21,7 @@ from checkpoints.resume.resume_plan import TranscriptTail
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sessions import create_finish_release
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -88,8 +88,8 @@ def _build_replayable_results(operations: OpenOperations, answers: Iterable[Tool
 def load_resume_point_if_finished(store: Store, session_id: str) -> ResumePoint | None:
     """Load the stored end of a finished session; None while it is not finished. Raises `SessionNotFound`."""
     with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
-        session = row_lookups.get_session(store, session_id)
-        row_lookups.require_not_quarantined(session)
+        session = look_up_and_lock_rows.get_session(store, session_id)
+        look_up_and_lock_rows.require_not_quarantined(session)
         if not session.finished:
             return None
         latest = load_version.load_latest_version(store, session_id) or EMPTY_VERSION

@@ -19,7 +19,7 @@ from checkpoints.models import ToolCall
 from checkpoints.resume import resume_plan
 from checkpoints.resume.build_resume_point import EMPTY_VERSION
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version, run_position_and_snapshot, save_version
@@ -36,7 +36,7 @@ def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
         database_operation(store.using, writes=False),
         transaction.atomic(using=store.using),
     ):
-        session = row_lookups.get_session(store, session_id, lock=True)
+        session = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         if session.finished:
             raise SessionFinished(session_id, session.status)
         run = session.owner

@@ -32,7 +32,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.sessions import ownership
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
@@ -75,7 +75,7 @@ def list_undecided_calls(store: Store, owned_session: OwnedSession) -> list[Tool
     with database_operation(store.using, writes=False):
         session = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if session is None:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
         return calls_without_outcome.list_calls_at_gate(store, session)
 
 

@@ -13,7 +13,7 @@ from checkpoints.enums import (
 from checkpoints.integrity import quarantine
 from checkpoints.resume import resume_plan
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version, run_position_and_snapshot
 from checkpoints.versions.run_position_and_snapshot import RunPosition
@@ -22,7 +22,7 @@ from checkpoints.versions.run_position_and_snapshot import RunPosition
 def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
     """Preview a resume without doing it: calls to `replay`, to `run`, and to `ask` a person about."""
     with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
-        session = row_lookups.get_session(store, session_id)
+        session = look_up_and_lock_rows.get_session(store, session_id)
         latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
         position = (
             run_position_and_snapshot.load_run_position(store, session_id, session.pk, latest)

@@ -14,7 +14,7 @@ from checkpoints.resume import build_resume_point, resume_gate
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import create_finish_release, ownership
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.tracing import RESUME, trace_session_flow
@@ -22,7 +22,7 @@ from checkpoints.versions import run_position_and_snapshot, save_version
 
 
 @trace_session_flow(RESUME)
-def resume_flow(
+def resume_session_flow(
     store: Store,
     session_id: str,
     *,
@@ -40,13 +40,13 @@ def resume_flow(
     """
     with store.keep_session_from_idling(session_id):
         return (
-            yield from _resume_without_idle_release_flow(
+            yield from _resume_session_without_idle_release_flow(
                 store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=paused
             )
         )
 
 
-def _resume_without_idle_release_flow(
+def _resume_session_without_idle_release_flow(
     store: Store, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str, paused: bool
 ) -> Flow[ResumePoint]:
     finished_point: ResumePoint | None = yield Transact(
@@ -74,34 +74,35 @@ def _resume_without_idle_release_flow(
 def create_or_resume_session_flow(
     store: Store,
     session_id: str,
-    description: SessionDescription,
+    description: NewSessionFields,
     *,
     wait: bool = False,
     timeout: float | None = None,
     takeover: bool | str = False,
 ) -> Flow[ResumePoint]:
-    """Start or resume: create the session with `description` if it does not exist, then do what `resume_flow` does.
+    """Start or resume: create the session with `description` if it does not exist, then do what `resume_session_flow`
+    does.
 
-    A finished session returns its result, as in `resume_flow`; an existing session keeps its description. Raises what
-    `resume_flow` raises, and `InvalidIdentifier` or `NotRepresentable` for an invalid description.
+    A finished session returns its result, as in `resume_session_flow`; an existing session keeps its description.
+    Raises what `resume_session_flow` raises, and `InvalidIdentifier` or `NotRepresentable` for an invalid description.
     """
     yield Transact(lambda: create_finish_release.create_session(store, session_id, description))
-    return (yield from resume_flow(store, session_id, wait=wait, timeout=timeout, takeover=takeover))
+    return (yield from resume_session_flow(store, session_id, wait=wait, timeout=timeout, takeover=takeover))
 
 
 def resume_or_list_undecided_calls(
     store: Store,
     session_id: str,
     *,
-    description: SessionDescription | None = None,
+    description: NewSessionFields | None = None,
     takeover: bool | str = False,
     paused: bool = False,
 ) -> ResumePoint | list[ToolCall]:
     """Take the session if it is not owned, and pass the gate if nothing is undecided.
 
     Returns the point where the run continues, or the undecided calls; then the run stays at the gate. With a
-    `description` a session that does not exist is created. Raises what `resume_flow` raises but `ReviewRequired`; after
-    an error the session is released.
+    `description` a session that does not exist is created. Raises what `resume_session_flow` raises but
+    `ReviewRequired`; after an error the session is released.
     """
     if description is not None:
         create_finish_release.create_session(store, session_id, description)
@@ -127,7 +128,7 @@ def resume_or_list_undecided_calls(
 
 @trace_session_flow(RESUME)
 def start_session_flow(
-    store: Store, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+    store: Store, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
 ) -> Flow[Run]:
     """Create the session, or continue it through the gate, and own it. Returns the run that drives it.
 
@@ -137,11 +138,11 @@ def start_session_flow(
     if a person has to decide: then the session is released.
     """
     with store.keep_session_from_idling(validate_id("session id", session_id)):
-        return (yield from _start_without_idle_release_flow(store, session_id, description, takeover=takeover))
+        return (yield from _start_session_without_idle_release_flow(store, session_id, description, takeover=takeover))
 
 
-def _start_without_idle_release_flow(
-    store: Store, session_id: str, description: SessionDescription, *, takeover: bool | str
+def _start_session_without_idle_release_flow(
+    store: Store, session_id: str, description: NewSessionFields, *, takeover: bool | str
 ) -> Flow[Run]:
     run: Run | None = yield Transact(lambda: _find_own_run_past_gate(store, session_id))
     if run is not None:

@@ -93,7 +93,7 @@ def verify_row(row: Any) -> None:
     and `SealKeyMissing` if it was sealed with a key that is not configured.
     """
     model: type[models.Model] = type(row)
-    if not _is_seal_valid(
+    if not _is_seal_valid_if_present(
         model, lambda: _get_sealed_column_reader(model)(row), row.row_seal, lambda: describe_row(row)
     ):
         raise IntegrityError(get_table_name(row), describe_row(row), "its columns do not match its seal")
@@ -110,11 +110,13 @@ def is_row_altered(row: Any) -> bool:
 
 def verify_columns(model: type[models.Model], values: Sequence[Any], seal: bytes | None, described_as: str) -> None:
     """Verify the sealed columns of a row, in the order of its `sealed_fields`, as `verify_row` does."""
-    if not _is_seal_valid(model, lambda: _remove_unsealed_primary_key(model, values), seal, lambda: described_as):
+    if not _is_seal_valid_if_present(
+        model, lambda: _remove_unsealed_primary_key(model, values), seal, lambda: described_as
+    ):
         raise IntegrityError(str(model._meta.db_table), described_as, "its columns do not match its seal")
 
 
-def _is_seal_valid(
+def _is_seal_valid_if_present(
     model: type[models.Model],
     read_values: Callable[[], Sequence[Any]],
     seal: Any,

@@ -35,8 +35,8 @@ from checkpoints.formats import tool_calls_in_messages
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
-from checkpoints.sessions import ownership, paused_task_guards
-from checkpoints.store import row_lookups, run_liveness_check, session_head_optimistic_lock
+from checkpoints.sessions import ownership, paused_tasks_of_session
+from checkpoints.store import expected_sealed_head, look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
@@ -86,7 +86,7 @@ def find_version_of_repeated_append(
     """
     attempt = _AppendAttempt(store, session_id, new, change, expected_version)
     with database_operation(store.using, writes=False):
-        row = row_lookups.get_session(store, session_id)
+        row = look_up_and_lock_rows.get_session(store, session_id)
         version = attempt.find_stored_version(row)
         written = Checkpoint.objects.using(store.using).filter(session=row, created_at__gte=since)
         return version if version is not None and written.filter(version=version).exists() else None
@@ -125,8 +125,8 @@ class _AppendAttempt:
     def write_version(self) -> int | CheckpointsError:
         """Write the new version and return its number, or return the error that forbids it."""
         store = self.store
-        row = row_lookups.get_session(store, self.session_id, lock=True)
-        row_lookups.require_not_quarantined(row)
+        row = look_up_and_lock_rows.get_session(store, self.session_id, lock=True)
+        look_up_and_lock_rows.require_not_quarantined(row)
         newest = save_version.find_newest_version_of_session(store.using, row)
         unconfirmed_append = store.unconfirmed_appends.get(self.session_id)
         if unconfirmed_append is not None and self._is_repeated_append(unconfirmed_append, row):
@@ -154,7 +154,7 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
-        sealed_head = session_head_optimistic_lock.lock_head(store.using, row.pk)
+        sealed_head = expected_sealed_head.lock_head(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
@@ -215,7 +215,7 @@ class _AppendAttempt:
 def find_live_owner_error(store: Store, row: Session) -> SessionBusy | None:
     """Return the error that forbids a write beside a live run of somebody else. A lost owner is declared lost."""
     owner = row.owner
-    if owner is None or not owner.is_owning:
+    if owner is None or not owner.has_owning_status:
         return None
     if run_liveness_check.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
         return ownership.build_session_busy_error(row, owner)
@@ -234,7 +234,7 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         return busy
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if paused_task_guards.get_blocking_paused_task(store, row) is not None:
+    if paused_tasks_of_session.get_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = calls_without_outcome.list_undecided_calls(store, row)
     if undecided_calls:
@@ -269,7 +269,7 @@ def _read_append_after_lost_commit(
         store.unconfirmed_appends[session_id] = unconfirmed_append
     with read_back_after_lost_commit(store.using, error):
         version = _find_appended_version(
-            store, row_lookups.get_session(store, session_id, lock=True), unconfirmed_append
+            store, look_up_and_lock_rows.get_session(store, session_id, lock=True), unconfirmed_append
         )
     store.unconfirmed_appends.pop(session_id, None)
     if version is None:

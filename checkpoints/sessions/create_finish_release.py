@@ -16,14 +16,14 @@ from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session
 from checkpoints.seals import session_heads
-from checkpoints.sessions import ownership, paused_task_guards
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions import ownership, paused_tasks_of_session
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
 
-def create_session(store: Store, session_id: str, description: SessionDescription) -> None:
+def create_session(store: Store, session_id: str, description: NewSessionFields) -> None:
     """Insert the session if it does not exist.
 
     Raises `InvalidIdentifier`, `NotRepresentable`, `InvalidInput`, `OpenedInAnotherProcess`.
@@ -51,12 +51,12 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     if not isinstance(status, str) or status not in FINISHED_SESSION_STATUSES:
         raise InvalidInput(f"{status!r} does not end a session. Use completed, failed or cancelled.")
     result_json = None if result is None else to_canonical_json(result, "result")
-    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+    owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
-            row = row_lookups.lock_owned_session(store, owned_session)
+            row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
             _require_no_open_call(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
-            paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.OVER)
+            paused_tasks_of_session.close_all_paused_tasks(store, row, PauseStatus.OVER)
             ownership.end_ownership_in_transaction(
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )
@@ -66,7 +66,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             )
     except StorageUnavailable as error:
         with read_back_after_lost_commit(store.using, error):
-            is_ended = row_lookups.get_session(store, session_id, lock=True).status == status
+            is_ended = look_up_and_lock_rows.get_session(store, session_id, lock=True).status == status
         if not is_ended:
             raise StorageUnavailable(error.what, may_have_happened=False) from error
     store.remove_owned_session(owned_session)

@@ -21,7 +21,7 @@ from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import count_total_tokens
 from checkpoints.versions import run_position_and_snapshot
@@ -57,8 +57,8 @@ def fork_session(
         database_operation(store.using),
         transaction.atomic(using=store.using),
     ):
-        origin = row_lookups.get_session(store, session_id, lock=True)
-        row_lookups.require_not_quarantined(origin)
+        origin = look_up_and_lock_rows.get_session(store, session_id, lock=True)
+        look_up_and_lock_rows.require_not_quarantined(origin)
         verification.verify_session_records(store.using, origin)
         source = _find_source_version(store, origin, version)
         fork = _create_forked_session(
@@ -104,7 +104,9 @@ def create_fork_without_versions(store: Store, session_id: str, new_session_id: 
     `SessionQuarantined`, and `SealError` if a call was altered.
     """
     validate_id("session id", new_session_id)
-    if row_lookups.session_exists(store, new_session_id) or not row_lookups.session_exists(store, session_id):
+    if look_up_and_lock_rows.session_exists(store, new_session_id) or not look_up_and_lock_rows.session_exists(
+        store, session_id
+    ):
         return
     store.flush_pending_writes(session_id)
     with (
@@ -113,8 +115,8 @@ def create_fork_without_versions(store: Store, session_id: str, new_session_id: 
         database_operation(store.using),
         transaction.atomic(using=store.using),
     ):
-        origin = row_lookups.get_session(store, session_id, lock=True)
-        row_lookups.require_not_quarantined(origin)
+        origin = look_up_and_lock_rows.get_session(store, session_id, lock=True)
+        look_up_and_lock_rows.require_not_quarantined(origin)
         verification.verify_session_records(store.using, origin)
         fork = _create_forked_session(store, origin, new_session_id)
         run = _create_ended_run_of_fork(store, fork)
@@ -226,4 +228,4 @@ def _record_fork_events(
             version=version,
             other=related.pk,
         )
-        row_lookups.increment_session_revision(store, row.pk)
+        look_up_and_lock_rows.increment_session_revision(store, row.pk)

@@ -21,7 +21,7 @@ from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession, list_live_client_states
 from checkpoints.store.database_client_state import Store
 
@@ -91,7 +91,7 @@ def renew_lease(store: Store, owned_session: OwnedSession) -> None:
             session__fence=owned_session.fence,
         )
         if not run.update(heartbeat_at=Now(), lease_expires_at=clock.build_database_time_after(store.lease)):
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
 
 
 def _run_heartbeat_thread(using: str, release_idle: ReleaseIdle) -> None:

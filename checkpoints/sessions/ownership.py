@@ -27,8 +27,8 @@ from checkpoints.enums import (
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
-from checkpoints.sessions import heartbeat, paused_task_guards
-from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.sessions import heartbeat, paused_tasks_of_session
+from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -75,8 +75,8 @@ class _TakenTooRecently(Exception):
 
 def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
     with database_operation(store.using), transaction.atomic(using=store.using):
-        row = row_lookups.get_session(store, session_id, lock=True)
-        row_lookups.require_not_quarantined(row)
+        row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
+        look_up_and_lock_rows.require_not_quarantined(row)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_supported_schema(store, row)
@@ -85,7 +85,7 @@ def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | st
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run(store, row, previous, takeover)
         if previous is not None and not paused:
-            paused_task_guards.require_session_not_paused(store, row)
+            paused_tasks_of_session.require_session_not_paused(store, row)
         run = _create_run(store, row, previous)
         if previous is None:
             insert_unchained_events.record_event(
@@ -322,7 +322,7 @@ def store_run_status(store: Store, owned_session: OwnedSession, status: RunStatu
     """Store whether the owning run works or waits. Raises `OwnershipLost`."""
     with database_operation(store.using), transaction.atomic(using=store.using):
         if not renew_ownership(store, owned_session):
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
         Run.objects.using(store.using).filter(pk=owned_session.run_id).update(status=status)
 
 

@@ -41,9 +41,9 @@ from checkpoints.models import (
     ToolCall,
 )
 from checkpoints.seals import witness
-from checkpoints.sessions import framework_state_retention, paused_task_guards
+from checkpoints.sessions import framework_state_retention, paused_tasks_of_session
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents, run_position_and_snapshot
 
@@ -63,7 +63,7 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
     with database_operation(store.using):
         try:
             with transaction.atomic(using=store.using):
-                row = row_lookups.get_session(store, session_id, lock=True)
+                row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
                 versions = Checkpoint.objects.using(store.using).filter(session=row)
                 newest = versions.order_by("-version").first()
                 snapshot_version = (
@@ -102,7 +102,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
     `IntegrityError` or `SealKeyMissing` if a row of the session is not as it was written.
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
-        row = row_lookups.get_session(store, session_id, lock=True)
+        row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         versions = Checkpoint.objects.using(store.using).filter(session=row)
         if not versions.filter(version=version).exists():
             raise VersionNotFound(session_id, version)
@@ -136,8 +136,8 @@ def _require_session_deletable(store: Store, row: Session) -> None:
     if row.status in _UNDELETABLE_STATUSES:
         raise StillNeeded(row.session_id, f"it is {row.status.replace('_', ' ')}")
     if (
-        paused_task_guards.get_blocking_paused_task(store, row) is not None
-        or paused_task_guards.select_open_calls_to_agents(store, row).exists()
+        paused_tasks_of_session.get_blocking_paused_task(store, row) is not None
+        or paused_tasks_of_session.select_open_calls_to_agents(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
     owned_session = store.find_owned_session(row.session_id)
@@ -215,7 +215,7 @@ def delete_session(
     with database_operation(store.using):
         try:
             with transaction.atomic(using=store.using):
-                row = row_lookups.get_session(store, session_id, lock=True)
+                row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
                 if condition is not None:
                     condition(row)
                 _require_session_deletable(store, row)

@@ -21,7 +21,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership
-from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.client_state import list_live_client_states
 from checkpoints.store.database_client_state import Store
 
@@ -90,7 +90,7 @@ def _skip_unverifiable_sessions(using: str, session_pks: Iterator[int]) -> Itera
 def interrupt_lost_call(store: Store, session_id: str, call_pk: int) -> None:
     """Interrupt a call whose run is lost, as a decision about it would, for a caller that only reads it."""
     with database_operation(store.using), transaction.atomic(using=store.using):
-        row = row_lookups.get_session(store, session_id, lock=True)
+        row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         call = ToolCall.objects.using(store.using).filter(session=row, pk=call_pk).select_related("run").first()
         if call is not None:
             ownership.interrupt_call_if_lost(store, row, call)
@@ -124,7 +124,12 @@ def _end_lost_run_of_session(store: Store, session_pk: int) -> list[str]:
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True, of=("self",))
         row = rows.filter(pk=session_pk).select_related("owner").first()
-        if row is None or row.owner is None or not row.owner.is_owning or run_liveness_check.is_run_alive(row.owner):
+        if (
+            row is None
+            or row.owner is None
+            or not row.owner.has_owning_status
+            or run_liveness_check.is_run_alive(row.owner)
+        ):
             return []
         row_seals.verify_row(row)
         ownership.end_lost_owner_run(store, row, row.owner)

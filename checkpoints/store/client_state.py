@@ -195,6 +195,9 @@ class ClientState:
         self.behind: PendingWrites | None = None
         _live_stores[self.token] = self
 
+    def close_thread_connections(self) -> None:
+        """Close the connections to the database that this thread has opened, before the thread ends or waits."""
+
     def get_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session. Raises `NotOwner`, `ReleasedWhenIdle`."""
         owned_session = self.find_owned_session(session_id)

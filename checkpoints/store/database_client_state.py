@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from django.db import connections
 from django.db.models import QuerySet
 
 from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
@@ -73,6 +74,9 @@ class Store(ClientState):
         self.unconfirmed_appends: dict[str, UnconfirmedAppend] = {}
         if workspace_id is not None:
             self.workspace_id = workspace_id
+
+    def close_thread_connections(self) -> None:
+        connections.close_all()
 
     @cached_property
     def workspace_id(self) -> int:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from checkpoints.store.client_state import ClientState
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 WaitMode = Literal["wait", "raise"]
 
 
@@ -263,9 +264,22 @@ class ToolRegistry:
         """
         wait_options = WaitOptions(in_progress == "wait", approval == "wait")
         flow = dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
-        run_blocking = getattr(self.checkpointer, "run_blocking", None) or sansio.run_in_thread
+        run_blocking = getattr(self.checkpointer, "run_blocking", None) or self._run_in_thread_and_disconnect
         with self._keep_session_in_use():
             return await sansio.run_flow_async(flow, run_blocking)
+
+    async def _run_in_thread_and_disconnect(self, work: Callable[[], T]) -> T:
+        """Take database work of a blocking client to a thread of the loop, on which no connection stays open."""
+        client = self.checkpointer
+
+        def run_and_disconnect() -> T:
+            try:
+                return work()
+            finally:
+                if client is not None:
+                    client.client_state.close_thread_connections()
+
+        return await sansio.run_in_thread(run_and_disconnect)
 
     def _keep_session_in_use(self) -> AbstractContextManager[None]:
         """Keep the session from being idle while one of its calls runs, logged or not."""

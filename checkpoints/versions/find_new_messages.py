@@ -19,7 +19,7 @@ from checkpoints.db.hot_statements import NewMessage
 from checkpoints.formats.canonical_json import build_changed_meanwhile_error
 from checkpoints.models import Segment
 from checkpoints.store.client_state import TranscriptHead
-from checkpoints.versions import segment_queries
+from checkpoints.versions import read_messages_along_segments
 from checkpoints.versions.prepared_transcript import PreparedTranscript
 
 
@@ -71,7 +71,9 @@ def count_common_prefix(using: str, prepared: PreparedTranscript, head: Transcri
 
     A chain value depends on everything before it, so equality is monotonic and a binary search finds the border.
     """
-    rows = segment_queries.read_message_field_rows(connections[using], head.segment_id, head.length, ("chain",))
+    rows = read_messages_along_segments.read_message_field_rows(
+        connections[using], head.segment_id, head.length, ("chain",)
+    )
     stored_chains = [bytes(chain) for (chain,) in rows[: len(prepared.chains)]]
     return bisect_left(
         range(len(stored_chains)), 1, key=lambda index: int(stored_chains[index] != prepared.chains[index])

@@ -20,9 +20,9 @@ from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import segment_queries, version_seals
+from checkpoints.versions import read_messages_along_segments, version_seals
 
 #: Largest number of entries of one list.
 MAX_LIST_LIMIT = 1000
@@ -74,7 +74,7 @@ def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
             except CheckpointCorrupted:
                 if _is_version_stored(store, row):
                     raise
-        row_lookups.get_session(store, session_id)
+        look_up_and_lock_rows.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
 
 
@@ -103,7 +103,7 @@ def list_checkpoints(
         validate_number("before", before)
     store.flush_pending_writes(session_id)
     with database_operation(store.using, writes=False):
-        row = row_lookups.get_session(store, session_id)
+        row = look_up_and_lock_rows.get_session(store, session_id)
         rows = Checkpoint.objects.using(store.using).filter(session=row)
         if before is not None:
             rows = rows.filter(version__lt=before)
@@ -128,7 +128,9 @@ def list_messages(
             expected = max(min(row.length - after, limit), 0)
             row_seals.verify_row(row)
             connection = connections[store.using]
-            messages = segment_queries.read_message_objects(connection, row.segment_id, after + expected, after)
+            messages = read_messages_along_segments.read_message_objects(
+                connection, row.segment_id, after + expected, after
+            )
             if len(messages) == expected:
                 version_seals.verify_messages(connection, row.segment_id, messages)
                 return [_message_to_dict(session_id, message) for message in messages]
@@ -136,7 +138,7 @@ def list_messages(
                 raise CheckpointCorrupted(
                     session_id, "the transcript", f"{len(messages)} of {expected} messages are there"
                 )
-        row_lookups.get_session(store, session_id)
+        look_up_and_lock_rows.get_session(store, session_id)
         return []
 
 
@@ -147,7 +149,7 @@ def _find_version_or_newest(store: Store, session_id: str, version: int | None) 
 def _get_version(store: Store, session_id: str, version: int) -> Checkpoint:
     row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
     if row is None:
-        row_lookups.get_session(store, session_id)
+        look_up_and_lock_rows.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
     return row
 
@@ -194,7 +196,7 @@ def _find_newest_version(store: Store, session_id: str) -> Checkpoint | None:
             return None
     row = Checkpoint.from_db(store.using, _list_checkpoint_attributes(), values)
     if connection.vendor == "sqlite":  # which has no types for these
-        row.created_at = segment_queries.parse_raw_time(row.created_at)
+        row.created_at = read_messages_along_segments.parse_raw_time(row.created_at)
         row.run_id = None if row.run_id is None else UUID(str(row.run_id))
     return row
 
@@ -237,7 +239,7 @@ def checkpoint_to_dict(store: Store, session_id: str, row: Checkpoint, *, first:
     columns = _decode_columns(session_id, row)
     connection = connections[store.using]
     field = f"the transcript of version {row.version}"
-    rows = segment_queries.read_message_bodies(connection, row.segment_id, row.length, first)
+    rows = read_messages_along_segments.read_message_bodies(connection, row.segment_id, row.length, first)
     length = first + len(rows)
     if length != row.length:
         raise CheckpointCorrupted(session_id, field, f"{length} of {row.length} messages are there")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
-from checkpoints.versions.phase_versions import save_phase_version
+from checkpoints.versions.save_phase_version import save_phase_version
 
 #: Number of versions that are read at once in the search for a snapshot.
 _CHUNK_SIZE = 50
@@ -17,7 +17,7 @@ def import_phase_record(store: Store, session_id: str, record: object, *, run_id
     Raises `CheckpointCorrupted` naming the field, also if the record is of another run than `run_id`, and
     `SchemaFromFuture`. Nothing is written then.
     """
-    row_lookups.flush_and_require_owned_session(store, session_id)
+    look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     migrated = migrate_phase_record(session_id, record, run_id)
     version = save_phase_version(
         store, session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript

@@ -29,13 +29,13 @@ from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import row_lookups, session_head_optimistic_lock
+from checkpoints.store import expected_sealed_head, look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, SESSION, open_span
-from checkpoints.versions import find_new_messages, prepared_transcript, segment_queries, version_seals
+from checkpoints.versions import find_new_messages, prepared_transcript, read_messages_along_segments, version_seals
 from checkpoints.versions.prepared_transcript import PreparedTranscript
 
 
@@ -55,7 +55,7 @@ def save_next_version_of_transcript(
         change = change.to_state_if_complete() if isinstance(change, VersionChange) else change
         if expected_version is not None:
             validate_number("expected_version", expected_version)
-        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         version = None
         if owned_session.unanswered is not None:
             state, end = (
@@ -139,7 +139,7 @@ def save_next_version_of_new_messages(
     """Save the next version from the messages that are new since `expected_version`. Returns its number."""
     with open_span(SAVE, {SESSION: session_id}):
         validate_number("expected_version", expected_version)
-        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+        owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         head = owned_session.head
         if head.version != expected_version:
             head = _load_current_transcript_head(store, owned_session)
@@ -253,7 +253,7 @@ def _find_version_of_repeated_save(
 def _find_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave) -> int | None:
     """Return the version whose answer was lost: only this run writes under its fence, so it is the newer one that
     is equal."""
-    row_lookups.get_session(store, owned_session.session_id, lock=True)
+    look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
     end_head, state = lost_save.after, lost_save.state
     checkpoint = (
         Checkpoint.objects.using(store.using)
@@ -337,7 +337,7 @@ def _save_version_under_session_lock(
         end = replace(build_transcript_end(prepared, keep, copy), repeated=repeated)
         version = execute_save_statement(store, owned_session, head, end, state, head.version)
         if version is None:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
         return version
 
 
@@ -364,7 +364,7 @@ def count_results_after_edited_message(
     texts = [to_canonical_json(call_id)[1:-1] for call_id in call_ids]
     bodies = [
         body
-        for body, _ in segment_queries.read_message_bodies(
+        for body, _ in read_messages_along_segments.read_message_bodies(
             connections[store.using], head.segment_id, head.length, first
         )
     ]
@@ -401,7 +401,7 @@ def execute_save_statement(
 
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = session_head_optimistic_lock.get_expected_head(store.using, owned_session)
+        sealed_head = expected_sealed_head.get_expected_head(store.using, owned_session)
         content = VersionContent(end, state, answered)
         return write_versions(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
@@ -409,7 +409,7 @@ def execute_save_statement(
 
     version = write_to_sealed_head()
     if version is None:
-        version = session_head_optimistic_lock.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
+        version = expected_sealed_head.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
     if version is not None:
         call_seals.remove_cached_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
@@ -493,7 +493,7 @@ def write_versions(
         beside=beside,
     )
     after = None if version is None else prepared.head
-    session_head_optimistic_lock.record_written_head(connection, after, owned_session)
+    expected_sealed_head.record_written_head(connection, after, owned_session)
     return version, after
 
 
@@ -566,7 +566,7 @@ def _load_current_transcript_head(store: Store, owned_session: OwnedSession) -> 
 def _lock_session_of_run(store: Store, owned_session: OwnedSession) -> Session:
     """Lock the session of a run. Raises what `build_fence_lost_error` builds if the run does not own it any more, and
     `IntegrityError` if its transcript does not end as its newest version does."""
-    row = row_lookups.lock_owned_session(store, owned_session)
+    row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     require_session_ends_with_newest_version(store.using, row)
     return row
 

@@ -24,8 +24,8 @@ from checkpoints.models import Checkpoint, Message, Segment, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import session_head_optimistic_lock
-from checkpoints.versions import segment_queries
+from checkpoints.store import expected_sealed_head
+from checkpoints.versions import read_messages_along_segments
 
 #: Number of messages that are verified at once.
 _BATCH_SIZE = 100
@@ -71,7 +71,7 @@ def compute_head_after_versions(
         "latest_version": number + len(versions),
         "newest_seal": versions[-1].checkpoint_values["row_seal"],
     }
-    return session_head_optimistic_lock.compute_head_after_write(head, difference, newest)
+    return expected_sealed_head.compute_head_after_write(head, difference, newest)
 
 
 def require_newest_version_of_session(session: Session, newest: Checkpoint | None) -> None:
@@ -197,7 +197,7 @@ def read_chains_before_messages(
         for segment, position in stored  # SQLite may have other values than numbers
         if isinstance(segment, int) and isinstance(position, int) and position > 0
     }
-    rows = segment_queries.read_chains(connection, sorted(places))
+    rows = read_messages_along_segments.read_chains(connection, sorted(places))
     return {(segment, position + 1): chain for segment, position, chain in rows}
 
 
@@ -245,7 +245,9 @@ def _read_chain_before(connection: BaseDatabaseWrapper, segment_id: int, positio
     """Read the chain of the message before a position of the transcript that ends in a segment."""
     if position == 0:
         return digests.EMPTY_CHAIN
-    rows = segment_queries.read_message_field_rows(connection, segment_id, position, ("chain",), position - 1)
+    rows = read_messages_along_segments.read_message_field_rows(
+        connection, segment_id, position, ("chain",), position - 1
+    )
     if not rows:
         raise IntegrityError(_MESSAGE_TABLE, f"at position {position - 1}", "it is missing")
     return bytes(rows[0][0])
@@ -256,7 +258,9 @@ def _raise_error_of_first_mismatch(
 ) -> None:
     """Raise the error that names the first message whose chain is not the one of its text."""
     previous = _read_chain_before(connection, segment_id, first)
-    rows = segment_queries.read_message_field_rows(connection, segment_id, first + len(bodies), ("id", "chain"), first)
+    rows = read_messages_along_segments.read_message_field_rows(
+        connection, segment_id, first + len(bodies), ("id", "chain"), first
+    )
     for position, ((pk, stored), body) in enumerate(zip(rows, bodies, strict=False), first):
         previous = digests.extend_hash_chain(previous, body)
         if bytes(stored) != previous:

@@ -18,12 +18,12 @@ from checkpoints.loop_state import version_payload as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.sansio import copy_docstring_from
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
-from checkpoints.versions import phase_versions, save_version
+from checkpoints.versions import save_phase_version, save_version
+from checkpoints.versions.queued_snapshots import SnapshotRequest, Ticket
 from checkpoints.versions.save_cadence import ENDING_PHASES, Cadence
-from checkpoints.versions.write_queue import SnapshotRequest, Ticket
 from checkpoints.versions.writer_thread import BackgroundWriter
 
 QUEUE_SIZE = 1024
@@ -153,15 +153,17 @@ class SyncWriteBehind:
             NotRepresentable: A value has no exact JSON form.
             TooLarge: A message or value is larger than its limit.
         """
-        owned_session = self.store.find_owned_session(session_id) or row_lookups.flush_and_require_owned_session(
-            self.store, session_id
-        )
+        owned_session = self.store.find_owned_session(
+            session_id
+        ) or look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
         newest = self._behind.get_newest_snapshot(session_id)
         if newest is None and transcript is None:
-            version = phase_versions.save_phase_version(self.store, session_id, details, snapshot=snapshot, plan=plan)
+            version = save_phase_version.save_phase_version(
+                self.store, session_id, details, snapshot=snapshot, plan=plan
+            )
             return Ticket(session_id, version)
         state = self._resolve_snapshot_state(
-            session_id, phase_versions.build_phase_change(self.store, owned_session, details, snapshot, plan)
+            session_id, save_phase_version.build_phase_change(self.store, owned_session, details, snapshot, plan)
         )
         step = None if snapshot is None else snapshot.step
         return self._queue_snapshot_and_flush_at_run_end(
@@ -175,9 +177,9 @@ class SyncWriteBehind:
         newest = self._behind.get_newest_snapshot(session_id)
         if newest is not None:
             return change.apply_to(newest[1])
-        owned_session = self.store.find_owned_session(session_id) or row_lookups.flush_and_require_owned_session(
-            self.store, session_id
-        )
+        owned_session = self.store.find_owned_session(
+            session_id
+        ) or look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
         return change.apply_to(save_version.load_newest_version_state(self.store, owned_session, owned_session.head))
 
     def _queue_snapshot_and_flush_at_run_end(self, request: SnapshotRequest) -> Ticket:
@@ -196,7 +198,7 @@ class SyncWriteBehind:
         step: int | None,
     ) -> SnapshotRequest:
         if self.store.find_owned_session(session_id) is None:
-            row_lookups.flush_and_require_owned_session(self.store, session_id)
+            look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
         kind = payloads.find_payload_schema_key(session_id, payload)
         if step is None and kind == payloads.SNAPSHOT_KEY and payload is not None:
             step = payload.get("step")

@@ -24,8 +24,7 @@ from checkpoints.ids import validate_number
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import save_version
-from checkpoints.versions.save_cadence import TURN_PHASES, Cadence
-from checkpoints.versions.write_queue import (
+from checkpoints.versions.queued_snapshots import (
     FIRST_RETRY_PAUSE,
     LONGEST_RETRY_PAUSE,
     FrozenTranscript,
@@ -34,6 +33,7 @@ from checkpoints.versions.write_queue import (
     SnapshotRequest,
     Ticket,
 )
+from checkpoints.versions.save_cadence import TURN_PHASES, Cadence
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from checkpoints.formats.canonical_json import parse_json
 from checkpoints.ids import MAX_LENGTH, validate_id
 from checkpoints.models import Decision, ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.idempotency import make_idempotency_key
@@ -61,7 +61,7 @@ def find_or_create_step(
         if step is not None and not _list_changed_step_fields(step, request):
             return step
         with transaction.atomic(using=store.using):
-            row_lookups.lock_owned_session(store, owned_session)
+            look_up_and_lock_rows.lock_owned_session(store, owned_session)
             step = steps.first()
             if step is None:
                 return _create_step(store, owned_session, workflow, request)

@@ -22,7 +22,7 @@ from examples.refund_desk.scripted_model import (
     ScriptedModel,
     build_message,
     build_text_block,
-    list_tool_calls,
+    list_tool_calls_of_answer,
 )
 
 
@@ -39,7 +39,7 @@ class WorkState:
     def is_answered(self) -> bool:
         """True if the model has given its final answer."""
         last_message = self.transcript[-1]
-        return last_message["role"] == "assistant" and not list_tool_calls(last_message)
+        return last_message["role"] == "assistant" and not list_tool_calls_of_answer(last_message)
 
 
 class RefundDesk:
@@ -109,9 +109,9 @@ class RefundDesk:
         work.usage.add_usage(answer.usage)
         work.budget.charge_usage(answer.usage)
         work.transcript.append(answer.message)
-        for call in list_tool_calls(answer.message):
+        for call in list_tool_calls_of_answer(answer.message):
             work.plan.mark_step(call["name"], StepStatus.IN_PROGRESS)
-        if list_tool_calls(answer.message):
+        if list_tool_calls_of_answer(answer.message):
             self._save_version(work, "post_llm", {"pending_llm_response": answer.message})
         else:
             self._save_version(work, "run_terminal")
@@ -119,11 +119,11 @@ class RefundDesk:
 
     def _run_tools(self, work: WorkState, answer: Message, settled_results: dict[str, ToolResult]) -> None:
         """Run the calls of `answer`, except for those that an earlier process or a person has settled."""
-        for call in list_tool_calls(answer):
+        for call in list_tool_calls_of_answer(answer):
             result = settled_results.get(call["id"]) or self.tools.dispatch(call["name"], call["args"], call["id"])
             work.transcript.append(build_message("tool", _result_to_block(result)))
             work.plan.mark_step(call["name"], StepStatus.FAILED if result.is_error else StepStatus.DONE)
-        if list_tool_calls(answer):
+        if list_tool_calls_of_answer(answer):
             self._save_version(work, "turn")
 
     def _save_version(self, work: WorkState, phase: str, payload: dict[str, Any] | None = None) -> None:

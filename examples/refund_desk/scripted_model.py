@@ -31,7 +31,7 @@ def build_text_block(said: str) -> Block:
     return {"kind": "text", "text": said}
 
 
-def list_tool_calls(answer: Message) -> list[Block]:
+def list_tool_calls_of_answer(answer: Message) -> list[Block]:
     return [block for block in answer["blocks"] if block["kind"] == "tool_call"]
 
 

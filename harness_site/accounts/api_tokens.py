@@ -193,14 +193,14 @@ def _require_bearer_token(header: str) -> str:
     return secret.strip()
 
 
-def is_use_recorded(token: ApiToken, now: datetime) -> bool:
+def is_recent_use_recorded(token: ApiToken, now: datetime) -> bool:
     """Return True if a use of the token has been recorded so recently that this one need not be."""
     return token.last_used_at is not None and token.last_used_at > now - _LAST_USED_UPDATE_INTERVAL
 
 
 def _queue_token_use_record(token: ApiToken, now: datetime, find_address: Callable[[], str]) -> None:
     """Record the use of a token a little later, in no request's time."""
-    if not is_use_recorded(token, now):
+    if not is_recent_use_recorded(token, now):
         _uses.write_later(token.pk, (token, now, find_address()))
 
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 def has_recent_link_login(request: HttpRequest) -> bool:
     """Return True after a recent login by a link, whose user may have forgotten the password."""
     records = get_authentication_records(request, request.user)
-    return any(record["method"] == "link" and _is_recent(record["at"]) for record in records)
+    return any(record["method"] == "link" and _does_login_still_count(record["at"]) for record in records)
 
 
 def has_recent_login(request: HttpRequest) -> bool:
@@ -21,9 +21,9 @@ def has_recent_login(request: HttpRequest) -> bool:
     if not get_reauthentication_flows(request.user):
         return True
     records = get_authentication_records(request, request.user)
-    return any(_is_recent(record["at"]) for record in records)
+    return any(_does_login_still_count(record["at"]) for record in records)
 
 
-def _is_recent(moment: float) -> bool:
+def _does_login_still_count(moment: float) -> bool:
     """Return whether a time in seconds since 1970 is within the time for which a login counts."""
     return time.time() - moment < settings.ACCOUNT_REAUTHENTICATION_TIMEOUT

@@ -22,7 +22,7 @@ from checkpoints.formats.canonical_json import parse_json_or_return_text, to_can
 from checkpoints.ids import validate_id
 from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
-from checkpoints.store import call_intent_and_outcome_types, row_lookups
+from checkpoints.store import call_intent_and_outcome_types, look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import (
     CallOutcome,
     IssuedCall,
@@ -261,8 +261,8 @@ def _settle_stored_call(
     outcome: CallOutcome,
 ) -> None:
     """Settle a call after reading it: it may be settled already, or belong to a run that has lost the session."""
-    session = row_lookups.get_session(store, session_id)
-    call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
+    session = look_up_and_lock_rows.get_session(store, session_id)
+    call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
         raise write_outcomes.store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
     owned_session = _find_issuing_run_even_if_lost(store, session_id, session.pk, body.fence)
@@ -304,8 +304,8 @@ def record_probe(
     checkpointer = get_client_checkpointer(request)
     get_or_reattach_run(checkpointer, session_id, body.fence)
     store = checkpointer.store
-    session = row_lookups.get_session(store, session_id)
-    call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
+    session = look_up_and_lock_rows.get_session(store, session_id)
+    call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     target = DecisionTarget(session_id, call_id, body.revision, call.step, call.attempt)
     probe = VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, str(call.run_id), None)
     answer: Landed | NotLanded | Unknown = Unknown(body.why)
@@ -327,7 +327,7 @@ def list_pending_calls(request: HttpRequest, session_id: request_schemas.Identif
     checkpointer = get_client_checkpointer(request)
     calls = checkpointer.pending_tool_calls(session_id)
     if not calls:
-        row_lookups.get_session(checkpointer.store, session_id)  # raises `SessionNotFound`
+        look_up_and_lock_rows.get_session(checkpointer.store, session_id)  # raises `SessionNotFound`
     return build_json_response({"calls": mask_json_value(calls)})
 
 
@@ -348,8 +348,8 @@ def read_call(
 ) -> HttpResponse:
     """With `revision` and `wait` the answer comes when the call has another revision, or after `wait` seconds."""
     store = get_client_checkpointer(request).store
-    session = row_lookups.get_session(store, session_id, lock=False)
-    call = row_lookups.get_latest_attempt(store, session, call_id, step=step, attempt=attempt)
+    session = look_up_and_lock_rows.get_session(store, session_id, lock=False)
+    call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=step, attempt=attempt)
     if call.status == CallStatus.ISSUED:
         call = ownership.interrupt_call_if_lost(store, session, call)
     session_read_audit.record_session_read(request, session)

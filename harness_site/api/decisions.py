@@ -16,7 +16,7 @@ from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import DecisionRefused, InvalidInput, StaleRevision
 from checkpoints.formats.canonical_json import parse_json_or_return_text
 from checkpoints.models import Decision, ToolCall
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from harness_site.accounts.api_tokens import build_token_actor
 from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.calls import encode_call
@@ -89,8 +89,10 @@ def decide(
 def _find_call_attempt(
     checkpointer: SyncCheckpointer, session_id: str, call_id: str, body: request_schemas.Decide
 ) -> ToolCall:
-    session = row_lookups.get_session(checkpointer.store, session_id)
-    return row_lookups.get_latest_attempt(checkpointer.store, session, call_id, step=body.step, attempt=body.attempt)
+    session = look_up_and_lock_rows.get_session(checkpointer.store, session_id)
+    return look_up_and_lock_rows.get_latest_attempt(
+        checkpointer.store, session, call_id, step=body.step, attempt=body.attempt
+    )
 
 
 def _choose_decision_method(

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints.enums import AuditKind
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from harness_site.api import request_schemas, session_read_audit
 from harness_site.api.request_pipeline import READER, get_client_checkpointer
 from harness_site.sessions.jsonl_export import generate_jsonl_lines
@@ -23,6 +23,6 @@ router = Router(tags=["reading"])
     openapi_extra={"responses": {HTTPStatus.OK: {"content": {"application/jsonl": {"schema": {"type": "string"}}}}}},
 )
 def export_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
-    session = row_lookups.get_session(get_client_checkpointer(request).store, session_id)
+    session = look_up_and_lock_rows.get_session(get_client_checkpointer(request).store, session_id)
     session_read_audit.record_session_read(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
     return HttpResponse(b"".join(generate_jsonl_lines(session.pk)), content_type="application/jsonl")

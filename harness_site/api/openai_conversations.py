@@ -14,8 +14,8 @@ from checkpoints.exceptions import InvalidFields, NotFound, SessionNotFound, Ver
 from checkpoints.formats import content_blocks
 from checkpoints.models import Session
 from checkpoints.sessions import append_without_lease
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionChange
 from harness_site.api import session_read_audit
@@ -189,7 +189,7 @@ serve_item = _build_view_of_methods(GET=read_item, DELETE=delete_item)
 
 def _get_conversation(request: HttpRequest, session_id: str) -> Session:
     """Return the session of a conversation. Raises `SessionNotFound`, also for one that has ended."""
-    session = row_lookups.get_session(get_client_checkpointer(request).store, session_id)
+    session = look_up_and_lock_rows.get_session(get_client_checkpointer(request).store, session_id)
     if session.finished:
         raise SessionNotFound(session_id)
     return session
@@ -251,7 +251,7 @@ def _complete_item_fields(given: Item) -> Item:
 def _derive_title_from_items(items: list[Item]) -> str:
     """Find the first text of the user, as a title of one line."""
     text = content_blocks.find_first_user_text(items)
-    return SessionDescription(text).build_columns()["title"] if text else ""
+    return NewSessionFields(text).build_columns()["title"] if text else ""
 
 
 def _load_items(checkpointer: SyncCheckpointer, session_id: str) -> list[Item]:

@@ -61,7 +61,7 @@ def count_request_of_token(token: int) -> Allowance:
     )
 
 
-def may_request(token: int) -> bool:
+def has_request_left(token: int) -> bool:
     """Return True if a token may make a request now. It is not counted."""
     with _lock:
         remaining, _ = _refill_bucket(token)

@@ -235,7 +235,7 @@ def _find_cached_token_of_write(request: ApiRequest, authorization: str, key: st
     except InvalidIdentifier:
         return None
     token = api_tokens.find_cached_token(authorization)
-    return token if token is not None and rate_limit.may_request(token.pk) else None
+    return token if token is not None and rate_limit.has_request_left(token.pk) else None
 
 
 def _serve_write_that_stores_key(
@@ -245,7 +245,7 @@ def _serve_write_that_stores_key(
 
     Returns None if nothing was written. A use of the token that has to be recorded takes the other way.
     """
-    if connection.in_atomic_block or not api_tokens.is_use_recorded(token, clock.now()):
+    if connection.in_atomic_block or not api_tokens.is_recent_use_recorded(token, clock.now()):
         return None
     request.token = token
     request.allowance = rate_limit.count_request_of_token(token.pk)
@@ -268,7 +268,7 @@ def _serve_view(
 ) -> HttpResponse:
     request.repeated = repeated
     request.write_name = idempotent_writes.compute_write_name(request.token, key)
-    with _mask_secrets_for_token(request.token):
+    with _use_masking_rules_of_token(request.token):
         response = view()
     if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         problem = build_problem_response(
@@ -287,7 +287,7 @@ def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> No
 
 
 @contextmanager
-def _mask_secrets_for_token(token: ApiToken) -> Iterator[None]:
+def _use_masking_rules_of_token(token: ApiToken) -> Iterator[None]:
     """Mask secrets as on pages; an agent reads what it wrote itself."""
     is_agent = token.role == TokenRole.AGENT
     with masker.use_masking_rules(None if is_agent else masking_rules.load_workspace_masking_rules(token.workspace)):

@@ -30,8 +30,8 @@ from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release, heartbeat, ownership
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups, run_liveness_check
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.owning_run_protocol import OwningRun
@@ -73,14 +73,14 @@ def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> Htt
     store = update_client_state_before_opening(request, body.session_id, body)
     description = None
     if body.mode != "resume":
-        description = SessionDescription(
+        description = NewSessionFields(
             body.user_message, body.agent, body.title, body.scratchpad_root, body.metadata, body.labels
         )
     outcome = take_session_and_try_gate(
         store, body.session_id, hold=body.hold, description=description, takeover=body.takeover
     )
     if body.mode == "start" and isinstance(outcome, ResumePoint) and outcome.finished:
-        raise SessionFinished(body.session_id, row_lookups.get_session(store, body.session_id).status)
+        raise SessionFinished(body.session_id, look_up_and_lock_rows.get_session(store, body.session_id).status)
     return build_opening_response(store, body.session_id, outcome)
 
 
@@ -147,7 +147,7 @@ def take_session_and_try_gate(
     session_id: str,
     *,
     hold: bool,
-    description: SessionDescription | None = None,
+    description: NewSessionFields | None = None,
     takeover: bool | str = False,
     paused: bool = False,
 ) -> ResumePoint | list[ToolCall]:
@@ -248,7 +248,7 @@ def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
 def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     # The transcript and the plan belong to a version: the routes of `versions` return them.
     store = get_client_checkpointer(request).store
-    session = row_lookups.get_session(store, session_id)
+    session = look_up_and_lock_rows.get_session(store, session_id)
     session_read_audit.record_session_read(request, session)
     return build_json_response(
         mask_json_value(session_serializer.serialize_session(store, session)), etag=session.revision
@@ -318,7 +318,7 @@ def release_session(
 
 
 def _has_run_ended_with_status(store: Store, session_id: str, fence: int, status: RunStatus) -> bool:
-    session = row_lookups.get_session(store, session_id)
+    session = look_up_and_lock_rows.get_session(store, session_id)
     return Run.objects.filter(session=session, fence=fence, status=status, owner_token=store.token).exists()
 
 
@@ -376,7 +376,7 @@ def fork_session(
 )
 def preview_resume(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
     return build_json_response(mask_json_value(checkpointer.preview_resume(session_id)))
 
 
@@ -405,5 +405,5 @@ def prune_versions(
 
 @router.get("/runs/{run_id}", auth=READER, response=response_schemas.SessionOfRun, summary="Find the session of a run")
 def find_session_of_run(request: HttpRequest, run_id: str) -> HttpResponse:
-    session_id = row_lookups.find_session_id_of_run(get_client_checkpointer(request).store, run_id)
+    session_id = look_up_and_lock_rows.find_session_id_of_run(get_client_checkpointer(request).store, run_id)
     return build_json_response({"session_id": session_id})

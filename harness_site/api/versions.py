@@ -15,11 +15,11 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput, VersionConflict, VersionNotFound
 from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import UNCHANGED, VersionChange
-from checkpoints.versions import phase_versions
+from checkpoints.versions import save_phase_version
 from checkpoints.versions.save_version import (
     find_repeated_version,
     save_next_version_of_new_messages,
@@ -95,11 +95,13 @@ def save_phase(
         if first_attempt is None:
             return None
         before = owned_session.head.version - 1 if expected is None else expected
-        return phase_versions.find_version_of_repeated_phase(
+        return save_phase_version.find_version_of_repeated_phase(
             store, session_id, details, expected_version=max(before, 0), since=first_attempt.created_at, **phase
         )
 
-    save = partial(phase_versions.save_phase_version, store, session_id, details, expected_version=expected, **phase)
+    save = partial(
+        save_phase_version.save_phase_version, store, session_id, details, expected_version=expected, **phase
+    )
     version = _find_or_save_version(find_version_of_first_attempt, save)
     return mark_response_as_storable(build_json_response({"version": version}, HTTPStatus.CREATED, etag=version))
 
@@ -183,7 +185,7 @@ def _find_version_of_unanswered_attempt(
     if first_attempt is None:
         return None
     if expected is None:
-        expected = row_lookups.get_session(store, owned_session.session_id).latest_version - 1
+        expected = look_up_and_lock_rows.get_session(store, owned_session.session_id).latest_version - 1
     return find_repeated_version(
         store,
         owned_session,
@@ -223,7 +225,7 @@ def list_versions(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
-    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
     next_cursor = versions[-1]["version"] if len(versions) == limit else None
     return build_json_response({"versions": mask_json_value(versions), "next": next_cursor})
 
@@ -237,7 +239,7 @@ def list_versions(
 def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     latest = checkpointer.load_latest(session_id)
-    session = row_lookups.get_session(checkpointer.store, session_id)
+    session = look_up_and_lock_rows.get_session(checkpointer.store, session_id)
     if latest is None:
         return build_json_response({"version": None})
     session_read_audit.record_session_read(request, session)
@@ -253,7 +255,7 @@ def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) ->
 def load_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     loaded = checkpointer.load(session_id, version)
-    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
     return _build_version_response(loaded)
 
 
@@ -287,6 +289,6 @@ def list_messages(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     messages = checkpointer.messages(session_id, after=after, limit=limit, version=version)
-    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
     next_cursor = after + len(messages) if len(messages) == limit else None
     return build_json_response({"messages": mask_json_value(messages), "next": next_cursor})

@@ -20,9 +20,9 @@ from checkpoints.peers import (
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
-from checkpoints.peers.requests_to_other_agents import Join, Paused, PeerCall
+from checkpoints.peers.call_join_and_pause_types import Join, Paused, PeerCall
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
@@ -121,7 +121,7 @@ def cancel_paused(
 def claim_notices(request: HttpRequest, body: request_schemas.ClaimNotices) -> HttpResponse:
     """Each is due again after 30 seconds, unless its delivery is reported before."""
     store = get_client_checkpointer(request).store
-    session_pk = None if body.session_id is None else row_lookups.get_session(store, body.session_id).pk
+    session_pk = None if body.session_id is None else look_up_and_lock_rows.get_session(store, body.session_id).pk
     notices, failed = DatabaseOutbox(store, session_pk).claim_notices(body.limit)
     return build_json_response({"notices": [dataclasses.asdict(notice) for notice in notices], "failed": failed})
 
@@ -207,5 +207,5 @@ def list_paused(
 def list_peer_calls(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     calls = checkpointer.peer_calls(session_id)
-    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
     return build_json_response({"calls": mask_json_value(calls)})

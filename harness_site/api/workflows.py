@@ -14,7 +14,7 @@ from checkpoints.exceptions import CallInProgress, WorkflowNotFound
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Workflow, WorkflowStep
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.dispatch import WaitOptions
@@ -38,7 +38,7 @@ router = Router(tags=["workflows"])
 )
 def list_workflows(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     store = get_client_checkpointer(request).store
-    session = row_lookups.get_session(store, session_id)
+    session = look_up_and_lock_rows.get_session(store, session_id)
     session_read_audit.record_session_read(request, session)
     rows = Workflow.objects.filter(session=session).order_by("pk")
     workflows = [_serialize_workflow(store, workflow) for workflow in rows]
@@ -55,7 +55,7 @@ def read_workflow(
     request: HttpRequest, session_id: request_schemas.Identifier, workflow_id: request_schemas.Identifier
 ) -> HttpResponse:
     store = get_client_checkpointer(request).store
-    session = row_lookups.get_session(store, session_id)
+    session = look_up_and_lock_rows.get_session(store, session_id)
     workflow = _get_workflow(session.pk, session_id, workflow_id)
     session_read_audit.record_session_read(request, session)
     return build_json_response(mask_json_value(_serialize_workflow(store, workflow)))

@@ -15,7 +15,7 @@ from checkpoints.enums import AuditKind
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
 from checkpoints.formats import parse_json, parse_json_or_return_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
-from checkpoints.models.enum_labels import build_choices
+from checkpoints.models.enum_choices import build_choices
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys

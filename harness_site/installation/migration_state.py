@@ -18,7 +18,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from harness_site.core.management_command_hints import format_management_command, is_site_of_its_own
+from harness_site.core.management_command_hints import format_management_command, is_standalone_site
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +42,11 @@ class StartupProblem(StrEnum):
     def advice(self) -> str:
         """What an operator has to do."""
         if self is StartupProblem.DATABASE:
-            if is_site_of_its_own():
+            if is_standalone_site():
                 return gettext("Check that the database server is running, and that HARNESS_DATABASE_URL names it.")
             return gettext("Check that the database server is running, and that DATABASES in the settings names it.")
         values = {"command": format_management_command("migrate")}
-        if is_site_of_its_own():
+        if is_standalone_site():
             return gettext("Run “%(command)s” with the same HARNESS_DATABASE_URL.") % values
         return gettext("Run “%(command)s” with the settings of this project.") % values
 

@@ -107,7 +107,7 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
                 0,
                 _build_workspace_url(reverse("harness_review:review"), notice.workspace),
             )
-        calls, count = _load_first_waiting_calls_and_count(notice)
+        calls, count = _load_first_still_waiting_calls_of_notice_and_count(notice)
         if not calls:
             return None
         items = []
@@ -126,7 +126,7 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
             _build_headline(notice, items, count, to_person=to_person),
             items,
             count,
-            items[0].link if count == 1 else _build_queue_url(calls[0], notice.workspace),
+            items[0].link if count == 1 else _build_queue_url_filtered_by_tool(calls[0], notice.workspace),
         )
 
 
@@ -155,7 +155,7 @@ def _build_message_of_items(
     )
 
 
-def _load_first_waiting_calls_and_count(notice: Notice) -> tuple[list[ToolCall], int]:
+def _load_first_still_waiting_calls_of_notice_and_count(notice: Notice) -> tuple[list[ToolCall], int]:
     """Return the first calls of a notice that still wait in the same status, and their number."""
     call_pks = notice.noticed.values("tool_call_id")
     calls = ToolCall.objects.filter(pk__in=call_pks, status__in=notice.noticed.values("status")).order_by("pk")
@@ -171,7 +171,7 @@ def _build_workspace_url(path: str, workspace: Workspace) -> str:
     return build_absolute_url(path)
 
 
-def _build_queue_url(call: ToolCall, workspace: Workspace) -> str:
+def _build_queue_url_filtered_by_tool(call: ToolCall, workspace: Workspace) -> str:
     query = urlencode({"tab": _TABS[CallStatus(call.status)], "tool": build_masked_reference(call.tool)})
     return f"{_build_workspace_url(reverse('harness_review:review'), workspace)}?{query}"
 

@@ -13,7 +13,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from checkpoints.models import ToolCall
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
 from harness_site.notifications import handover_notices
@@ -83,4 +83,6 @@ def record_claim_event(kind: AuditKind, call: ToolCall, by: Membership, request:
     """Record a claim event in the audit trail and notify open pages."""
     event_details = {"call_id": call.call_id, "step": call.step, **details}
     audit_events.record_member_event(by, kind, request=request, session_pk=call.session_id, **event_details)
-    row_lookups.increment_session_revision(SyncCheckpointer(workspace=by.workspace.slug).store, call.session_id)
+    look_up_and_lock_rows.increment_session_revision(
+        SyncCheckpointer(workspace=by.workspace.slug).store, call.session_id
+    )

@@ -19,7 +19,7 @@ from harness_site.sessions.selectors.multi_person_approvals import Agreement
 def get_live_owner_run(session: Session) -> Run | None:
     """Return the run that owns the session and still has a valid lease."""
     owner = session.owner
-    return owner if owner is not None and owner.is_owning and owner.lease_expires_at > clock.now() else None
+    return owner if owner is not None and owner.has_owning_status and owner.lease_expires_at > clock.now() else None
 
 
 def get_run_waiting_for_decision(session: Session) -> Run | None:

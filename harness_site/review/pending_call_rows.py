@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk, get_default_risk
 from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.models import ToolCall
-from checkpoints.models.enum_labels import translate_label
+from checkpoints.models.enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context

@@ -75,7 +75,7 @@ def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     """Return the waiting time of a final decision of a person, else None.
 
     `decision` has the required fields of `Decision` and the times of its call, `tool_call__issued_at` being the time of
-    the request for an approval (`replace_issue_times_by_request_times`).
+    the request for an approval (`replace_issue_times_by_approval_request_times`).
     """
     # All other decisions are about an interrupted call.
     since = decision.tool_call__issued_at if decision.kind in APPROVAL_KINDS else decision.tool_call__interrupted_at
@@ -87,7 +87,7 @@ def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     return Tally(DecisionSums, key, (1,))
 
 
-def replace_issue_times_by_request_times(decisions: Sequence[Any]) -> list[Any]:
+def replace_issue_times_by_approval_request_times(decisions: Sequence[Any]) -> list[Any]:
     """Return decisions whose calls have the time at which their approval was requested, in one query.
 
     A call that was approved and has run has the time of its start, after the decision; only the audit trail still has
@@ -107,14 +107,14 @@ def replace_issue_times_by_request_times(decisions: Sequence[Any]) -> list[Any]:
     for session, details, at in events.values_list("session_id", "details", "created_at"):
         requests[session].append((details, at))
     return [
-        row._replace(tool_call__issued_at=_find_request_time(row, requests[row.session_id]))
+        row._replace(tool_call__issued_at=_find_approval_request_time(row, requests[row.session_id]))
         if _has_call_run_since(row)
         else row
         for row in decisions
     ]
 
 
-def _find_request_time(decision: Any, requests: Sequence[tuple[str, datetime]]) -> datetime | None:
+def _find_approval_request_time(decision: Any, requests: Sequence[tuple[str, datetime]]) -> datetime | None:
     """Return the time of the last request about the call of a decision before it, from the requests of its session."""
     # Details are canonical JSON with sorted keys: the name of the tool follows the id of the call.
     named = f'"call_id":{to_canonical_json(decision.tool_call__call_id)},'

@@ -106,7 +106,7 @@ def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
     if kind is Kind.DECISION:
-        loaded = hourly_call_statistics.replace_issue_times_by_request_times(loaded)
+        loaded = hourly_call_statistics.replace_issue_times_by_approval_request_times(loaded)
     for row in loaded:
         by_workspace[row.read_for].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)

@@ -50,14 +50,14 @@ class LimitedConnection(H11Protocol):
         self.since = self.loop.time()
 
     @property
-    def is_in_request(self) -> bool:
+    def is_serving_request(self) -> bool:
         """True if the headers of a request are complete and its response is not."""
         return bool(self.cycle) and not self.cycle.response_complete
 
     @property
     def is_idle_connection(self) -> bool:
         """True if the connection only waits for its client."""
-        return not self.is_in_request or self.cycle.more_body or self.transport.is_closing()
+        return not self.is_serving_request or self.cycle.more_body or self.transport.is_closing()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -69,9 +69,9 @@ class LimitedConnection(H11Protocol):
         if self._has_large_headers(data):
             self.send_400_response("The headers of the request are too large.")
             return
-        was_in_request = self.is_in_request
+        was_serving_request = self.is_serving_request
         super().data_received(data)
-        if self.is_in_request and not was_in_request:
+        if self.is_serving_request and not was_serving_request:
             self.since = self.loop.time()
         self._start_or_stop_header_timer()
 
@@ -105,7 +105,7 @@ class LimitedConnection(H11Protocol):
     def _start_or_stop_header_timer(self) -> None:
         """Start the timer for the headers of a request while they are awaited, and stop it when they are complete."""
         websocket = self.transport.get_protocol() is not self
-        if websocket or self.is_in_request or self.transport.is_closing():
+        if websocket or self.is_serving_request or self.transport.is_closing():
             self._headers_due = _cancel_timer(self._headers_due)
         elif self._headers_due is None:
             self._headers_due = self.loop.call_later(self._limits.header_seconds, self.transport.abort)

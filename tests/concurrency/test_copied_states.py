@@ -16,7 +16,7 @@ from checkpoints.framework_states import conversation_log, remove_and_copy_state
 from checkpoints.framework_states.conversation_log import NewEntry, NewRecord
 from checkpoints.framework_states.state_store import NewState
 from checkpoints.models import Blob, FrameworkState, Session
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from tests.conftest import Open
 from tests.support.processes import wait_until
 
@@ -25,7 +25,7 @@ def save_state(cp: SyncCheckpointer, session_id: str, number: int) -> None:
     text = f"{number:04}"
     value = ("json", text.encode())
     new = NewState("", text, "", "", ("json", b"{}"), ("json", b"{}"), {"a": number}, {"a": value}, ["a"])
-    state_store.save_state(cp.store, session_id, new, description=SessionDescription())
+    state_store.save_state(cp.store, session_id, new, description=NewSessionFields())
 
 
 def run_with_own_connection(work: Callable[[], Any]) -> Any:
@@ -108,7 +108,7 @@ def write_entry(cp: SyncCheckpointer, session_id: str, entry_id: str, parent_id:
         NewRecord("framework", entry_id, ("json", b"{}"), entry_id, {}),
         [NewEntry(entry_id, parent_id, message)],
         expected_revision=parent_id and f"{session_id}1",
-        description=SessionDescription(),
+        description=NewSessionFields(),
     )
 
 

@@ -127,7 +127,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a run that stands at the gate writes nothing",
-        "checkpoints/store/row_lookups.py",
+        "checkpoints/store/look_up_and_lock_rows.py",
         "    if owned_session.at_gate:\n",
         "    if False:\n",
         f"{TESTS}/sessions/test_open_session.py::test_run_at_the_gate_cannot_write",

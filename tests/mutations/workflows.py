@@ -46,7 +46,7 @@ WORKFLOW_MUTATIONS = [
     ),
     Mutation(
         "an intent writes what comes before it",
-        "checkpoints/store/row_lookups.py",
+        "checkpoints/store/look_up_and_lock_rows.py",
         "    store.flush_pending_writes(session_id)\n",
         "",
         "tests/integration/checkpoints/write_behind/test_barriers.py::test_tool_does_not_run_on_a_version_that_cannot_be_written",

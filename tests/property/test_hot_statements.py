@@ -20,7 +20,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, Workspace
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall, build_call_intent
-from checkpoints.versions import segment_queries
+from checkpoints.versions import read_messages_along_segments
 from tests.support import orm_reference_implementation
 from tests.support.exhaustive_mode import count_examples
 
@@ -153,7 +153,9 @@ def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]],
     }
     with (
         mock.patch.multiple(hot_statements, **twins),
-        mock.patch.object(segment_queries, "read_message_field_rows", orm_reference_implementation.read_messages),
+        mock.patch.object(
+            read_messages_along_segments, "read_message_field_rows", orm_reference_implementation.read_messages
+        ),
     ):
         said["orm"] = Player(names["orm"]).play(history)
     assert said["sql"] == said["orm"]

@@ -37,6 +37,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import (
     CheckpointCorrupted,
     InvalidInput,
@@ -45,11 +46,11 @@ from checkpoints.exceptions import (
     TooLarge,
     VersionConflict,
 )
-from checkpoints.framework_states import last_written_sessions, line_log, remove_and_copy_states
+from checkpoints.framework_states import line_log, remove_and_copy_states, write_cached_session_in_one_statement
 from checkpoints.framework_states.line_log import LineLog
 from checkpoints.models import Session
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 T = TypeVar("T")
@@ -155,14 +156,14 @@ class HarnessSessionStore(SessionStore):
             written, before = None, 0 if mirror is None else mirror.version
             if mirror is not None and not any(map(is_subagent_description, lines)):
                 try:
-                    written = self._try_append_to_known_session(key, mirror, lines)
+                    written = self._try_append_to_cached_session(key, mirror, lines)
                 except SessionChanged:
                     mirror = None
             if written is None:
                 mirror, before = self._append_lines_under_lock(key, mirror, lines)
             if mirror is not None:
                 self._remember_version(session_id, before, mirror.version)
-                known = last_written_sessions.find_known_session(store, session_id)
+                known = write_cached_session_in_one_statement.find_cached_session(store, session_id)
                 mirror.revision = None if known is None else known.row.revision
                 with self._lock:
                     self._mirrors[session_id] = mirror
@@ -170,7 +171,7 @@ class HarnessSessionStore(SessionStore):
                         self._mirrors.popitem(last=False)
         store.notify_save_listeners(session_id)
 
-    def _try_append_to_known_session(
+    def _try_append_to_cached_session(
         self, key: TranscriptKey, mirror: TranscriptMirror, lines: Sequence[Line]
     ) -> TranscriptMirror | None:
         """Store lines in one statement, if nobody has written to the session since the mirror has.
@@ -179,7 +180,7 @@ class HarnessSessionStore(SessionStore):
         `SessionChanged`.
         """
         store = self.sync_checkpointer.store
-        known = last_written_sessions.find_known_session(store, key.session_id)
+        known = write_cached_session_in_one_statement.find_cached_session(store, key.session_id)
         if known is None or mirror.revision != known.row.revision or self._clock_lead is None:
             return None
         if len(_list_new_lines(lines, mirror.keys)) < len(lines):
@@ -191,7 +192,9 @@ class HarnessSessionStore(SessionStore):
             mirror.read_lines(lines)
             mirror.flush()
             self._update_line_log_header(key, log, lines, int((time.time() + self._clock_lead) * 1000))
-            if len(lines) + len(mirror.written) >= last_written_sessions.MAX_ROWS:  # the header is a row, too
+            if (
+                len(lines) + len(mirror.written) >= write_cached_session_in_one_statement.MAX_ROWS
+            ):  # the header is a row, too
                 mirror.lock_session()
             if mirror.is_without_lock:
                 mirror.write_without_lock(log.build_rows(mirror.written))
@@ -199,7 +202,7 @@ class HarnessSessionStore(SessionStore):
                 log.row = mirror.row
                 log.insert_queued_lines(mirror.written)
                 log.save_header()
-                last_written_sessions.remember_session(store, key.session_id, None, {})
+                write_cached_session_in_one_statement.cache_session(store, key.session_id, None, {})
         mirror.header = log.header
         mirror.version, mirror.chain = mirror.row.latest_version, bytes(mirror.row.head_chain)
         return mirror
@@ -213,7 +216,7 @@ class HarnessSessionStore(SessionStore):
         """
         store, session_id = self.sync_checkpointer.store, key.session_id
         forked_sessions.create_session_of_fork(store, key, lines)
-        description = SessionDescription(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
+        description = NewSessionFields(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
         with line_log.open_line_log_for_writing(store, session_id, description, key.log_group) as log:
             size = log.size
             newest = (size, log.row.latest_version, bytes(log.row.head_chain))
@@ -230,7 +233,7 @@ class HarnessSessionStore(SessionStore):
                 self._update_line_log_header(key, log, new, int(now * 1000))
                 log.save_header()
                 mirror.header = log.header
-                last_written_sessions.remember_session(store, session_id, log.owned_session, {})
+                write_cached_session_in_one_statement.cache_session(store, session_id, log.owned_session, {})
         return mirror, newest[1]
 
     def _remember_version(self, session_id: str, before: int, after: int) -> None:
@@ -245,6 +248,11 @@ class HarnessSessionStore(SessionStore):
         while len(self._versions) > _MAX_VERSIONS:
             self._versions.popitem(last=False)
 
+    def _read_latest_version(self, session_id: str) -> int:
+        store = self.sync_checkpointer.store
+        with database_operation(store.using, writes=False):
+            return look_up_and_lock_rows.get_session(store, session_id).latest_version
+
     def require_newest_transcript(self, session_id: str) -> None:
         """Require that nobody else has continued a transcript since this store has loaded it.
 
@@ -257,7 +265,7 @@ class HarnessSessionStore(SessionStore):
         with self._lock:
             version = self._versions.get(session_id)
         if version is not None:
-            latest = row_lookups.get_session(self.sync_checkpointer.store, session_id).latest_version
+            latest = self._read_latest_version(session_id)
             if latest != version:
                 raise VersionConflict(session_id, version, latest)
 
@@ -327,7 +335,7 @@ class HarnessSessionStore(SessionStore):
 
     def _load_lines_and_remember_version(self, session_id: str) -> list[Line] | None:
         try:
-            version = row_lookups.get_session(self.sync_checkpointer.store, session_id).latest_version
+            version = self._read_latest_version(session_id)
         except SessionNotFound:
             return None
         lines = self._load_all_lines(session_id)

@@ -23,7 +23,7 @@ from checkpoints.formats.digests import digest_text
 from checkpoints.framework_states import state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Session
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.replayed_call_matching import CallFingerprint, get_call_fingerprint
 
 #: Calls of dead subagents by kind, each with the session and the id under which it is logged.
@@ -34,7 +34,7 @@ _CONTINUED_STATUSES = (CallStatus.COMPLETED, CallStatus.RERUN_APPROVED)
 class SubagentCalls:
     """Claims of the sessions of main agents and their subagents. Safe to use from many threads."""
 
-    def __init__(self, checkpointer: SyncCheckpointer, claims: SessionClaims, description: SessionDescription) -> None:
+    def __init__(self, checkpointer: SyncCheckpointer, claims: SessionClaims, description: NewSessionFields) -> None:
         """Create the claims.
 
         Args:

@@ -27,8 +27,8 @@ from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 
@@ -165,7 +165,7 @@ class _ToolHooks:
         self._sync = sync
         self._policies, self._gate = policies, gate
         policies.register_verify_hooks(sync)
-        description = SessionDescription(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
+        description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
         self._subagent_calls = SubagentCalls(sync, SessionClaims.get_for_client(sync), description)
         self._codec = ValueCodec(_encode_value, _decode_value, _get_result_text)
         self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}
@@ -187,7 +187,9 @@ class _ToolHooks:
     def _create_session_of_fork(self, key: TranscriptKey, hook: Any) -> None:
         """Create the session of a fork before its first call: its lines may be stored at the end of the turn only."""
         store = self._sync.store
-        if store.find_owned_session(key.session_id) is None and not row_lookups.session_exists(store, key.session_id):
+        if store.find_owned_session(key.session_id) is None and not look_up_and_lock_rows.session_exists(
+            store, key.session_id
+        ):
             lines = forked_sessions.read_lines_of_transcript_file(hook, '"forkedFrom"')
             forked_sessions.create_session_of_fork(store, key, lines)
 

@@ -23,8 +23,8 @@ from checkpoints.db import clock
 from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
 from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
 from checkpoints.exceptions import InvalidInput, SessionNotFound
-from checkpoints.framework_states import last_written_sessions, state_store
-from checkpoints.framework_states.last_written_sessions import KnownSession
+from checkpoints.framework_states import state_store, write_cached_session_in_one_statement
+from checkpoints.framework_states.write_cached_session_in_one_statement import CachedSession
 from checkpoints.importers import imported_session_rows
 from checkpoints.importers.claude_code import transcript_reader
 from checkpoints.importers.claude_code.transcript_reader import ClaudeCodeReader
@@ -34,7 +34,7 @@ from checkpoints.importers.imported_session_builder import ImportContext, Transc
 from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
@@ -109,7 +109,7 @@ class TranscriptMirror:
 
     def _open_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
         written = self.written if origin.session_id == self.key.session_id else []
-        self._transaction.lock_known_session()
+        self._transaction.lock_cached_session()
         writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._transaction, written)
         writer.repeats = self._repeats
         self._writers.append(writer)
@@ -120,7 +120,7 @@ class TranscriptMirror:
         self.written.clear()
         self._transaction.begin(row, owned_session)
 
-    def begin_without_lock(self, known: KnownSession, exits: ExitStack) -> None:
+    def begin_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
         """Begin to write to the session as it is known. `exits` ends the transaction if one is needed.
 
         Every method may raise `SessionChanged` from then on.
@@ -135,7 +135,7 @@ class TranscriptMirror:
 
     def lock_session(self) -> None:
         """Lock the session, if it is not locked yet, and write the version there."""
-        self._transaction.lock_known_session()
+        self._transaction.lock_cached_session()
 
     def write_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
         """Write the version, if there is one, and rows beside it in one statement."""
@@ -204,7 +204,7 @@ class MirrorTransaction:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.locked: LockedSessions = {}
-        self._known: KnownSession | None = None
+        self._known: CachedSession | None = None
         self._pending: _PendingVersion | None = None
         self._exits = ExitStack()
 
@@ -214,12 +214,12 @@ class MirrorTransaction:
         self.locked.clear()
         self.locked[row.session_id] = (row, owned_session)
 
-    def begin_without_lock(self, known: KnownSession, exits: ExitStack) -> None:
+    def begin_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
         """Begin to write to a session that is not locked yet."""
         self.begin(copy.copy(known.row), None)
         self._known, self._exits = known, exits
 
-    def can_add_version(self, session_id: str) -> bool:
+    def can_write_version_without_lock(self, session_id: str) -> bool:
         """Return whether the next version of a session may be written at the end, without a lock."""
         known = self._known
         return known is not None and self._pending is None and known.row.session_id == session_id
@@ -241,16 +241,16 @@ class MirrorTransaction:
             raise SessionChanged
         session_id = known.row.session_id
         after = (
-            last_written_sessions.write_rows_of_known_session(self._store, session_id, known, rows)
+            write_cached_session_in_one_statement.write_rows_of_cached_session(self._store, session_id, known, rows)
             if pending is None
-            else last_written_sessions.write_version_of_known_session(
+            else write_cached_session_in_one_statement.write_version_of_cached_session(
                 self._store, session_id, known, pending.content, pending.run_id, rows
             )
         )
         if after is None:
             raise SessionChanged
 
-    def lock_known_session(self) -> None:
+    def lock_cached_session(self) -> None:
         """Lock the session until the end of the transaction, if it is not locked yet. Raises `SessionChanged`."""
         known, pending = self._known, self._pending
         if known is None:
@@ -334,7 +334,7 @@ class MirrorWriter(ImportWriter):
         """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
         using, session_id = self.store.using, self.origin.session_id
         if session_id not in self._transaction.locked:
-            description = SessionDescription(agent=self.origin.agent, labels=self.origin.labels)
+            description = NewSessionFields(agent=self.origin.agent, labels=self.origin.labels)
             with state_store.lock_or_create_session(self.store, session_id, description) as locked:
                 self._transaction.locked[session_id] = locked
         row, owned_session = self._transaction.locked[session_id]
@@ -358,8 +358,8 @@ class MirrorWriter(ImportWriter):
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
-        if made or calls.has_late_results() or not self._is_next_version(turns, first):
-            self._transaction.lock_known_session()
+        if made or calls.has_late_results() or not self._can_write_turns_without_lock(turns, first):
+            self._transaction.lock_cached_session()
         self._kinds = calls.kinds
         if made and self._row is not None:
             rows = ToolCall.objects.using(self.store.using).filter(session=self._row)
@@ -377,7 +377,7 @@ class MirrorWriter(ImportWriter):
             self._row.created_at = first
         return is_new
 
-    def _is_next_version(self, turns: Sequence[ImportedTurn], first: datetime) -> bool:
+    def _can_write_turns_without_lock(self, turns: Sequence[ImportedTurn], first: datetime) -> bool:
         """Return whether turns are one version that continues the transcript, answers no call, and changes no more."""
         return (
             len(turns) == 1
@@ -386,7 +386,7 @@ class MirrorWriter(ImportWriter):
             and self._run is not None
             and self._run.session_id == self._row.pk
             and first >= self._row.created_at
-            and self._transaction.can_add_version(self.origin.session_id)
+            and self._transaction.can_write_version_without_lock(self.origin.session_id)
             and not turns[0].result_counts
         )
 
@@ -405,7 +405,7 @@ class MirrorWriter(ImportWriter):
             self._written.extend(
                 StoredMessage(head.segment_id, message.position, message.body) for message in turn.messages
             )
-            if self._transaction.can_add_version(self.origin.session_id):
+            if self._transaction.can_write_version_without_lock(self.origin.session_id):
                 content = VersionContent(
                     turn.build_transcript_end(),
                     turn.get_version_state(),
@@ -449,7 +449,7 @@ class MirrorWriter(ImportWriter):
             return
         if self._transaction.is_without_lock and not calls.has_late_results() and not self._build_changed_columns(end):
             return
-        self._transaction.lock_known_session()
+        self._transaction.lock_cached_session()
         with self.open_transaction():
             row, using = self._row, self.store.using
             if self.origin.session_id in self._transaction.locked:

@@ -45,12 +45,12 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput, OwnershipLost
-from checkpoints.framework_states import interrupt_decisions, remove_and_copy_states, state_store
+from checkpoints.framework_states import interrupt_decisions_and_discarded_calls, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions import ownership
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
@@ -362,8 +362,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         count = len(saved[1])
         return count if list(said.digests[:count]) == list(saved[1]) else 0
 
-    def _build_session_description(self, values: Mapping[str, Any]) -> SessionDescription:
-        return SessionDescription(message_conversion.find_first_prompt(values, self.transcript_channel), self.agent)
+    def _build_session_description(self, values: Mapping[str, Any]) -> NewSessionFields:
+        return NewSessionFields(message_conversion.find_first_prompt(values, self.transcript_channel), self.agent)
 
     def _build_version_content(
         self,
@@ -466,7 +466,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             keys = [interrupts.get_idempotency_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
             with self._claims.lock_session_claims(thread_id):
-                interrupt_decisions.discard_undecided_calls(store, thread_id, keys=keys)
+                interrupt_decisions_and_discarded_calls.discard_undecided_calls(store, thread_id, keys=keys)
 
     def _withdraw_requests_of_earlier_states(self, thread_id: str, checkpoint_id: str) -> None:
         """Withdraw the calls of interrupts that the graph has left without an answer, by another input or a new state.
@@ -479,7 +479,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             return list(map(interrupts.get_idempotency_key_prefix, found))
 
         with self._claims.lock_session_claims(thread_id):
-            interrupt_decisions.discard_undecided_calls_of_earlier_states(
+            interrupt_decisions_and_discarded_calls.discard_undecided_calls_of_earlier_states(
                 self.sync_checkpointer.store, thread_id, checkpoint_id, INTERRUPT, list_keys
             )
 
@@ -508,7 +508,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         }
         keys = [request.key for requests in asked.values() for request in requests]
         decided = (
-            interrupt_decisions.find_decisions_if_all_decided(
+            interrupt_decisions_and_discarded_calls.find_decisions_if_all_decided(
                 self.sync_checkpointer.store, _get_thread_and_namespace(config)[0], keys
             )
             if found
@@ -533,7 +533,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def delete_thread(self, thread_id: str) -> None:
         """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a guarded call."""
         with self._claims.lock_session_claims(str(thread_id)):
-            interrupt_decisions.discard_undecided_calls(self.sync_checkpointer.store, str(thread_id))
+            interrupt_decisions_and_discarded_calls.discard_undecided_calls(
+                self.sync_checkpointer.store, str(thread_id)
+            )
             remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -676,7 +678,7 @@ class OwnedThreadSaver(HarnessSaver):
         )
         self.thread_id = thread_id
         self._claims.claim_session_permanently(
-            thread_id, SessionDescription(agent=self.agent), takeover="another writer claimed the thread"
+            thread_id, NewSessionFields(agent=self.agent), takeover="another writer claimed the thread"
         )
 
     def check_write_ownership(self) -> None:

@@ -23,8 +23,8 @@ from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
-from checkpoints.framework_states import interrupt_decisions
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.framework_states import interrupt_decisions_and_discarded_calls
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard, guard
 
 Result: TypeAlias = ToolMessage | Command[Any]
@@ -65,7 +65,7 @@ class ToolGuard:
         self._sync = sync
         self._policies = policies or ToolPolicies()
         self._policies.register_verify_hooks(sync)
-        self._description = SessionDescription(agent=agent)
+        self._description = NewSessionFields(agent=agent)
         self._release_after_call = release_after_call
         serde = checkpointer.serde if isinstance(checkpointer, HarnessSaver) else JsonPlusSerializer()
         self._codec = ValueCodec(serde.dumps_typed, serde.loads_typed, _format_tool_result_as_text)
@@ -146,7 +146,9 @@ class ToolGuard:
         """Withdraw the question of an interrupt about a call that the graph makes now: the program has answered it."""
         call_ids = [str(call["call_id"]) for call in calls]
         with self._claims.lock_session_claims(thread_id):
-            return interrupt_decisions.discard_undecided_calls_by_call_id(self._sync.store, thread_id, call_ids)
+            return interrupt_decisions_and_discarded_calls.discard_undecided_calls_by_call_id(
+                self._sync.store, thread_id, call_ids
+            )
 
     @contextmanager
     def _claim_session_during_call(self, thread_id: str) -> Iterator[None]:

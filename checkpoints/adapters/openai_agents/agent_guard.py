@@ -29,7 +29,7 @@ from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueC
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 
@@ -274,7 +274,7 @@ class AgentGuard:
     def _is_call_logged_and_decided(self, name: str, args: dict[str, Any], call_id: str) -> bool:
         """Return whether the log has a call, which is decided: an undecided one would have held the session."""
         store = self._client.store
-        row = row_lookups.get_session(store, self._session.session_id)
+        row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         calls = [call for call in call_queries.list_unanswered_calls(store, row.pk) if call.tool == name]
         if any(call.call_id == call_id for call in calls):
             return True
@@ -301,7 +301,7 @@ class AgentGuard:
 
     def _is_call_decided(self, call_id: str) -> bool:
         store = self._client.store
-        row = row_lookups.get_session(store, self._session.session_id)
+        row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         if calls_without_outcome.list_undecided_calls(store, row):
             return False
         return any(call.call_id == call_id for call in call_queries.list_unanswered_calls(store, row.pk))

@@ -23,7 +23,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.formats import content_blocks
 from checkpoints.framework_states import durable_message_list
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 
 T = TypeVar("T")
 Item = dict[str, Any]
@@ -159,7 +159,7 @@ class HarnessSession:
 
         return await self.client.run_database_work(run_work_under_lock)
 
-    def build_description(self, items: list[Item] | None = None) -> SessionDescription:
+    def build_description(self, items: list[Item] | None = None) -> NewSessionFields:
         """Describe the session for its creation.
 
         Args:
@@ -168,7 +168,7 @@ class HarnessSession:
         Returns:
             The description.
         """
-        return SessionDescription(self._title or content_blocks.find_first_user_text(items or []), self._agent)
+        return NewSessionFields(self._title or content_blocks.find_first_user_text(items or []), self._agent)
 
 
 @dataclass(eq=False)
@@ -199,7 +199,7 @@ class RunContext:
     response: dict[str, Any] = field(default_factory=dict)
     inner_calls: list[str] = field(default_factory=list)
 
-    async def save_items(self, items: list[Item], description: SessionDescription) -> None:
+    async def save_items(self, items: list[Item], description: NewSessionFields) -> None:
         """Store what the SDK saves: the input of the run, or the items of a turn.
 
         Args:

@@ -17,7 +17,7 @@ from checkpoints.formats.canonical_json import parse_json_object, to_canonical_j
 from checkpoints.framework_states import durable_message_list, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version
 
@@ -92,7 +92,7 @@ def find_open_run(store: Store, session_id: str) -> ContinuedRun | None:
 
 
 def append_input_and_open_run(
-    store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription
+    store: Store, session_id: str, items: list[Item], run: OpenRun, description: NewSessionFields
 ) -> None:
     """Append the input of a run, and say that the run has begun.
 
@@ -125,7 +125,7 @@ def store_model_answer(
     items: list[Item],
     agent: str,
     response: dict[str, Any],
-    description: SessionDescription,
+    description: NewSessionFields,
 ) -> None:
     """Append what the model answered. Its turn is open until `add_items` has the results of its calls.
 
@@ -159,7 +159,7 @@ def add_items(
     store: Store,
     session_id: str,
     items: list[Item],
-    description: SessionDescription,
+    description: NewSessionFields,
     *,
     agent: str = "",
     answered: Iterable[str] = (),
@@ -221,7 +221,7 @@ def _build_content_of_turn(
     return VersionContent(None, always=True), replace(run, held=turn)
 
 
-def end_run(store: Store, session_id: str, description: SessionDescription, *, discard: bool = False) -> None:
+def end_run(store: Store, session_id: str, description: NewSessionFields, *, discard: bool = False) -> None:
     """Say that no run is open.
 
     Args:

@@ -29,7 +29,7 @@ from checkpoints.adapters.openai_agents.agent_session import ACTIVE_RUN, Harness
 from checkpoints.adapters.openai_agents.durable_model import DurableModel, DurableModelProvider, remove_durable_models
 from checkpoints.calls import call_queries
 from checkpoints.exceptions import CheckpointsError, InvalidInput, SessionNotFound
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 T = TypeVar("T")
@@ -247,7 +247,7 @@ def _require_state_not_resumed_before(session: HarnessSession, state: RunState[A
     call_ids = {getattr(item.raw_item, "call_id", None) for item in state.get_interruptions()}
     store = session.client.store
     try:
-        row = row_lookups.get_session(store, session.session_id)
+        row = look_up_and_lock_rows.get_session(store, session.session_id)
     except SessionNotFound:
         return
     answered = call_queries.list_answered_call_ids(store, row.pk, [call_id for call_id in call_ids if call_id])

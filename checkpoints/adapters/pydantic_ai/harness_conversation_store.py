@@ -28,7 +28,7 @@ from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.framework_states import conversation_log
 from checkpoints.framework_states.conversation_log import LogConflict, NewRecord, StoredRecord
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class HarnessConversationStore(ConversationStore):
         record, store = self._written.pop(conversation_id, None), self.sync_checkpointer.store
         if record is None or record.revision != revision:
             return None
-        is_known = conversation_log.is_record_known(store, _FRAMEWORK, conversation_id, revision)
+        is_known = conversation_log.is_record_cached(store, _FRAMEWORK, conversation_id, revision)
         return record if is_known else None
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
@@ -158,7 +158,7 @@ class HarnessConversationStore(ConversationStore):
         )
         entries = message_conversion.encode_entries(new_entries)
         title = message_conversion.find_first_prompt(entry.message for entry in new_entries)
-        description = SessionDescription(title, self.agent)
+        description = NewSessionFields(title, self.agent)
 
         def write_record_under_lock() -> None:
             claims = SessionClaims.get_for_client(self.sync_checkpointer)

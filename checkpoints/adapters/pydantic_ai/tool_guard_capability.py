@@ -30,7 +30,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.formats import parse_json
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: What a run does at the gate: end with the requests, wait for the decision, or fail with the error of this library.
@@ -131,7 +131,7 @@ class Harness(AbstractCapability[Any]):
             except exceptions.CallDeferred as deferred:  # what the tool has begun must not begin again
                 return Returned(Deferral(deferred.metadata, deferred.kind))
 
-        description = SessionDescription(_get_prompt(ctx), self._agent_name)
+        description = NewSessionFields(_get_prompt(ctx), self._agent_name)
         try:
             async with self._claims.hold_session(session_id, description, release_after=False):
                 result = await aguard(

@@ -32,7 +32,7 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import Checkpoint
 from checkpoints.models import Session as SessionRow
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 
 T = TypeVar("T")
 _FRAMEWORK: Final = "strands"
@@ -301,10 +301,10 @@ class HarnessSessionRepository(SessionRepository):
 
         def append_under_claims_lock() -> bool:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
-                return durable_message_list.try_append_to_known_session(
+                return durable_message_list.try_append_to_cached_session(
                     self.client.store,
                     place,
-                    SessionDescription(title, self._agent_name),
+                    NewSessionFields(title, self._agent_name),
                     build_version_with_message,
                     facts,
                 )
@@ -450,7 +450,7 @@ class HarnessSessionRepository(SessionRepository):
         facts: dict[str, str] | None = None,
     ) -> None:
         """Change a session in one transaction, while no other thread of this client claims or releases it."""
-        description = SessionDescription(title, self._agent_name)
+        description = NewSessionFields(title, self._agent_name)
 
         def write_change_under_lock() -> None:
             claims = SessionClaims.get_for_client(self.client.sync)

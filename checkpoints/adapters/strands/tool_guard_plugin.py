@@ -27,8 +27,8 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsError, ReviewRequired, SessionNotFound
 from checkpoints.formats import content_blocks
 from checkpoints.models import ToolCall
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: Name of the interrupts of this plugin; a further one of the same call has a number behind it.
@@ -205,9 +205,9 @@ class Harness(Plugin):
     def _find_session_id_blocking(self, agent_id: str) -> str:
         return self._repository.find_session_id(self._session_id, agent_id)
 
-    def _build_session_description(self, agent: Any) -> SessionDescription:
+    def _build_session_description(self, agent: Any) -> NewSessionFields:
         asked = [message for message in agent.messages if message["role"] == "user"]
-        return SessionDescription(content_blocks.find_first_user_text(asked), self._agent_name)
+        return NewSessionFields(content_blocks.find_first_user_text(asked), self._agent_name)
 
     # ---- results of calls that another process began
 
@@ -244,12 +244,12 @@ class Harness(Plugin):
         store, found = self._client.store, list[ToolCall]()
         with database_operation(store.using, writes=False):
             try:
-                row = row_lookups.get_session(store, place)
+                row = look_up_and_lock_rows.get_session(store, place)
             except SessionNotFound:
                 return []
             for call_id in call_ids:
                 try:
-                    found.append(row_lookups.get_latest_attempt(store, row, call_id))
+                    found.append(look_up_and_lock_rows.get_latest_attempt(store, row, call_id))
                 except CallNotFound:
                     continue
         return found

@@ -306,7 +306,7 @@ class ConversationImport:
 
     def write_complete_messages(self) -> None:
         """Write the complete messages."""
-        self.builder.write_complete_turns()
+        self.builder.end_turn_and_write_pending_turns()
 
     def flush(self) -> None:
         """Write everything read so far, and describe the session."""

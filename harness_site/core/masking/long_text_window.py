@@ -85,7 +85,7 @@ def find_window_start(text: str, start: int, *, longest_value_length: int, hint:
             return 0
         if _may_be_in_private_key(text, begin, readings):
             return 0
-        places = [_find_last_delimiter(text, begin, delimiter, readings) for delimiter in _DELIMITERS]
+        places = [_find_opening_of_enclosing_value(text, begin, delimiter, readings) for delimiter in _DELIMITERS]
         openings = [at for at in places if at is not None]
         if any(at < 0 for at in openings):
             return 0
@@ -130,7 +130,7 @@ def _may_be_in_private_key(text: str, begin: int, readings: list[str]) -> bool:
     return last_end < 0 or last_start > last_end + 80 or _END_OF_KEY.match(text, last_end) is None
 
 
-def _find_last_delimiter(text: str, begin: int, delimiter: _Delimiter, readings: list[str]) -> int | None:
+def _find_opening_of_enclosing_value(text: str, begin: int, delimiter: _Delimiter, readings: list[str]) -> int | None:
     """Return the place of the last certain delimiter before `begin`; None if no value can be open there.
 
     Returns -1 if one may be open in a decoded reading, but its start is unknown.

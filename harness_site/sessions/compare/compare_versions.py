@@ -27,7 +27,7 @@ from harness_site.sessions.compare.message_alignment import (
 )
 from harness_site.sessions.plan_steps import StepChange, StepChangeKind
 from harness_site.sessions.selectors import calls_between_versions, message_windows, version_list
-from harness_site.sessions.selectors.calls_between_versions import CallsBetween
+from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.message_windows import StoredMessage
 from harness_site.sessions.selectors.version_list import Version
 
@@ -57,8 +57,8 @@ class Comparison:
     plan: tuple[StepChange, ...]
     plan_rest: tuple[DiffPiece, ...]
     payload: Differences
-    calls: CallsBetween
-    calls_a: CallsBetween = field(default_factory=CallsBetween)
+    calls: FirstCallsAndCount
+    calls_a: FirstCallsAndCount = field(default_factory=FirstCallsAndCount)
     headlines: Differences = field(default_factory=Differences)
 
     @property
@@ -160,18 +160,18 @@ def _build_headline_dict(title: str, agent: str, labels: str, metadata: str) -> 
 
 def _load_calls_on_both_sides(
     first_side: tuple[int, Version], second_side: tuple[int, Version], shared: int
-) -> tuple[CallsBetween, CallsBetween]:
+) -> tuple[FirstCallsAndCount, FirstCallsAndCount]:
     """Load the calls of each session since they diverged; for one session, those between the versions, as the
     second."""
     (first_pk, old), (second_pk, new) = first_side, second_side
     if first_pk == second_pk:
         start, end = sorted((old.saved_version, new.saved_version))
-        return CallsBetween(), calls_between_versions.load_calls_between(first_pk, start, end)
+        return FirstCallsAndCount(), calls_between_versions.load_first_calls_between_and_count(first_pk, start, end)
     first_since = version_list.find_last_common_version(first_pk, old, shared)
     second_since = version_list.find_last_common_version(second_pk, new, shared)
     return (
-        calls_between_versions.load_calls_between(first_pk, first_since, old.saved_version),
-        calls_between_versions.load_calls_between(second_pk, second_since, new.saved_version),
+        calls_between_versions.load_first_calls_between_and_count(first_pk, first_since, old.saved_version),
+        calls_between_versions.load_first_calls_between_and_count(second_pk, second_since, new.saved_version),
     )
 
 

@@ -258,11 +258,11 @@ def shorten_long_stretches(lines: Iterable[Line]) -> Iterator[Line]:
             continue
         (_, head), (tail, _) = list_displayed_ranges(0, len(stretch))
         yield from stretch[:head]
-        yield FurtherMessages(kind, tail - head, _get_line_position(stretch[head]))
+        yield FurtherMessages(kind, tail - head, _get_position_in_own_version(stretch[head]))
         yield from stretch[tail:]
 
 
-def _get_line_position(line: Line) -> int:
+def _get_position_in_own_version(line: Line) -> int:
     """Return the position of a line in its version."""
     match line:
         case MovedAway(old=message) | Moved(new=message) | Edited(new=message):

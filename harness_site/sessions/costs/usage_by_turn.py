@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from checkpoints.formats import parse_json
 from checkpoints.models import Checkpoint
-from harness_site.search.llm_model_usage import compute_model_cost
+from harness_site.search.session_models_and_cost_by_model import compute_model_cost
 from harness_site.sessions.selectors.version_list import parse_cost, parse_total_tokens
 from harness_site.sessions.session_formatting import count_money_digits
 

@@ -28,7 +28,7 @@ class SavedVersion(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CallsBetween:
+class FirstCallsAndCount:
     """The oldest `FIRST` calls without their results, and the number of all.
 
     If `uncounted`, there are more than `COUNTED`, and `count` is `COUNTED`.
@@ -43,13 +43,15 @@ class CallsBetween:
         return self.count - len(self.first)
 
 
-def load_calls_between(session_pk: int, after: SavedVersion | None, upto: SavedVersion) -> CallsBetween:
+def load_first_calls_between_and_count(
+    session_pk: int, after: SavedVersion | None, upto: SavedVersion
+) -> FirstCallsAndCount:
     """Load the calls of a session after the version `after` (None: from the start) up to the version `upto`."""
     calls = ToolCall.objects.filter(build_calls_between_condition(after, upto), session=session_pk)
     rows = list(_query_first_calls(calls))
     count = len(rows) if len(rows) <= FIRST else calls[: COUNTED + 1].count()
     first = call_details.build_verified_call_records(rows[:FIRST], results=False)
-    return CallsBetween(first, min(count, COUNTED), uncounted=count > COUNTED)
+    return FirstCallsAndCount(first, min(count, COUNTED), uncounted=count > COUNTED)
 
 
 def build_calls_between_condition(after: SavedVersion | None, upto: SavedVersion) -> Q:

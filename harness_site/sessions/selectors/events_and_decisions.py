@@ -13,7 +13,7 @@ from checkpoints.db import keyset_pagination
 from checkpoints.enums import AuditKind, DecisionKind, LabelledEnum
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision
-from checkpoints.models.enum_labels import translate_label
+from checkpoints.models.enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query
 from harness_site.sessions.selectors import message_origin_versions_and_runs
@@ -21,7 +21,7 @@ from harness_site.sessions.selectors.message_origin_versions_and_runs import Run
 
 PAGE = 40
 #: Kinds of entries that are recorded again and again while somebody reads.
-_READING = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
+_READ_KINDS = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class HistoryItem:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingGroup:
+class ReadEventGroup:
     """Consecutive entries of several people who read the session, newest first."""
 
     rows: tuple[HistoryItem, ...]
@@ -133,29 +133,29 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
     return HistoryPage(tuple(row[3] for row in page_rows), (last[0], last[1]))
 
 
-def merge_repeated_reading_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem]:
+def merge_repeated_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem]:
     """Yield the rows; consecutive ones that say of the same person that they read the session become one."""
-    for _key, equal_rows in groupby(rows, key=_get_reading_group_key):
+    for _key, equal_rows in groupby(rows, key=_get_read_event_group_key):
         newest, *others = equal_rows
         yield replace(newest, times=1 + len(others), since=others[-1].at) if others else newest
 
 
-def group_reading_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem | ReadingGroup]:
+def group_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem | ReadEventGroup]:
     """Yield the rows; consecutive ones about reading become one group, equal ones in it one row."""
-    for is_reading, consecutive in groupby(rows, key=_is_reading):
+    for is_reading, consecutive in groupby(rows, key=_is_session_read_event):
         if not is_reading:
             yield from consecutive
             continue
-        merged = tuple(merge_repeated_reading_events(consecutive))
-        yield merged[0] if len(merged) == 1 else ReadingGroup(merged)
+        merged = tuple(merge_repeated_read_events(consecutive))
+        yield merged[0] if len(merged) == 1 else ReadEventGroup(merged)
 
 
-def _is_reading(row: HistoryItem) -> bool:
-    return row.kind in _READING and row.call_pk is None and row.intact
+def _is_session_read_event(row: HistoryItem) -> bool:
+    return row.kind in _READ_KINDS and row.call_pk is None and row.intact
 
 
-def _get_reading_group_key(row: HistoryItem) -> tuple[Any, ...]:
-    if not _is_reading(row):
+def _get_read_event_group_key(row: HistoryItem) -> tuple[Any, ...]:
+    if not _is_session_read_event(row):
         return row.pk, row.call_pk
     return row.kind, row.actor, row.actor_kind, tuple(sorted(map(repr, row.details.items())))
 

@@ -13,7 +13,7 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import Part
 from checkpoints.models import Message
-from checkpoints.versions import segment_queries, version_seals
+from checkpoints.versions import read_messages_along_segments, version_seals
 
 #: Messages in one window (a few screens), which bounds the cost of a page.
 WINDOW = 24
@@ -50,7 +50,10 @@ class StoredMessage:
 def load_segment_ranges(segment_id: int, length: int, *, using: str = DEFAULT_DB_ALIAS) -> list[Stretch]:
     """Return the segments of the first `length` messages of the transcript that ends in `segment_id`, from its
     start."""
-    return [Stretch(*row) for row in segment_queries.read_segment_ranges(connections[using], segment_id, length)]
+    return [
+        Stretch(*row)
+        for row in read_messages_along_segments.read_segment_ranges(connections[using], segment_id, length)
+    ]
 
 
 def count_shared_messages(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:
@@ -75,9 +78,9 @@ def load_message_window(
     `IntegrityError` for a message that was altered.
     """
     connection = connections[using]
-    fields = segment_queries.list_message_fields()
-    rows = segment_queries.read_messages_within_size(connection, segment_id, first, upto, fields, size)
-    messages = [segment_queries.build_message_from_values(connection, row) for row in rows]
+    fields = read_messages_along_segments.list_message_fields()
+    rows = read_messages_along_segments.read_messages_within_size(connection, segment_id, first, upto, fields, size)
+    messages = [read_messages_along_segments.build_message_from_values(connection, row) for row in rows]
     version_seals.verify_messages(connection, segment_id, messages)
     return [
         StoredMessage(

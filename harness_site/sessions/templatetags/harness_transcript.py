@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
-from checkpoints.models.enum_labels import translate_label
+from checkpoints.models.enum_choices import translate_label
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details

@@ -15,12 +15,12 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search import passage_search, spelling_suggestions
-from harness_site.search.index_problems import list_index_problems
 from harness_site.search.index_status import load_index_status
 from harness_site.search.models import Kind
 from harness_site.search.passage_search import SearchPage
 from harness_site.search.query_terms import SearchQuery
-from harness_site.search.result_excerpts import SearchHit, load_search_hits
+from harness_site.search.search_hits import SearchHit, load_search_hits
+from harness_site.search.unindexed_texts import list_unindexed_texts
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.session_list_filter_parameters import get_text_parameter
@@ -84,7 +84,7 @@ def show_search_results(
         "number": sum(len(group.places) + group.more for group in groups),
         "found": found,
         "standing": load_index_status(),
-        "problems": list_index_problems(workspace),
+        "problems": list_unindexed_texts(workspace),
         "within": session_pk,
         "before": before,
         "instead": get_text_parameter(request.GET, "instead"),

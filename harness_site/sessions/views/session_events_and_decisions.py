@@ -25,7 +25,7 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
         "head": head,
         "tab": "history",
         "page": page,
-        "rows": list(events_and_decisions.group_reading_events(page.rows)),
+        "rows": list(events_and_decisions.group_read_events(page.rows)),
         "before": before,
         "takers": events_and_decisions.load_takeover_runs(pk, page),
         "integrity": audit_trail_query.load_chain_integrity(request.membership.workspace_id),

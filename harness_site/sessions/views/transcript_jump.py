@@ -12,12 +12,12 @@ from django.views.decorators.http import require_GET
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core import time_range_parameters
-from harness_site.sessions import typed_jump_target
+from harness_site.sessions import parse_jump_target
+from harness_site.sessions.parse_jump_target import JumpTarget
 from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, MessageTime
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
-from harness_site.sessions.typed_jump_target import JumpTarget
 from harness_site.sessions.views.transcript import find_requested_transcript_version
 
 #: Days with messages that are tried for a time of day without a day.
@@ -38,7 +38,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     place = find_requested_transcript_version(request, head, session)
     target, at = request.GET.get("to", ""), parse_number_parameter(request, "at")
     if (where := request.GET.get("where")) is not None:
-        typed = typed_jump_target.parse_jump_target(where)
+        typed = parse_jump_target.parse_jump_target(where)
         found = None if typed is None else _find_typed_position(session, place, typed)
         if found is None:
             return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
@@ -73,7 +73,7 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
     if typed.day is None and typed.time is not None:
         found = _find_message_at_time_of_day(place, typed.time, zone)
     else:
-        moment = typed_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
+        moment = parse_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
         found = transcript_matches.find_first_message_time(place, since=moment)
     return place.length - 1 if found is None else found.position
 
@@ -86,7 +86,7 @@ def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinf
     start = transcript_matches.find_first_message_time(place)
     if start is None:
         return None
-    moment = typed_jump_target.find_next_time_of_day(at, start.at, zone)
+    moment = parse_jump_target.find_next_time_of_day(at, start.at, zone)
     for _ in range(_MAX_DAYS):
         found = transcript_matches.find_first_message_time(place, since=moment)
         if found is None:
@@ -94,7 +94,7 @@ def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinf
         day = found.at.astimezone(zone).date()
         if day == moment.date():
             return found
-        moment = typed_jump_target.combine_day_and_time(day, at, zone)
+        moment = parse_jump_target.combine_day_and_time(day, at, zone)
     return start if at < start.at.astimezone(zone).time() else None
 
 

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus
-from checkpoints.models.enum_labels import build_choices
+from checkpoints.models.enum_choices import build_choices
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.models import Checkpoint, LateResult, ToolCall
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.versions import save_version
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LONG_AGO = "2026-01-01T00:00:00Z"
 
 #: What a request reads to find what its first attempt has written.
-CALL_READER, VERSION_READER = (row_lookups, "get_latest_attempt"), (save_version, "find_repeated_version")
+CALL_READER, VERSION_READER = (look_up_and_lock_rows, "get_latest_attempt"), (save_version, "find_repeated_version")
 
 #: Statements of one save and of the two requests of a dispatch. PostgreSQL checks the token, notes the key and writes
 #: in one; SQLite does so in one transaction, between a `BEGIN` and a `COMMIT`.

@@ -198,7 +198,9 @@ def test_first_attempt_that_its_repetition_overtakes_gets_the_same_answer(
         ("POST", "prune", {"keep_last": 1, "fence": None}),
         ("POST", "finish", {"status": "completed", "result": 1}),
     ]
-    monkeypatch.setattr(api_tokens, "is_use_recorded", lambda *_: False)  # so a write notes its key before it is done
+    monkeypatch.setattr(
+        api_tokens, "is_recent_use_recorded", lambda *_: False
+    )  # so a write notes its key before it is done
     serve_once = idempotent_writes.serve_write_once
     for number, (method, path, body) in enumerate(requests):
         send = partial(processes.send, method, path, f"overtaken {number}", **body)

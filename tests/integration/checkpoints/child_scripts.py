@@ -10,7 +10,7 @@ from typing import Any
 
 from checkpoints import Checkpointer, SyncCheckpointer, check_pending_tool_calls, exceptions
 from checkpoints.calls import registry_of_running_tools
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from tests.support.processes import send_to_parent, wait_for_parent
 
 
@@ -85,7 +85,7 @@ def write_after_fork(place: str) -> str:
             lambda: cp.start_session("of the child"),
             lambda: cp.resume("s"),
             lambda: cp.append_checkpoint("s", [{"role": "user"}], expected_version=0),
-            lambda: durable_message_list.remove_all_messages(cp.store, "s", SessionDescription()),
+            lambda: durable_message_list.remove_all_messages(cp.store, "s", NewSessionFields()),
         ]
         refused = 0
         for write in writes:
@@ -109,7 +109,7 @@ def append_to_known_session_after_fork(place: str) -> str:
     def append(text: str) -> None:
         content = VersionContent(None, added=[{"role": "user", "content": text}])
         durable_message_list.write_next_version_under_lock(
-            cp.store, "list", SessionDescription("List"), lambda *_: content, is_repeatable=True
+            cp.store, "list", NewSessionFields("List"), lambda *_: content, is_repeatable=True
         )
 
     append("first")

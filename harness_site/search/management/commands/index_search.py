@@ -5,8 +5,8 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand
 
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.search import hourly_session_totals, indexer
-from harness_site.search.index_problems import list_index_problems
+from harness_site.search import indexer, recount_session_sums
+from harness_site.search.unindexed_texts import list_unindexed_texts
 
 #: Seconds between two checks of another process that is indexing or was killed.
 _PATIENCE: Final = 1.0
@@ -34,12 +34,12 @@ class Command(BaseCommand):
             total += count
             if count and (options["verbosity"] > 1 or total % 20_000 < count):
                 self.stderr.write(f"{total:,} texts …")
-        hourly_session_totals.update_hourly_session_sums(None)
+        recount_session_sums.update_hourly_session_sums(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
         self._print_problems()
 
     def _print_problems(self) -> None:
-        problems = list_index_problems()
+        problems = list_unindexed_texts()
         for text in problems.texts:
             self.stdout.write(mask_and_reveal_hidden(str(text)))
         if problems.omitted_count:

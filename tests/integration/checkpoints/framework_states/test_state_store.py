@@ -18,7 +18,12 @@ from checkpoints.exceptions import (
     SessionFinished,
     StorageError,
 )
-from checkpoints.framework_states import conversation_log, last_written_sessions, remove_and_copy_states, state_store
+from checkpoints.framework_states import (
+    conversation_log,
+    remove_and_copy_states,
+    state_store,
+    write_cached_session_in_one_statement,
+)
 from checkpoints.framework_states.conversation_log import NewEntry, NewRecord
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -26,7 +31,7 @@ from checkpoints.integrity import verification
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Message, Run, Session
 from checkpoints.sessions import framework_state_retention
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.versions import opaque_contents
 from checkpoints.versions.blobs import (
     EncodedValue,
@@ -69,9 +74,7 @@ def _save(
         values.keys(),
     )
     content = None if transcript is None else VersionContent(transcript, payload={"state": number})
-    state_store.save_state(
-        cp.store, session_id, new, build_content=lambda row: content, description=SessionDescription()
-    )
+    state_store.save_state(cp.store, session_id, new, build_content=lambda row: content, description=NewSessionFields())
 
 
 def _load(cp: SyncCheckpointer, state_id: str | None = None, session_id: str = "s") -> dict[str, EncodedValue]:
@@ -288,7 +291,7 @@ def test_states_that_rebuild_a_value_are_kept(cp: SyncCheckpointer) -> None:
             ["delta", "trigger"],
             ["delta"],
         )
-        state_store.save_state(cp.store, "s", new, description=SessionDescription())
+        state_store.save_state(cp.store, "s", new, description=NewSessionFields())
     assert remove_and_copy_states.delete_superseded_states(cp.store, "s") == 2
     assert [state.state_id for state in state_store.iterate_states(cp.store, "s")] == ["0005", "0004", "0003", "0002"]
 
@@ -435,7 +438,7 @@ def _save_in_turn(cp: SyncCheckpointer, number: int) -> None:
     def build_content(row: Session) -> VersionContent:
         return VersionContent(None, added=[message], payload={"number": number})
 
-    state_store.save_state(cp.store, "s", new, build_content=build_content, description=SessionDescription("Hello"))
+    state_store.save_state(cp.store, "s", new, build_content=build_content, description=NewSessionFields("Hello"))
     state_store.save_task_writes(cp.store, "s", "", f"{number:04}", "task", "", [NewWrite(0, "a", [_item(number)])])
 
 
@@ -558,8 +561,8 @@ def test_what_is_known_of_a_conversation_does_not_grow(cp: SyncCheckpointer) -> 
         ]
         record = NewRecord("framework", str(number), ("json", b"{}"), str(number), {})
         conversation_log.write_record_and_entries(
-            cp.store, "s", record, entries, expected_revision=before, description=SessionDescription("Title")
+            cp.store, "s", record, entries, expected_revision=before, description=NewSessionFields("Title")
         )
 
-    known = last_written_sessions.find_known_session(cp.store, "s")
+    known = write_cached_session_in_one_statement.find_cached_session(cp.store, "s")
     assert known is None or len(known.facts) == 2

@@ -13,7 +13,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.formats.content_blocks import TextPart, list_message_parts
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import NothingToImport
-from checkpoints.importers.span import Span
+from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.watch_folder import FolderWatch
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from tests.integration.checkpoints.importers.test_formats import (

@@ -17,7 +17,7 @@ from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
 from checkpoints.seals.seal_keys import SealKey
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
@@ -51,7 +51,7 @@ def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_la
     open_checkpointer: Open, settings: Any, is_version: bool
 ) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
-    store, description = open_checkpointer().store, SessionDescription("Refund order 17")
+    store, description = open_checkpointer().store, NewSessionFields("Refund order 17")
 
     def append(message: dict[str, Any]) -> None:
         content = VersionContent(None, added=[message])

@@ -14,7 +14,7 @@ from checkpoints.loop_state.phase_details import StepStarted
 from checkpoints.models import Session
 from checkpoints.resume import start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sessions.session_description import SessionDescription
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import call_statuses, conversation, start_session
 
@@ -22,7 +22,7 @@ from tests.integration.checkpoints.session_setups import call_statuses, conversa
 def open_session(cp: SyncCheckpointer, session_id: str = "s", **options: Any) -> ResumePoint:
     return sansio.run_flow(
         start_or_resume.create_or_resume_session_flow(
-            cp.store, session_id, SessionDescription("Refund order 17", "desk"), **options
+            cp.store, session_id, NewSessionFields("Refund order 17", "desk"), **options
         )
     )
 
@@ -200,7 +200,7 @@ def test_run_saves_other_work_before_it_is_refused_at_the_gate(cp: SyncCheckpoin
 
 def test_run_at_the_gate_cannot_write(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
-    flow = start_or_resume.resume_flow(cp.store, "s", wait=True)
+    flow = start_or_resume.resume_session_flow(cp.store, "s", wait=True)
     step = next(flow)
     while not isinstance(step, sansio.Sleep):
         assert isinstance(step, sansio.Transact)

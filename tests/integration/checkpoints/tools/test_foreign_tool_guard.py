@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies, ValueCodec, aguard, guard
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
@@ -148,3 +149,11 @@ def test_value_without_an_encoding_is_stored_as_text(started: SyncCheckpointer) 
 def test_invalid_options_are_refused_at_registration() -> None:
     with pytest.raises(InvalidInput):
         ToolPolicies({"send_*": {"side_effects": {"explode"}}})
+
+
+def test_a_blocking_client_leaves_no_connection_on_a_thread_of_the_loop(started: SyncCheckpointer) -> None:
+    async def call() -> Any:
+        await aguard(started, "s", "send_mail", {"to": "alice"}, "call_1", Mailer("sent").run)
+        return await asyncio.to_thread(lambda: connections[started.store.using].connection)  # the thread is free again
+
+    assert asyncio.run(call()) is None

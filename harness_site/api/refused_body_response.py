@@ -8,7 +8,7 @@ from harness_site.serving.asgi_types import Scope
 from harness_site.serving.request_body_middleware import BodyRefused
 
 
-def build_body_refusal(scope: Scope, refused: BodyRefused) -> tuple[str, bytes]:
+def build_refused_body_response(scope: Scope, refused: BodyRefused) -> tuple[str, bytes]:
     """Return the media type and the content of the answer to a request whose body is refused."""
     if scope["path"].removeprefix(scope.get("root_path", "")).startswith(f"{API_PATH}/"):
         return PROBLEM, build_problem_response(refused.error, refused.status).content

@@ -11,7 +11,7 @@ from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.framework_states import state_store
 from checkpoints.models import ToolCall
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions.blobs import EncodedValue
 
@@ -77,7 +77,7 @@ def find_decisions_if_all_decided(
         CheckpointCorrupted: The arguments or the result of a call do not match their digests.
     """
     with database_operation(store.using, writes=False):
-        row = row_lookups.get_session(store, session_id)
+        row = look_up_and_lock_rows.get_session(store, session_id)
         if calls_without_outcome.list_undecided_calls(store, row):
             return None
         calls = review_calls_of_framework_interrupts.load_interrupt_calls_by_key(store, row, keys)

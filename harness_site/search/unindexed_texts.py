@@ -25,7 +25,7 @@ class UnindexedText:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexProblems:
+class UnindexedTexts:
     """The first problems, and the number of all."""
 
     texts: tuple[UnindexedText, ...]
@@ -36,7 +36,7 @@ class IndexProblems:
         return self.total - len(self.texts)
 
 
-def list_index_problems(workspace: int | None = None, *, limit: int = 20) -> IndexProblems:
+def list_unindexed_texts(workspace: int | None = None, *, limit: int = 20) -> UnindexedTexts:
     """List texts of a workspace, or of all, that are not indexed completely, newest first."""
     passages = Passage.objects.filter(problem__isnull=False)
     if workspace is not None:
@@ -50,4 +50,4 @@ def list_index_problems(workspace: int | None = None, *, limit: int = 20) -> Ind
         for row in rows
         if row.session_id in names
     )
-    return IndexProblems(texts, passages.count() if len(rows) == limit else len(texts))
+    return UnindexedTexts(texts, passages.count() if len(rows) == limit else len(texts))

@@ -28,8 +28,8 @@ from checkpoints.framework_states import write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions.session_description import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionChange
@@ -45,7 +45,7 @@ MAX_ROWS: Final = 64
 
 
 @dataclass(frozen=True)
-class KnownSession:
+class CachedSession:
     """Session after a write of this client.
 
     Attributes:
@@ -61,24 +61,24 @@ class KnownSession:
     channels: Mapping[tuple[str, str], Channels] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
 
-    def copy_with_added_state(self, namespace: str, state_id: str, channels: Channels) -> KnownSession:
+    def copy_with_added_state(self, namespace: str, state_id: str, channels: Channels) -> CachedSession:
         """Return the session with one more state."""
         states = {**self.channels, (namespace, state_id): channels}
         return replace(self, channels=dict(list(states.items())[-_MAX_STATES:]))
 
 
-class _KnownSessions:
+class _CachedSessions:
     """Sessions that one client knows. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sessions: OrderedDict[str, KnownSession] = OrderedDict()
+        self._sessions: OrderedDict[str, CachedSession] = OrderedDict()
 
-    def find(self, session_id: str) -> KnownSession | None:
+    def find(self, session_id: str) -> CachedSession | None:
         with self._lock:
             return self._sessions.get(session_id)
 
-    def remember(self, session_id: str, known: KnownSession | None) -> None:
+    def remember(self, session_id: str, known: CachedSession | None) -> None:
         with self._lock:
             self._sessions.pop(session_id, None)
             if known is not None:
@@ -87,35 +87,35 @@ class _KnownSessions:
                     self._sessions.popitem(last=False)
 
 
-_known_sessions: weakref.WeakKeyDictionary[Store, _KnownSessions] = weakref.WeakKeyDictionary()
+_cached_sessions: weakref.WeakKeyDictionary[Store, _CachedSessions] = weakref.WeakKeyDictionary()
 _creation_lock = threading.Lock()
 
 
-def _get_known_sessions(store: Store) -> _KnownSessions:
+def _get_cached_sessions(store: Store) -> _CachedSessions:
     with _creation_lock:
-        return _known_sessions.setdefault(store, _KnownSessions())
+        return _cached_sessions.setdefault(store, _CachedSessions())
 
 
-def _can_write_known_sessions(store: Store) -> bool:
+def _can_write_cached_sessions(store: Store) -> bool:
     return connections[store.using].vendor == "postgresql" and get_seal_keys() is None and store.behind is None
 
 
-def find_known_session(
-    store: Store, session_id: str, description: SessionDescription | None = None
-) -> KnownSession | None:
+def find_cached_session(
+    store: Store, session_id: str, description: NewSessionFields | None = None
+) -> CachedSession | None:
     """Find a session that this client may write to in one statement.
 
     Returns None if it is not known, a run owns it, or it has no title and the description may have one. Raises
     `OpenedInAnotherProcess`.
     """
     store.require_own_process(session_id)
-    known = _get_known_sessions(store).find(session_id) if _can_write_known_sessions(store) else None
+    known = _get_cached_sessions(store).find(session_id) if _can_write_cached_sessions(store) else None
     if known is None or store.find_owned_session(session_id) is not None:
         return None
     return known if known.row.title or description is None else None
 
 
-def remember_session(
+def cache_session(
     store: Store,
     session_id: str,
     owned_session: OwnedSession | None,
@@ -126,31 +126,31 @@ def remember_session(
 
     It is known once that is committed: after a rollback another write may give it the same revision.
     """
-    if owned_session is not None or not _can_write_known_sessions(store):
+    if owned_session is not None or not _can_write_cached_sessions(store):
         return
-    row = row_lookups.get_session(store, session_id)
+    row = look_up_and_lock_rows.get_session(store, session_id)
     newest = save_version.find_newest_version(store.using, row.pk)
     is_readable = newest is None or newest.schema_version <= SCHEMA_VERSION
     known = None
     if row.owner_id is None and row.head_segment_id and is_readable and row.status not in FINISHED_SESSION_STATUSES:
-        earlier = _get_known_sessions(store).find(session_id)
-        known = KnownSession(row, newest)
+        earlier = _get_cached_sessions(store).find(session_id)
+        known = CachedSession(row, newest)
         if earlier is not None and earlier.row.pk == row.pk and earlier.row.revision == row.revision - 1:
             known = replace(known, channels=earlier.channels, facts=earlier.facts)
         for place, channels in states.items():
             known = known.copy_with_added_state(*place, channels)
         known = replace(known, facts={**known.facts, **(facts or {})})
-    transaction.on_commit(partial(_get_known_sessions(store).remember, session_id, known), using=store.using)
+    transaction.on_commit(partial(_get_cached_sessions(store).remember, session_id, known), using=store.using)
 
 
-def forget_session(store: Store, session_id: str) -> None:
+def discard_cached_session(store: Store, session_id: str) -> None:
     """Forget a session."""
-    _get_known_sessions(store).remember(session_id, None)
+    _get_cached_sessions(store).remember(session_id, None)
 
 
-def write_rows_of_known_session(
-    store: Store, session_id: str, known: KnownSession, rows: Sequence[NewRows | ChangedRow]
-) -> KnownSession | None:
+def write_rows_of_cached_session(
+    store: Store, session_id: str, known: CachedSession, rows: Sequence[NewRows | ChangedRow]
+) -> CachedSession | None:
     """Insert rows of a session. Returns the session after that; None if it is not as it is known.
 
     Raises subclasses of `StorageError`.
@@ -158,7 +158,7 @@ def write_rows_of_known_session(
     row = known.row
     if _count_rows(rows) > MAX_ROWS:
         return None
-    forget_session(store, session_id)  # until the statement is known to have been executed
+    discard_cached_session(store, session_id)  # until the statement is known to have been executed
     with database_operation(store.using) as connection:
         try:
             status = hot_statements.insert_rows_beside_revision(connection, row.pk, row.fence, row.revision, rows)
@@ -166,21 +166,21 @@ def write_rows_of_known_session(
             return None
     if status is None:
         return None
-    return _build_and_remember_changed_session(store, session_id, known, status=status)
+    return _build_and_cache_changed_session(store, session_id, known, status=status)
 
 
 def _count_rows(beside: Sequence[NewRows | ChangedRow]) -> int:
     return sum(len(each.rows) if isinstance(each, NewRows) else 1 for each in beside)
 
 
-def write_simple_version_of_known_session(
+def write_simple_version_of_cached_session(
     store: Store,
     session_id: str,
-    known: KnownSession,
+    known: CachedSession,
     content: VersionContent,
     build_rows: Callable[[Sequence[StoredMessage]], Sequence[NewRows | ChangedRow]] = lambda _: (),
     change: VersionChange | None = None,
-) -> KnownSession | None:
+) -> CachedSession | None:
     """Write the next version if it only appends messages that answer no call.
 
     Args:
@@ -203,19 +203,19 @@ def write_simple_version_of_known_session(
     if built is None:
         return None
     end, state, messages = built
-    return write_version_of_known_session(
+    return write_version_of_cached_session(
         store, session_id, known, save_version.VersionContent(end, state), None, build_rows(messages)
     )
 
 
-def write_version_of_known_session(
+def write_version_of_cached_session(
     store: Store,
     session_id: str,
-    known: KnownSession,
+    known: CachedSession,
     content: save_version.VersionContent,
     run_id: UUID | None,
     rows: Sequence[NewRows | ChangedRow],
-) -> KnownSession | None:
+) -> CachedSession | None:
     """Write the next version, which continues from the newest one and answers no call, and rows beside it.
 
     Args:
@@ -235,7 +235,7 @@ def write_version_of_known_session(
     row, end, state = known.row, content.end, content.state
     if _count_rows(rows) + len(end.new) > MAX_ROWS:
         return None
-    forget_session(store, session_id)
+    discard_cached_session(store, session_id)
     head = save_version.get_session_transcript_head(row)
     base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
     with database_operation(store.using):
@@ -261,15 +261,15 @@ def write_version_of_known_session(
     )
     known = replace(known, newest=newest)
     changes = {"latest_version": version, "message_count": end.length, "head_chain": end.chain}
-    return _build_and_remember_changed_session(store, session_id, known, **changes)
+    return _build_and_cache_changed_session(store, session_id, known, **changes)
 
 
-def _build_and_remember_changed_session(
-    store: Store, session_id: str, known: KnownSession, **changes: Any
-) -> KnownSession:
+def _build_and_cache_changed_session(
+    store: Store, session_id: str, known: CachedSession, **changes: Any
+) -> CachedSession:
     row = _copy_row_with_changes(known.row, revision=known.row.revision + 1, **changes)
     changed = replace(known, row=row)
-    _get_known_sessions(store).remember(session_id, changed)
+    _get_cached_sessions(store).remember(session_id, changed)
     return changed
 
 
@@ -280,8 +280,8 @@ def _copy_row_with_changes(row: Session, **changes: Any) -> Session:
     return copied
 
 
-def remember_session_with_added_state(
-    store: Store, session_id: str, known: KnownSession, namespace: str, state_id: str, channels: Channels
+def cache_session_with_added_state(
+    store: Store, session_id: str, known: CachedSession, namespace: str, state_id: str, channels: Channels
 ) -> None:
     """Remember a session with one more state."""
-    _get_known_sessions(store).remember(session_id, known.copy_with_added_state(namespace, state_id, channels))
+    _get_cached_sessions(store).remember(session_id, known.copy_with_added_state(namespace, state_id, channels))

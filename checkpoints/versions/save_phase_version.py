@@ -11,7 +11,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.loop_state import version_payload as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
-from checkpoints.store import row_lookups
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
@@ -32,7 +32,7 @@ def save_phase_version(
     expected_version: int | None = None,
 ) -> int:
     """Write the next version at a phase. Returns its number."""
-    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+    owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     change = build_phase_change(store, owned_session, details, snapshot, plan)
     if transcript is None:
         expected = owned_session.head.version if expected_version is None else expected_version
@@ -54,7 +54,7 @@ def find_version_of_repeated_phase(
     since: datetime,
 ) -> int | None:
     """Return the version after `expected_version` if this run saved just this phase, and after `since`; else None."""
-    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
+    owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     change = build_phase_change(store, owned_session, details, snapshot, plan)
     return save_version.find_repeated_version(
         store, owned_session, transcript or [], change, expected_version, whole=transcript is not None, since=since

@@ -14,7 +14,7 @@ TITLE_LENGTH = 200
 
 
 @dataclass(frozen=True)
-class SessionDescription:
+class NewSessionFields:
     """Descriptive fields of a new session. An existing session keeps its own."""
 
     user_message: str = ""

@@ -18,7 +18,7 @@ from checkpoints.db.clock import database_now
 from checkpoints.enums import SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
-from harness_site.search import llm_model_usage
+from harness_site.search import session_models_and_cost_by_model
 from harness_site.search.hourly_to_daily_sums import get_start_of_hourly_sums, merge_hourly_sums_into_days
 from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
@@ -56,7 +56,9 @@ def update_hourly_session_sums(since: datetime | None) -> datetime:
 def _add_models_of_changed_sessions(workspace: int, since: datetime | None, now: datetime) -> None:
     first = now - timedelta(days=KEPT_DAYS) if since is None else since - _OVERLAP
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=first)
-    llm_model_usage.record_models_of_sessions(workspace, sessions.values_list("pk", flat=True).iterator())
+    session_models_and_cost_by_model.record_models_of_sessions(
+        workspace, sessions.values_list("pk", flat=True).iterator()
+    )
 
 
 def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -> Iterable[date]:
@@ -243,7 +245,7 @@ def _load_sessions_of_several_models(sessions: QuerySet[Session], keys: dict[str
 
 def _divide_session_cost_by_model(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:
     """Divide one session of several models; a rest that nothing divides has no model."""
-    costs, rest = llm_model_usage.divide_cost_by_model(
+    costs, rest = session_models_and_cost_by_model.divide_cost_by_model(
         session["budget_spent_usd"], session["usage"], session["metadata"]
     )
     yield from ((model, False, cost) for model, cost in costs.items())
