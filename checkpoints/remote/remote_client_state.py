@@ -67,12 +67,12 @@ class RemoteStore(ClientState):
 
     def __init__(self, url: str, token: str | None) -> None:
         self.transport = Transport(url, token)
-        super().__init__(token=self.transport.name)
         #: Stored results that the agent has used by their ids, by session: the next call tells the server.
         self.taken: dict[str, list[dict[str, Any]]] = {}
         self._beating = threading.Event()
         self._beat_lock = threading.Lock()
         self._heart: threading.Thread | None = None
+        super().__init__(token=self.transport.name)
 
     def describe_process(self) -> dict[str, Any]:
         """Describe this process for the pages."""

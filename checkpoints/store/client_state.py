@@ -168,7 +168,10 @@ class ClientState:
     has_database: ClassVar[bool] = False
 
     def __init__(self, idle_release_seconds: float | None = None, *, token: str = "") -> None:
-        """Create the state of a client. `token` is its name, a random one by default."""
+        """Create the state of a client. `token` is its name, a random one by default.
+
+        The heartbeat sees the state from the end of this on: subclasses call it when their attributes are there.
+        """
         if idle_release_seconds is not None and not idle_release_seconds > 0:
             raise InvalidInput(f"idle_release_seconds is {idle_release_seconds}; it has to be more than 0, or None.")
         self.idle_release_seconds = idle_release_seconds
@@ -348,4 +351,5 @@ def is_store_alive_in_this_process(token: str) -> bool:
 
 
 def list_live_client_states() -> list[ClientState]:
-    return list(_live_stores.values())
+    """List the states of the clients that still exist, while other threads may create some."""
+    return [state for reference in _live_stores.valuerefs() if (state := reference()) is not None]

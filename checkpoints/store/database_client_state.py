@@ -64,7 +64,6 @@ class Store(ClientState):
         """
         if not lease_seconds > 0:
             raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
-        super().__init__(idle_release_seconds, token=token)
         find_connection(using)
         self.using = using
         self.workspace = workspace
@@ -74,6 +73,7 @@ class Store(ClientState):
         self.unconfirmed_appends: dict[str, UnconfirmedAppend] = {}
         if workspace_id is not None:
             self.workspace_id = workspace_id
+        super().__init__(idle_release_seconds, token=token)
 
     def close_thread_connections(self) -> None:
         connections.close_all()
