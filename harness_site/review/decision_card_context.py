@@ -13,6 +13,7 @@ from checkpoints.enums import (
     DECIDING_KINDS,
     UNDECIDED_CALL_STATUSES,
     WITHDRAWABLE_KINDS,
+    ActorKind,
     CallStatus,
     DecisionKind,
     Role,
@@ -96,6 +97,9 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
         "resumed": _is_decision_used(call, decision),
         "decision": decision,
+        "own_decision": decision is not None
+        and decision.actor_kind == ActorKind.PERSON
+        and decision.actor == reader.user.get_username(),
         "agreed_before": _list_earlier_equal_decisions(evidence, decision),
         "agreements": agreements,
         "own_votes": undecided and _has_agreement_of_person(agreements, reader.user.get_username()),

@@ -25,6 +25,7 @@ from checkpoints.exceptions import (
     StorageError,
 )
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
+from checkpoints.models.enum_choices import translate_label
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.review.decision_options import APPROVALS
@@ -88,6 +89,15 @@ def describe_decision_error(
         return DecisionProblem(403, error.detail, error.hint)
     status = 422 if isinstance(error, InvalidInput) else 503 if isinstance(error, StorageError) else 409
     return DecisionProblem(status, error.detail, error.hint)
+
+
+def describe_decision_by_other(decision: Decision, call: ToolCall) -> DecisionProblem:
+    """Describe the decision of somebody else to a reader whose form about `call` is still open."""
+    label = str(translate_label(DecisionKind(decision.kind)))
+    session_id = call.session.session_id
+    return describe_decision_error(
+        AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at), call
+    )
 
 
 def _describe_missing_people(error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall) -> DecisionProblem:

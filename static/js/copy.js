@@ -10,7 +10,9 @@ async function fetchText(address) {
 
 function textToCopy(button) {
   if (button.dataset.copyUrl) return fetchText(button.dataset.copyUrl);
-  return Promise.resolve(button.dataset.copy ?? document.getElementById(button.dataset.copyFrom).textContent);
+  if (button.dataset.copy !== undefined) return Promise.resolve(button.dataset.copy);
+  const source = document.getElementById(button.dataset.copyFrom);
+  return Promise.resolve(source.matches("textarea") ? source.value : source.textContent);
 }
 
 /** Copy by selecting the text, because browsers offer the clipboard interface only to pages served over HTTPS. */

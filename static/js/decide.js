@@ -75,6 +75,40 @@ function focusHeading() {
   if (document.activeElement === document.body) heading?.focus({ preventScroll: true });
 }
 
+/** Return the focused field and the form, with their places on the screen, if the reader is at the form. */
+function measureForm() {
+  const decide = form();
+  if (!decide) return [];
+  const { top, bottom } = decide.getBoundingClientRect();
+  const focused = decide.contains(document.activeElement) ? document.activeElement : null;
+  if (!focused && (bottom < 0 || top > window.innerHeight)) return [];
+  return [focused ?? decide, decide].map((element) => ({ element, top: element.getBoundingClientRect().top }));
+}
+
+/** Return whether a form contains text that the reader has typed. */
+function hasTypedText(decide) {
+  const fields = decide.querySelectorAll("textarea, input[type='text'], input:not([type])");
+  return decide.hasAttribute("data-sent") || [...fields].some((field) => field.value !== field.defaultValue);
+}
+
+/** Scroll so that the form is where it was, and a message that the call was decided meanwhile is in view. */
+function restorePlace(places) {
+  if (!places.length) return;
+  const place = places.find(({ element }) => element.checkVisibility());
+  if (place) window.scrollBy({ top: place.element.getBoundingClientRect().top - place.top, behavior: "instant" });
+  const note = document.querySelector(".decided-elsewhere");
+  if (note?.checkVisibility()) note.scrollIntoView({ block: "nearest", behavior: "instant" });
+}
+
+let places = [];
+document.body.addEventListener("htmx:beforeSwap", ({ target }) => {
+  places = target.id === "main" ? [] : measureForm();
+});
+document.body.addEventListener("htmx:afterSwap", () => {
+  form()?.toggleAttribute("data-untouched", !hasTypedText(form())); // then nothing of it is kept once the call is decided
+  restorePlace(places);
+});
+
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const decide = form();
   if (target.id === "main" && !decide && document.querySelector("#decision-state, #outage")) focusHeading();

@@ -89,11 +89,36 @@ def test_late_decision_is_refused_and_its_reason_is_kept(
     expect(late.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
     expect(late.get_by_role("complementary", name="Decision").get_by_text("alice", exact=True)).to_be_visible()
     expect(late.get_by_role("button", name=page_actions.RECORD_BUTTONS["It happened"])).to_be_hidden()
-    expect(page_actions.reason_field(late)).to_have_value(REASON)
-    page_actions.reason_field(late).press("Control+Enter")
+    kept_text = late.get_by_role("textbox", name="Your text")
+    expect(kept_text).to_have_value(REASON)
+    kept_text.press("Control+Enter")
     alert = late.get_by_role("alert")
     expect(alert).to_contain_text("alice decided first, at ")
     expect(alert).to_contain_text(REASON)
+
+
+def test_typed_reason_stays_in_view_when_somebody_else_decides(open_cards: Callable[..., list[Page]]) -> None:
+    early, late = open_cards("alice", "bob")
+    late.set_viewport_size({"width": 390, "height": 844})
+    page_actions.fill_in_decision(late, "It happened", REASON)
+    reason = page_actions.reason_field(late)
+    reason.focus()
+    reason.evaluate("field => field.scrollIntoView({ block: 'end', behavior: 'instant' })")
+    before = reason.evaluate("field => field.getBoundingClientRect().top")
+    page_actions.fill_in_decision(early, "It did not happen", "The customer says so.")
+    page_actions.record_decision(early, "It did not happen")
+
+    message = late.get_by_role("alert").filter(has_text="alice decided first, at ")
+    expect(message).to_be_in_viewport(ratio=1)
+    kept_text = late.get_by_role("textbox", name="Your text")
+    expect(kept_text).to_be_focused()
+    expect(kept_text).to_have_value(REASON)
+    assert kept_text.evaluate("field => field.getBoundingClientRect().top") == pytest.approx(before, abs=1)
+    expect(late.get_by_role("radio")).to_have_count(0)
+    expect(page_actions.reason_field(late)).to_have_count(0)
+    late.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    late.locator("form[data-decide]").get_by_role("button", name="Copy").click()
+    late.wait_for_function("async (text) => await navigator.clipboard.readText() === text", arg=REASON)
 
 
 def test_a_decision_without_a_reason_is_not_recorded(

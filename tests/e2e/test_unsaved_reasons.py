@@ -112,7 +112,7 @@ def test_decision_with_lost_response_is_shown_as_recorded(
     page.route(page.url, drop_post_response)
     page_actions.record_decision(page, "It did not happen")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
-    expect(page.get_by_text("You have decided this call; your decision is above.")).to_be_visible()
+    expect(page.get_by_text("You have decided this call; your decision is below.")).to_be_visible()
     expect(page.get_by_text("Your decision was not recorded")).to_be_hidden()
     expect(page.get_by_role("status").filter(has_text="We could not confirm")).to_be_hidden()
 

@@ -32,6 +32,7 @@ from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decision_error_texts import (
     NOTHING,
     DecisionProblem,
+    describe_decision_by_other,
     describe_decision_error,
     find_session_problem_with_decision,
 )
@@ -209,6 +210,8 @@ def render_decision_card(
         "comment_form": comment_form,
         "withdraw_form": withdraw_form,
     }
+    if context["decision"] and not context["own_decision"] and context["seen"] != str(call.revision):
+        context["decided_meanwhile"] = describe_decision_by_other(context["decision"], call)
     # A file is shown if a decision cites it.
     context["files"] = evidence_files.list_evidence_files(call) if context["known"].decisions else []
     if context["undecided"] and call.session.quarantined_at is None:
