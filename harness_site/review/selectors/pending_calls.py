@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -38,6 +38,18 @@ class BoundedCount:
     def __add__(self, other: BoundedCount) -> BoundedCount:
         both = self.number + other.number
         return BoundedCount(min(both, COUNT_LIMIT), self.more or other.more or both > COUNT_LIMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class UrgentCalls:
+    """Calls that are overdue or due within an hour.
+
+    `first_pks` are the keys of the first page of them, `nearest_deadline` is None without calls.
+    """
+
+    count: BoundedCount = BoundedCount(0)
+    first_pks: tuple[int, ...] = ()
+    nearest_deadline: datetime | None = None
 
 
 class DeadlineFilter(TextChoices):
@@ -106,6 +118,15 @@ def list_pending_page_keys(
     )
     keys = list(page_query.values_list("pk", flat=True)[: limit + 1])
     return keys[:limit], keys[limit - 1] if len(keys) > limit else None
+
+
+def list_urgent_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> UrgentCalls:
+    """List the calls in this status that are overdue or due within an hour, the nearest deadline first."""
+    urgent = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.HOUR))
+    rows = urgent.annotate(due=queue_order.build_deadline_expression(status)).order_by("due", "pk")
+    found = list(rows.values_list("pk", "due")[: COUNT_LIMIT + 1])
+    count = BoundedCount(min(len(found), COUNT_LIMIT), len(found) > COUNT_LIMIT)
+    return UrgentCalls(count, tuple(pk for pk, _due in found[:PAGE]), found[0][1] if found else None)
 
 
 def load_calls_with_sessions(pks: Iterable[int]) -> dict[int, ToolCall | UnreadableRecord]:

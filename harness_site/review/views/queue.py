@@ -1,6 +1,6 @@
 """Review queue over all sessions, and the list of recorded decisions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.db import clock
-from checkpoints.enums import CallStatus, Role
+from checkpoints.enums import Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
@@ -29,7 +29,8 @@ from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuil
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
-from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DeadlineFilter
+from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, UrgentCalls
+from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.sessions.selectors import multi_person_approvals
 
 
@@ -43,13 +44,15 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
         for status in STATUS_OF.values()
     )
-    urgent = _count_urgent_approvals(request, filters) if awaiting else None
-    opens_awaiting = bool(urgent) or (bool(awaiting) and not interrupted)
-    tab = _get_selected_or_default_tab(request.GET.get("tab", ""), opens_awaiting=opens_awaiting)
+    counts = {"interrupted": interrupted, "awaiting": awaiting}
+    urgent = {
+        name: _list_urgent_calls(request, name, filters) if count else UrgentCalls() for name, count in counts.items()
+    }
+    tab = _get_selected_or_default_tab(request.GET.get("tab", ""), counts, urgent)
     tab_context = (
         _build_decided_context(request, filters, query_filters)
         if tab == "decided"
-        else _build_pending_context(request, tab, filters, query_filters)
+        else _build_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks)
     )
     context = {
         **tab_context,
@@ -59,7 +62,7 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         "page_size": pending_calls.PAGE,
         "interrupted": interrupted,
         "awaiting": awaiting,
-        "urgent": urgent,
+        "urgent": {name: calls.count for name, calls in urgent.items()},
         "found": interrupted + awaiting,
         "waiting_calls": None if filters else interrupted + awaiting,
         "here": request.GET.urlencode(),
@@ -77,19 +80,23 @@ def show_queue_count(request: MemberRequest) -> HttpResponse:
     )
 
 
-def _count_urgent_approvals(request: MemberRequest, filters: CallFilters) -> BoundedCount | None:
-    """Count the calls awaiting approval that are overdue or due within an hour; None if the list filters deadlines."""
+def _list_urgent_calls(request: MemberRequest, tab: str, filters: CallFilters) -> UrgentCalls:
+    """List the calls of this tab that are overdue or due within an hour; none if the list filters deadlines."""
     if filters.limit is not None:
-        return None
-    urgent = replace(filters, limit=DeadlineFilter.HOUR)
-    return pending_calls.count_pending_calls(request.membership.workspace, urgent, status=CallStatus.AWAITING_APPROVAL)
+        return UrgentCalls()
+    return pending_calls.list_urgent_calls(request.membership.workspace, STATUS_OF[tab], filters)
 
 
-def _get_selected_or_default_tab(tab: str, *, opens_awaiting: bool) -> str:
-    """Return the tab of the query string, or the default: the one that has urgent calls, else one that has calls."""
+def _get_selected_or_default_tab(
+    tab: str, counts: Mapping[str, BoundedCount], urgent: Mapping[str, UrgentCalls]
+) -> str:
+    """Return the tab of the query string, or the default: the one with the most urgent call, else one with calls."""
     if tab in TABS:
         return tab
-    return "awaiting" if opens_awaiting else "interrupted"
+    deadlines = {name: calls.nearest_deadline for name, calls in urgent.items() if calls.nearest_deadline is not None}
+    if deadlines:
+        return min(deadlines, key=deadlines.__getitem__)
+    return next((name for name, count in counts.items() if count), "interrupted")
 
 
 def _build_refresh_url(request: MemberRequest, tab: str, *, is_empty: bool) -> str:
@@ -102,24 +109,31 @@ def _build_refresh_url(request: MemberRequest, tab: str, *, is_empty: bool) -> s
 
 
 def _build_pending_context(
-    request: MemberRequest, tab: str, filters: CallFilters, query_filters: QueueFilters
+    request: MemberRequest, tab: str, filters: CallFilters, query_filters: QueueFilters, urgent_pks: Sequence[int]
 ) -> dict[str, Any]:
-    """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call."""
+    """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call.
+
+    The urgent calls come first in the list of the longest waiting; those of an outage stay in its row.
+    """
     workspace = request.membership.workspace
     after_key = _parse_page_start_key(request.GET)
     outages = outage_groups.list_open_outages(workspace) if tab == "interrupted" else []
     grouped = [] if query_filters.has_filters else outages[: outage_groups.MOST_GROUPS]
-    if grouped:
-        in_groups = [pk for outage in grouped for pk in outage.call_pks]
-        filters = replace(filters, condition=~Q(pk__in=in_groups))
+    in_groups = {pk for outage in grouped for pk in outage.call_pks}
+    first_pks = [pk for pk in urgent_pks if pk not in in_groups] if query_filters.sort == QueueSort.OLDEST else []
+    if in_groups or first_pks:
+        elsewhere = ~Q(pk__in=[*in_groups, *first_pks])
+        filters = replace(filters, condition=elsewhere if filters.condition is None else filters.condition & elsewhere)
     page_keys, next_key = pending_calls.list_pending_page_keys(
         workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
     )
     outages_on_page = [] if after_key else grouped
+    first_on_page = [] if after_key else first_pks
     loaded = pending_calls.load_calls_with_sessions(
-        [*page_keys, *chain.from_iterable(outage.first_call_pks for outage in outages_on_page)]
+        [*first_on_page, *page_keys, *chain.from_iterable(outage.first_call_pks for outage in outages_on_page)]
     )
-    calls = [loaded[pk] for pk in page_keys if pk in loaded]
+    urgent_calls, other_calls = ([loaded[pk] for pk in pks if pk in loaded] for pks in (first_on_page, page_keys))
+    calls = [*urgent_calls, *other_calls]
     first_calls = {outage: [loaded[pk] for pk in outage.first_call_pks if pk in loaded] for outage in outages_on_page}
     is_first_use = (
         tab == "interrupted" and not calls and not grouped and not Session.objects.filter(workspace=workspace).exists()
@@ -128,8 +142,11 @@ def _build_pending_context(
     sessions = {call.session_id for call in shown}
     secrets = _mark_excerpts_and_load_secrets(request, sessions)
     builder = PendingRowBuilder(request.GET, secrets)
+    rows = _build_pending_rows(request, calls, outages, builder)
     return {
-        "rows": _build_pending_rows(request, calls, outages, builder),
+        "urgent_rows": rows[: len(urgent_calls)],
+        "other_rows": rows[len(urgent_calls) :],
+        "rows": rows,
         "secrets": secrets,
         "more": _build_next_page_url(request.GET, next_key, tab=tab),
         "is_empty": not calls and not outages_on_page,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Final
 
 from django import forms
 from django.contrib import messages
@@ -17,12 +18,25 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import read_quarantine
+from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_hints import format_management_command
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
+
+#: What a row of a table is, for the tables that members know. Other tables are shown by their name.
+_RECORD_BY_TABLE: Final = {
+    model._meta.db_table: label
+    for model, label in (
+        (Session, gettext_lazy("Session")),
+        (Message, gettext_lazy("Message")),
+        (Checkpoint, gettext_lazy("Version")),
+        (ToolCall, gettext_lazy("Tool call")),
+        (Decision, gettext_lazy("Decision")),
+    )
+}
 
 
 class ReleaseForm(forms.Form):
@@ -85,11 +99,16 @@ def _release_quarantine_and_redirect(request: MemberRequest, head: SessionHead, 
 def _render_quarantine_page(
     request: MemberRequest, head: SessionHead, form: ReleaseForm, status: int = 200
 ) -> HttpResponse:
+    found = read_quarantine(head.stored)
     context = {
         "head": head,
         "tab": "",
         "form": form,
-        "quarantine": read_quarantine(head.stored),
+        "quarantine": found,
+        "problems": [
+            {**problem.to_dict(), "record": _RECORD_BY_TABLE.get(problem.table)}
+            for problem in (found.problems if found else ())
+        ],
         "quarantine_command": format_management_command(
             f"verify_integrity --session {shlex.quote(head.row.session_id)}"
         ),

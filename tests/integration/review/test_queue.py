@@ -1,3 +1,4 @@
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,13 +24,17 @@ def interrupted(minute: int, *, agent: str = "refund-desk", workspace: str = "de
     return make_call(session=session, interrupted_at=THEN + timedelta(minutes=minute), **fields)  # type: ignore[arg-type]
 
 
+def _listed(page: Any) -> list[int]:
+    return [int(pk) for pk in re.findall(r'id="call-(\d+)"', page.content.decode())]
+
+
 @pytest.mark.parametrize("calls", [1, 3])
 def test_query_count_is_independent_of_the_calls(
     reader: Client, django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     for minute in range(calls):
         interrupted(minute, verifiable=True)
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(19):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -64,6 +69,29 @@ def test_queue_opens_the_tab_with_an_urgent_call_and_an_open_list_stays(reader: 
     page = reader.get("/review/")
     assert (page.context["tab"], 'hx-get="?tab=awaiting"' in page.content.decode()) == ("awaiting", True)
     assert "Decided calls" in visible_text(reader.get("/review/?tab=decided"))
+
+
+def test_tab_of_interrupted_calls_counts_the_urgent_ones_and_opens_for_an_overdue_call(reader: Client) -> None:
+    approval = make_call(
+        session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=timedelta(minutes=29)
+    )
+    ToolCall.objects.filter(pk=approval.pk).update(issued_at=datetime.now(UTC))
+    interrupted(0, decide_within=timedelta(hours=2))
+    page = reader.get("/review/")
+    assert page.context["tab"] == "interrupted"
+    assert "Interrupted 1 1 overdue or due soon Awaiting approval 1 1 overdue or due soon" in visible_text(page)
+
+
+def test_urgent_calls_come_before_longer_waiting_ones_and_on_the_first_page_alone(
+    reader: Client,
+) -> None:
+    waiting = [interrupted(minute) for minute in range(pending_calls.PAGE + 1)]
+    overdue = interrupted(pending_calls.PAGE + 5, decide_within=timedelta(hours=2))
+    first = reader.get("/review/")
+    assert "Overdue calls and calls due within an hour come first." in visible_text(first)
+    assert _listed(first) == [overdue.pk, *(call.pk for call in waiting[: pending_calls.PAGE])]
+    assert _listed(reader.get(f"/review/{first.context['more']}")) == [waiting[-1].pk]
+    assert _listed(reader.get("/review/?sort=risk"))[0] == waiting[0].pk
 
 
 @pytest.mark.parametrize("query", ["", "?tool=send_mail", "?claimed=somebody", "?tab=decided&tool=send_mail"])
