@@ -6,10 +6,8 @@ that it asks about them, or replays them, instead of making them again.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
@@ -35,28 +33,3 @@ def create_session_of_fork(store: Store, key: TranscriptKey, lines: Iterable[Map
     origin = next((name for name in origins if name and name != key.session), None)
     if origin is not None:
         fork.create_fork_without_versions(store, replace(key, session=origin).session_id, key.session_id)
-
-
-def read_lines_of_transcript_file(hook: Mapping[str, Any], mark: str) -> Iterator[dict[str, Any]]:
-    """Read the lines with a mark from the file that the program writes, which a hook names.
-
-    Args:
-        hook: Input of the hook.
-        mark: Text that a line has to contain.
-
-    Yields:
-        The lines that are JSON objects; none if there is no such file.
-    """
-    path = hook.get("agent_transcript_path") or hook.get("transcript_path")
-    try:
-        text = Path(str(path)).read_text("utf-8", "replace")
-    except OSError:
-        return
-    for line in text.splitlines():
-        if mark in line:
-            try:
-                value = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                yield value
