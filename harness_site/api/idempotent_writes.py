@@ -189,8 +189,8 @@ def _is_repeated_elsewhere(row: ApiWrite) -> bool:
     return ApiWrite.objects.filter(pk=row.pk, repeated=True).exists()
 
 
-def store_key_before_write() -> None:
-    """Let the key of this request be noted before anything else is done; a view calls it first."""
+def require_key_stored_first() -> None:
+    """Refuse to be served by one statement, so that the key of this request is stored before anything else is done."""
     write_guard.refuse_if_guarded(write_guard.find_guard(connection))
 
 
