@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from checkpoints import exceptions as exceptions
     from checkpoints.aio import Checkpointer as Checkpointer
     from checkpoints.aio import check_pending_tool_calls as check_pending_tool_calls
-    from checkpoints.archive.exported_sessions_folder import SessionFiles as SessionFiles
-    from checkpoints.archive.exported_sessions_folder import SyncSessionFiles as SyncSessionFiles
+    from checkpoints.archive.session_files import SessionFiles as SessionFiles
+    from checkpoints.archive.session_files import SyncSessionFiles as SyncSessionFiles
     from checkpoints.calls.tool_result_and_verify_answer_types import Landed as Landed
     from checkpoints.calls.tool_result_and_verify_answer_types import NotLanded as NotLanded
     from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult as ToolResult
@@ -49,10 +49,10 @@ _HOME = {
     "NotLanded": "checkpoints.calls.tool_result_and_verify_answer_types",
     "ResumePoint": "checkpoints.resume.resume_point",
     "RuntimeSnapshot": "checkpoints.loop_state.runtime_snapshot",
-    "SessionFiles": "checkpoints.archive.exported_sessions_folder",
+    "SessionFiles": "checkpoints.archive.session_files",
     "SessionHandle": "checkpoints.session_handle",
     "SyncCheckpointer": "checkpoints.client",
-    "SyncSessionFiles": "checkpoints.archive.exported_sessions_folder",
+    "SyncSessionFiles": "checkpoints.archive.session_files",
     "SyncSessionHandle": "checkpoints.session_handle",
     "SyncWriteBehind": "checkpoints.versions.write_behind",
     "SyncWorkflow": "checkpoints.workflows.workflow",

@@ -1,4 +1,4 @@
-"""Verification: ask a tool's own verify hook whether an interrupted call landed."""
+"""Verification of interrupted calls: record what the verify hook of a tool answers, and request another answer."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ from checkpoints.tracing import trace_session, trace_session_flow
 from checkpoints.versions import prepared_transcript
 from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
 from checkpoints.versions.prepared_transcript import PreparedTranscript
-from checkpoints.workflows.step_log import StepLog
+from checkpoints.workflows.step_log_protocol import StepLog
 
 #: Seconds of one long poll at the gate.
 POLL_SECONDS: Final = 20

@@ -20,7 +20,7 @@ from checkpoints.store.call_intent_and_outcome_types import IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.tools.dispatch import POLL_SECONDS, Execution, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function
-from checkpoints.workflows.step_log import StepValue
+from checkpoints.workflows.step_log_protocol import StepValue
 from checkpoints.workflows.step_request import StepRequest
 
 

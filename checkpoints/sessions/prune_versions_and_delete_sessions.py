@@ -16,8 +16,8 @@ from django.db.models import F, Max, Model, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
+from checkpoints.db.batched_reads import iterate_rows_in_batches
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound
 from checkpoints.formats.canonical_json import parse_json
