@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from checkpoints.aio import check_pending_tool_calls as check_pending_tool_calls
     from checkpoints.archive.session_files import SessionFiles as SessionFiles
     from checkpoints.archive.session_files import SyncSessionFiles as SyncSessionFiles
-    from checkpoints.calls.tool_results_and_verify_answers import Landed as Landed
-    from checkpoints.calls.tool_results_and_verify_answers import NotLanded as NotLanded
-    from checkpoints.calls.tool_results_and_verify_answers import ToolResult as ToolResult
-    from checkpoints.calls.tool_results_and_verify_answers import Unknown as Unknown
-    from checkpoints.calls.tool_results_and_verify_answers import ValueCodec as ValueCodec
+    from checkpoints.calls.tool_result_and_verify_answer_types import Landed as Landed
+    from checkpoints.calls.tool_result_and_verify_answer_types import NotLanded as NotLanded
+    from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult as ToolResult
+    from checkpoints.calls.tool_result_and_verify_answer_types import Unknown as Unknown
+    from checkpoints.calls.tool_result_and_verify_answer_types import ValueCodec as ValueCodec
     from checkpoints.client import SyncCheckpointer as SyncCheckpointer
     from checkpoints.decisions.actors import Actor as Actor
     from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot as RuntimeSnapshot
@@ -45,8 +45,8 @@ _HOME = {
     "Actor": "checkpoints.decisions.actors",
     "Cadence": "checkpoints.versions.save_cadence",
     "Checkpointer": "checkpoints.aio",
-    "Landed": "checkpoints.calls.tool_results_and_verify_answers",
-    "NotLanded": "checkpoints.calls.tool_results_and_verify_answers",
+    "Landed": "checkpoints.calls.tool_result_and_verify_answer_types",
+    "NotLanded": "checkpoints.calls.tool_result_and_verify_answer_types",
     "ResumePoint": "checkpoints.resume.resume_point",
     "RuntimeSnapshot": "checkpoints.loop_state.runtime_snapshot",
     "SessionFiles": "checkpoints.archive.session_files",
@@ -59,10 +59,10 @@ _HOME = {
     "Tool": "checkpoints.tools.tool",
     "ToolPolicies": "checkpoints.tools.foreign_tool_guard",
     "ToolRegistry": "checkpoints.tools.registry",
-    "ToolResult": "checkpoints.calls.tool_results_and_verify_answers",
-    "ValueCodec": "checkpoints.calls.tool_results_and_verify_answers",
+    "ToolResult": "checkpoints.calls.tool_result_and_verify_answer_types",
+    "ValueCodec": "checkpoints.calls.tool_result_and_verify_answer_types",
     "UNCHANGED": "checkpoints.store.version_state_columns",
-    "Unknown": "checkpoints.calls.tool_results_and_verify_answers",
+    "Unknown": "checkpoints.calls.tool_result_and_verify_answer_types",
     "Workflow": "checkpoints.workflows.workflow",
     "WriteBehind": "checkpoints.versions.write_behind",
     "aguard": "checkpoints.tools.foreign_tool_guard",

@@ -85,7 +85,7 @@ ASGI_APPLICATION = "harness_site.asgi.application"
 
 TEMPLATES = [
     {
-        "BACKEND": "harness_site.core.hidden_character_templates.Templates",
+        "BACKEND": "harness_site.core.hidden_character_template_backend.Templates",
         "NAME": "django",
         "DIRS": HARNESS_TEMPLATE_DIRS,
         "APP_DIRS": True,

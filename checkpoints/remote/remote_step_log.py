@@ -11,7 +11,7 @@ from checkpoints.calls import registry_of_running_tools
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.remote import ask_verify_hooks_of_agent
+from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_call_log import RemoteExecution, encode_tool
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
@@ -85,9 +85,7 @@ class RemoteStepLog:
         call: Mapping[str, Any] | None = yield Transact(partial(self._find_interrupted_call, request))
         if call is None:
             return False
-        yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(
-            self._store, owned_session, call, hook
-        )
+        yield from ask_verify_hook_and_report_answer_flow(self._store, owned_session, call, hook)
         return True
 
     def _find_interrupted_call(self, request: StepRequest) -> Mapping[str, Any] | None:
