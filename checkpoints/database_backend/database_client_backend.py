@@ -75,14 +75,14 @@ def open_database_backend(options: ClientOptions, *, on_event_loop: bool) -> Dat
     using = options.using
     if options.url is not None and on_event_loop:
         with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
-            using = opener.submit(_open_and_close_database, options).result()
+            using = opener.submit(_open_database_and_close_connection, options).result()
     elif options.url is not None:
         using = open_and_migrate.open_database(options.url, migrate=options.migrate)
     store = Store(using, options.workspace, options.lease_seconds, options.idle_release_seconds)
     return DatabaseBackend(store)
 
 
-def _open_and_close_database(options: ClientOptions) -> str:
+def _open_database_and_close_connection(options: ClientOptions) -> str:
     alias = open_and_migrate.open_database(str(options.url), migrate=options.migrate)
     connections[alias].close()
     return alias
@@ -341,7 +341,11 @@ class DatabaseBackend:
             lambda: record_verify_hook_answers.request_verification(store, target, to_actor(actor))
         )
         probe = record_verify_hook_answers.build_verify_probe(store, target.session_id, call)
-        return "requested" if probe is None else (yield from record_verify_hook_answers.run_probe_flow(store, probe))
+        return (
+            "requested"
+            if probe is None
+            else (yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(store, probe))
+        )
 
     def record_decision(
         self,

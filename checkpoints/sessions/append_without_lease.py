@@ -212,8 +212,8 @@ class _AppendAttempt:
         )
 
 
-def find_live_owner_error(store: Store, row: Session) -> SessionBusy | None:
-    """Return the error that forbids a write beside a live run of somebody else. A lost owner is declared lost."""
+def end_lost_owner_or_find_busy_error(store: Store, row: Session) -> SessionBusy | None:
+    """Declare a lost owner lost. Returns the error that forbids a write beside a live run of somebody else."""
     owner = row.owner
     if owner is None or not owner.has_owning_status:
         return None
@@ -229,7 +229,7 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         return SessionFinished(row.session_id, row.status)
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         return SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
-    busy = find_live_owner_error(store, row)
+    busy = end_lost_owner_or_find_busy_error(store, row)
     if busy is not None:
         return busy
     if row.latest_version != expected:

@@ -75,7 +75,7 @@ class ConversationImport:
             self._group.append(_AgentLine(key, line, self._notes_after_group))
             self._notes_after_group = []
             return
-        self._close_group()
+        self._write_and_clear_group()
         message = parse_line.get_message_of_line(line)
         if message is not None and parse_line.get_type(line) == "assistant":
             self._group.append(_AgentLine(key, line))
@@ -145,7 +145,7 @@ class ConversationImport:
         previous = self._group[-1].line["message"]
         return isinstance(message.get("id"), str) and message["id"] == previous.get("id")
 
-    def _close_group(self) -> None:
+    def _write_and_clear_group(self) -> None:
         """Write the message that the lines of the group make up; the notes after it belong to the next message."""
         self._write_grouped_message()
         self._group, self._written_size = [], 0
@@ -314,7 +314,7 @@ class ConversationImport:
             self._write_grouped_message()
             self._written_size = len(self._group)
         else:
-            self._close_group()
+            self._write_and_clear_group()
         self._titles.set_title(self.builder, self._seen)
         self.builder.flush()
 
