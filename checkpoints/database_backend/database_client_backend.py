@@ -41,7 +41,7 @@ from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.response_receipts import Answer
+from checkpoints.peers.response_outcomes import Answer
 from checkpoints.resume import resume_preview, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
@@ -62,7 +62,7 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
 from checkpoints.versions import load_version, phase_record_import, save_phase_version, save_version
 from checkpoints.versions.phase_record_migration import ImportedRecord
-from checkpoints.workflows.step_log import StepLog
+from checkpoints.workflows.step_log_protocol import StepLog
 
 #: Threads, and therefore connections, that one async client uses at most. SQLite takes one writer at a time: more
 #: threads would only wait for each other there.
@@ -75,14 +75,14 @@ def open_database_backend(options: ClientOptions, *, on_event_loop: bool) -> Dat
     using = options.using
     if options.url is not None and on_event_loop:
         with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
-            using = opener.submit(_open_and_close_database, options).result()
+            using = opener.submit(_open_database_and_close_connection, options).result()
     elif options.url is not None:
         using = open_and_migrate.open_database(options.url, migrate=options.migrate)
     store = Store(using, options.workspace, options.lease_seconds, options.idle_release_seconds)
     return DatabaseBackend(store)
 
 
-def _open_and_close_database(options: ClientOptions) -> str:
+def _open_database_and_close_connection(options: ClientOptions) -> str:
     alias = open_and_migrate.open_database(str(options.url), migrate=options.migrate)
     connections[alias].close()
     return alias
@@ -341,7 +341,11 @@ class DatabaseBackend:
             lambda: record_verify_hook_answers.request_verification(store, target, to_actor(actor))
         )
         probe = record_verify_hook_answers.build_verify_probe(store, target.session_id, call)
-        return "requested" if probe is None else (yield from record_verify_hook_answers.run_probe_flow(store, probe))
+        return (
+            "requested"
+            if probe is None
+            else (yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(store, probe))
+        )
 
     def record_decision(
         self,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import QuerySet
 
-from checkpoints.calls import review_calls_of_framework_interrupts
+from checkpoints.calls import framework_interrupt_calls
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
@@ -171,11 +171,11 @@ def lock_or_create_session(
         if owned_session is None:
             if must_own:
                 raise OwnershipLost(session_id)
-            busy = append_without_lease.find_live_owner_error(store, row)
+            busy = append_without_lease.end_lost_owner_or_find_busy_error(store, row)
             if busy is not None:
                 raise busy
         elif row.fence != owned_session.fence:
-            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         _add_title_if_missing(store, row, description)
         yield row, owned_session
     store.record_session_use(session_id)
@@ -189,7 +189,7 @@ def _lock_or_create_row(
     except SessionNotFound:
         if description is None:
             raise
-    create_finish_release.create_session(store, session_id, description)
+    create_finish_release.create_session_if_missing(store, session_id, description)
     return look_up_and_lock_rows.lock_session(store, session_id)
 
 
@@ -467,7 +467,7 @@ def save_task_writes(
         ]
         state_rows.insert_state_rows(store.using, row, FrameworkWrite, added)
         if requests:
-            review_calls_of_framework_interrupts.log_interrupt_calls(
+            framework_interrupt_calls.log_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
             )
         if not requests:
@@ -509,9 +509,7 @@ def _get_or_create_run_of_request(store: Store, row: Session, owned_session: Own
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return review_calls_of_framework_interrupts.find_run_awaiting_decision(store, row) or ownership.create_ended_run(
-        store, row
-    )
+    return framework_interrupt_calls.find_run_awaiting_decision(store, row) or ownership.create_ended_run(store, row)
 
 
 def load_task_write(

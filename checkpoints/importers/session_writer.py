@@ -168,7 +168,7 @@ class ImportWriter:
                     self._sealed_head = expected_sealed_head.lock_head(self.store.using, row.pk)
                 for group in _split_at_branches(turns):
                     self._write_turn_group(row, run, group, calls)
-                calls.insert_calls(row, [call for turn in turns for call in turn.calls])
+                calls.insert_calls_and_late_results(row, [call for turn in turns for call in turn.calls])
         except StorageError as error:
             if isinstance(error.__cause__, IntegrityError):
                 raise ImportOvertaken(self.origin.session_id) from error

@@ -171,7 +171,7 @@ class FolderWatch:
             ):
                 opened.file.size, opened.file.modified_ns = file.size, file.modified_ns
                 sessions = opened.import_appended_values()
-                self._folder.add_imported_file_row(file, opened.format.name, sessions, live=opened.is_live)
+                self._folder.note_imported_file(file, opened.format.name, sessions, live=opened.is_live)
             else:
                 opened = self._folder.import_file(file)
         except FormatRefused:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from checkpoints import constants, tracing
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.decisions import ask_verify_hooks
 from checkpoints.enums import CallStatus
@@ -27,7 +27,7 @@ from checkpoints.loop_state.version_payload import encode_phase
 from checkpoints.peers import deliver_notices
 from checkpoints.peers.call_join_and_pause_types import Notice, TakenJoin, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.remote import ask_verify_hooks_of_agent
+from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
 from checkpoints.remote.remote_step_log import RemoteStepLog
@@ -45,7 +45,7 @@ from checkpoints.tracing import trace_session, trace_session_flow
 from checkpoints.versions import prepared_transcript
 from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
 from checkpoints.versions.prepared_transcript import PreparedTranscript
-from checkpoints.workflows.step_log import StepLog
+from checkpoints.workflows.step_log_protocol import StepLog
 
 #: Seconds of one long poll at the gate.
 POLL_SECONDS: Final = 20
@@ -97,11 +97,11 @@ class RemoteBackend(SingleRequests):
     def start_session_flow(
         self, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
     ) -> Flow[OwningRun]:
-        fields = {"session_id": session_id, "mode": "start", **_encode_description(description)}
+        fields = {"session_id": session_id, "mode": "start", **_validate_and_encode_description(description)}
         opening = self._take_session_through_gate_flow(
             session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover
         )
-        self._build_resume_point(session_id, (yield from opening))
+        self._hold_session_and_build_resume_point(session_id, (yield from opening))
         return self.store.get_owned_session(session_id).run
 
     @trace_session_flow(tracing.RESUME)
@@ -116,11 +116,11 @@ class RemoteBackend(SingleRequests):
     ) -> Flow[ResumePoint]:
         fields: dict[str, Any] = {"session_id": session_id, "mode": "resume"}
         if description is not None:
-            fields |= {"mode": "open", **_encode_description(description)}
+            fields |= {"mode": "open", **_validate_and_encode_description(description)}
         opening = self._take_session_through_gate_flow(
             session_id, "/sessions", fields, wait=wait, timeout=timeout, takeover=takeover
         )
-        return self._build_resume_point(session_id, (yield from opening))
+        return self._hold_session_and_build_resume_point(session_id, (yield from opening))
 
     def take_paused_task_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
@@ -130,7 +130,7 @@ class RemoteBackend(SingleRequests):
             answer = yield from self._take_session_through_gate_flow(
                 session_id, path, {}, wait=wait, timeout=timeout, takeover=takeover
             )
-            point = self._build_resume_point(session_id, answer)
+            point = self._hold_session_and_build_resume_point(session_id, answer)
             if (task := answer.get("task")) is not None:
                 joins = tuple(load_as(TakenJoin, join) for join in task.pop("joins"))
                 waits = tuple(task.pop("open"))
@@ -206,7 +206,7 @@ class RemoteBackend(SingleRequests):
             if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
                 continue
             probed.add(call["number"])
-            yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
+            yield from ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
             is_asked = True
         return is_asked
 
@@ -218,7 +218,7 @@ class RemoteBackend(SingleRequests):
             if owned_session is not None:
                 self.store.remove_owned_session(owned_session)
 
-    def _build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
+    def _hold_session_and_build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
         point = answer["point"]
         transcript = point["transcript"]
         run = None
@@ -444,7 +444,7 @@ class _TakenResults(OpenOperations):
         self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
 
 
-def _encode_description(description: NewSessionFields) -> dict[str, Any]:
+def _validate_and_encode_description(description: NewSessionFields) -> dict[str, Any]:
     description.build_columns()  # raises what an invalid description raises
     return {
         "user_message": description.user_message,

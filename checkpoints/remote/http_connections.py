@@ -157,7 +157,7 @@ class HttpConnections:
                 pool.keep_idle_connection(connection)
         finally:
             pool.places.release()
-        return _read_response(response.status, response.headers, content)
+        return _decompress_and_build_response(response.status, response.headers, content)
 
     def _connect(self, seconds: float) -> socket.socket:
         """Open a connection to the server, through the proxy if there is one. Raises `AnswerLost`."""
@@ -239,7 +239,7 @@ def _format_headers(headers: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _read_response(status: int, headers: HTTPMessage, content: bytes) -> Response:
+def _decompress_and_build_response(status: int, headers: HTTPMessage, content: bytes) -> Response:
     if headers.get("content-encoding") == "gzip":
         try:
             content = gzip.decompress(content)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from checkpoints.calls import registry_of_running_tools
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -20,7 +20,7 @@ from checkpoints.exceptions import (
     TooLarge,
 )
 from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
-from checkpoints.remote import ask_verify_hooks_of_agent
+from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
@@ -141,7 +141,7 @@ class RemoteExecution:
         return str(self.held.run_id)
 
     @property
-    def _call_path(self) -> str:
+    def _build_call_path(self) -> str:
         return f"/sessions/{escape_path_part(self.session_id)}/calls/{escape_path_part(self.issued_call.call_id)}"
 
     def write_outcome(self, outcome: CallOutcome) -> None:
@@ -150,9 +150,7 @@ class RemoteExecution:
     def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         call: Mapping[str, Any] = yield Transact(self._read_call)
         if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
-            yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(
-                self.store, self.held, call, self.tool.verify
-            )
+            yield from ask_verify_hook_and_report_answer_flow(self.store, self.held, call, self.tool.verify)
             call = yield Transact(self._read_call)
         if call["undecided"]:
             raise ReviewRequired(self.session_id, [call]) from error
@@ -162,7 +160,7 @@ class RemoteExecution:
     def _read_call(self) -> Any:
         issued_call = self.issued_call
         return self.store.transport.send_read_request(
-            self._call_path, step=issued_call.step, attempt=issued_call.attempt
+            self._build_call_path, step=issued_call.step, attempt=issued_call.attempt
         )
 
     def end_execution(self, *, answered: bool) -> None:

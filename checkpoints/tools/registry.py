@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, Unpack, overload
 
 from checkpoints import sansio, tracing
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.exceptions import InvalidArguments, InvalidInput, NotRepresentable, RegistryNotBound, TooLarge
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id, validate_number
@@ -337,10 +337,10 @@ def _validate_and_dispatch_call_flow(
         )
         bound_args = tool.bind_arguments(args)
         if log is None:
-            return (yield from dispatch.run_unlogged_flow(tool, bound_args, call_id))
+            return (yield from dispatch.run_unlogged_call_flow(tool, bound_args, call_id))
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
-    return (yield from dispatch.dispatch_logged_flow(log, request, bound_args, waiting))
+    return (yield from dispatch.dispatch_logged_call_flow(log, request, bound_args, waiting))
 
 
 def _find_call_log(registry: ToolRegistry, tool: Tool) -> dispatch.CallLog | None:

@@ -11,7 +11,7 @@ from ninja import Router
 
 from checkpoints import sansio
 from checkpoints.calls import call_dicts, intent_log, write_outcomes
-from checkpoints.calls.tool_results_and_verify_answers import Landed, NotLanded, ToolResult, Unknown
+from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.database_backend.database_call_log import StoreCallLog
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
@@ -264,7 +264,7 @@ def _settle_stored_call(
     session = look_up_and_lock_rows.get_session(store, session_id)
     call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
-        raise write_outcomes.store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
+        raise write_outcomes.store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
     owned_session = _find_issuing_run_even_if_lost(store, session_id, session.pk, body.fence)
     stored = (call.status, call.result, call.run_id)
     is_repeated = request.repeated is not None  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ from checkpoints.adapters.openai_agents.agent_session import HarnessSession, Run
 from checkpoints.adapters.openai_agents.durable_model import DurableModel, remove_durable_models
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, calls_without_outcome
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
@@ -209,7 +209,7 @@ class AgentGuard:
             wanted = tool.needs_approval
             if callable(wanted):
                 wanted = await wanted(context, args, call_id)
-            return await self._needs_decision(tool.qualified_name, args, call_id, wanted=bool(wanted))
+            return await self._ask_for_decision_if_needed(tool.qualified_name, args, call_id, wanted=bool(wanted))
 
         guarded = copy.copy(tool)
         guarded.on_invoke_tool = _GuardedInvoker(on_invoke_tool)
@@ -255,8 +255,8 @@ class AgentGuard:
             codec=self._codec,
         )
 
-    async def _needs_decision(self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool) -> bool:
-        """Return whether a person has to decide before a call can run. Calls that need approval are in the queue."""
+    async def _ask_for_decision_if_needed(self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool) -> bool:
+        """Log a call that needs a decision, so that it is in the review queue. Returns whether it waits for that."""
         if wanted:
             self._approvals.add(call_id)
         try:
@@ -284,8 +284,8 @@ class AgentGuard:
             for call in calls
         )
 
-    async def is_item_decided(self, item: ToolApprovalItem) -> bool:
-        """Return whether a call that a state of the SDK waits for is decided in the log.
+    async def register_item_if_decided(self, item: ToolApprovalItem) -> bool:
+        """Register a call that a state of the SDK waits for as one that needed approval, if the log has its decision.
 
         Args:
             item: Interruption of the state.
