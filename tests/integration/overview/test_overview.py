@@ -723,7 +723,7 @@ def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch
     monkeypatch.setattr(totals, "MAX_LISTED", 1)
     for name in ("desk", "mail", "bills"):
         begun(0, agent=name)
-    recount_session_sums.update_hourly_session_sums(None)
+    recount_hourly_session_sums.update_hourly_session_sums(None)
     page = reader.get("/overview/?period=7d")
     assert 'href="?period=7d&amp;all=agents#agents">Show 2 more agents</a>' in page.content.decode()
     page = reader.get("/overview/?period=7d&all=agents")
