@@ -75,7 +75,7 @@ def copy_sessions(sessions: Iterable[GeneratedSession]) -> None:
     for generated in sessions:
         rows[Message] += generated.messages
         for row in iterate_rows(generated):
-            rows[type(row)].append(_prepare_values(row, generated.session.updated_at))
+            rows[type(row)].append(_prepare_row_for_copy(row, generated.session.updated_at))
     with transaction.atomic(), connection.cursor() as cursor:
         _skip_foreign_key_checks(cursor)
         for model in _MODELS:
@@ -114,14 +114,14 @@ def _make_column_reader(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
     return attrgetter(*(field.attname for field in model._meta.concrete_fields))
 
 
-def _prepare_values(row: Model, updated_at: datetime) -> tuple[Any, ...]:
+def _prepare_row_for_copy(row: Model, updated_at: datetime) -> tuple[Any, ...]:
     return tuple(
-        value if type(value) in _COPYABLE_TYPES else _prepare_value(value, updated_at)
+        value if type(value) in _COPYABLE_TYPES else _prepare_value_for_copy(value, updated_at)
         for value in _make_column_reader(type(row))(row)
     )
 
 
-def _prepare_value(value: Any, updated_at: datetime) -> Any:
+def _prepare_value_for_copy(value: Any, updated_at: datetime) -> Any:
     if isinstance(value, DatabaseDefault):
         return updated_at
     return value.value if isinstance(value, Enum) else value

@@ -451,7 +451,7 @@ class _ConversationBuilder:
     def _load_logged_calls(self, version: int) -> dict[tuple[str, int], list[CallRecord]]:
         call_ids = {part.call_id for parts in self.parts for part in parts if isinstance(part, CallPart)}
         log: defaultdict[tuple[str, int], list[CallRecord]] = defaultdict(list)
-        for record in call_details.load_calls_with_ids(
+        for record in call_details.load_calls_with_ids_or_since_step(
             self.session.pk, call_ids, since_step=version if self.newest_end else None
         ):
             log[record.call_id, record.step].append(record)

@@ -337,7 +337,7 @@ def test_waiting_time_of_a_call_that_has_run_begins_with_the_request_for_its_app
 
 def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     for seconds in (0, 1, 5, 59, 3600, 86_400 * 30):
-        wait = hourly_call_statistics.get_wait_time_histogram_bucket(seconds)
+        wait = hourly_call_statistics.convert_seconds_to_wait_class(seconds)
         assert hourly_call_statistics.convert_wait_class_to_seconds(wait) == pytest.approx(max(seconds, 1), rel=0.1)
 
 
