@@ -318,7 +318,7 @@ class Checkpointer:
         timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
         takeover: bool | str = False,
     ) -> ResumePoint:
-        session_id = await self.run_blocking(partial(self.backend.find_session_id_of_run, run_id))
+        session_id = await self.run_blocking(partial(self.backend.get_session_id_of_run, run_id))
         return await self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
 
     preview_resume = derive_async_method(SyncCheckpointer.preview_resume)

@@ -18,7 +18,7 @@ from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.database_backend.database_call_log import StoreCallLog
 from checkpoints.database_backend.database_step_log import DatabaseStepLog
 from checkpoints.db import clock
-from checkpoints.db.connection import find_connection
+from checkpoints.db.connection import get_connection
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import decide, decision_withdrawal, record_verify_hook_answers
 from checkpoints.decisions.actors import Actor, to_actor
@@ -108,7 +108,7 @@ class DatabaseBackend:
     def create_executor(self, opened: list[Closable]) -> ThreadPoolExecutor:
         using = self.store.using
         return ThreadPoolExecutor(
-            WORKERS[find_connection(using).vendor],
+            WORKERS[get_connection(using).vendor],
             thread_name_prefix="harness",
             initializer=_allow_closing_by_other_threads,
             initargs=(using, opened),
@@ -138,8 +138,8 @@ class DatabaseBackend:
             self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
 
-    def find_session_id_of_run(self, run_id: object) -> str:
-        return look_up_and_lock_rows.find_session_id_of_run(self.store, run_id)
+    def get_session_id_of_run(self, run_id: object) -> str:
+        return look_up_and_lock_rows.get_session_id_of_run(self.store, run_id)
 
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         return look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)

@@ -248,7 +248,7 @@ class RemoteBackend(SingleRequests):
     def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
         return RemoteStepLog(self.store, session_id, validate_id("workflow id", workflow_id))
 
-    def find_session_id_of_run(self, run_id: object) -> str:
+    def get_session_id_of_run(self, run_id: object) -> str:
         return str(self.store.transport.send_read_request(f"/runs/{escape_path_part(str(run_id))}")["session_id"])
 
     # owned sessions

@@ -234,7 +234,7 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         return busy
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if check_and_close_paused_tasks.get_blocking_paused_task(store, row) is not None:
+    if check_and_close_paused_tasks.find_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = calls_without_outcome.list_undecided_calls(store, row)
     if undecided_calls:

@@ -142,7 +142,7 @@ def increment_session_revision(store: Store, session_pk: int) -> None:
     hot_statements.mark_session_changed(connections[store.using], session_pk)
 
 
-def find_session_id_of_run(store: Store, run_id: object) -> str:
+def get_session_id_of_run(store: Store, run_id: object) -> str:
     """Find the id of the session that a run drove. Raises `RunNotFound`."""
     try:
         run_uuid = uuid.UUID(str(run_id))

@@ -234,7 +234,7 @@ def _read_save_after_lost_commit(
     """
     owned_session.unanswered = lost_save if error.may_have_happened else None
     with read_back_after_lost_commit(store.using, error):
-        version = _find_unconfirmed_version(store, owned_session, lost_save)
+        version = _adopt_unconfirmed_version(store, owned_session, lost_save)
     if version is None:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
     return version
@@ -245,14 +245,14 @@ def _find_version_of_repeated_save(
 ) -> int | None:
     """Return the version of a save whose answer was lost, if this save repeats it."""
     with database_operation(store.using, writes=False), transaction.atomic(using=store.using):
-        version = _find_unconfirmed_version(store, owned_session, lost_save)
+        version = _adopt_unconfirmed_version(store, owned_session, lost_save)
     is_same = (end.length, end.chain, state) == (lost_save.after.length, lost_save.after.chain, lost_save.state)
     return version if is_same else None
 
 
-def _find_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave) -> int | None:
-    """Return the version whose answer was lost: only this run writes under its fence, so it is the newer one that
-    is equal."""
+def _adopt_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave) -> int | None:
+    """Continue from the version whose answer was lost, and return its number: only this run writes under its fence, so
+    it is the newer one that is equal. None if it was not stored."""
     look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
     end_head, state = lost_save.after, lost_save.state
     checkpoint = (

@@ -297,7 +297,14 @@ def render_copy_button_for_url(address: str, label: str) -> SafeString:
 @register.simple_tag(name="one_time_secret")
 def render_one_time_secret(secret: str) -> SafeString:
     """Render a new secret of this site unmasked, on the only page that displays it."""
-    return build_html('<span class="copyable"><code>{}</code>{}</span>', secret, _build_copy_button(secret))
+    return build_html(
+        '<span class="one-time"><code>{}</code>'
+        '<button type="button" class="btn needs-js" data-copy="{}">{}{}</button></span>',
+        secret,
+        secret,
+        render_icon("copy"),
+        _("Copy"),
+    )
 
 
 def _build_copy_button(text: str) -> SafeString:
