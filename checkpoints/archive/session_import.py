@@ -44,6 +44,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.models import Blob, Checkpoint, FrameworkWrite, Message, Run, Segment, Session, ToolCall, Workspace
+from checkpoints.seals import witnessed_session_names
 from checkpoints.store.database_client_state import Store
 
 #: Number of rows that are written at once.
@@ -129,6 +130,7 @@ class _SessionImport:
         row.pk, row.workspace_id, row.head_segment_id = None, store.workspace_id, None
         row.owner_id, row.forked_from_id, row.fence = None, None, row.fence + 1
         row.save(using=store.using, force_insert=True)
+        witnessed_session_names.record_name_of_new_session(store.workspace, row.session_id, row.key_space, row.pk)
         self.keys[Session] = {old: row.pk}
         return row
 

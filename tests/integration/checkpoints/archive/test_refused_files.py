@@ -247,6 +247,7 @@ def test_existing_session_is_not_replaced(cp: SyncCheckpointer, path: Path) -> N
     refused(cp, path, SessionExists)
 
 
+@pytest.mark.unsealed("the witness refuses the name of the session before")
 def test_existing_run_ids_are_refused(open_checkpointer: Open, path: Path) -> None:
     cp = create_full_history(open_checkpointer())
     cp.export_session("s", path)
