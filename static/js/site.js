@@ -15,6 +15,7 @@ import "./desktop_notifications.js";
 import "./sticky_column.js";
 import "./deadlines.js";
 import "./chart_tips.js";
+import "./filters.js";
 
 document.documentElement.classList.add("js");
 

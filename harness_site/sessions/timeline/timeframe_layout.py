@@ -214,7 +214,7 @@ class _RunItemsLayout:
         count = kinds.total()
         if count == 1:
             item = build_timeline_item(first, self._run, self._texts)
-            kind, grave, title, labels = item.kind, "", item.title, _list_labels(item, self._texts)
+            kind, grave, title, labels = item.kind, "", item.title, _list_bar_labels(item, self._texts)
         else:
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
@@ -237,7 +237,7 @@ class _RunItemsLayout:
         )
 
 
-def _list_labels(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
+def _list_bar_labels(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.version is not None:
         return f"{texts.kinds[item.kind]} v{item.version}", f"v{item.version}"

@@ -12,7 +12,11 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.datetime_parameters import parse_aware_datetime
-from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
+from harness_site.sessions.session_lookup import (
+    get_session_head_and_mask_secrets_or_404,
+    parse_number_parameter,
+    serve_session_page,
+)
 from harness_site.sessions.timeline import timeframe_layout, timeline_items, version_charts
 from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
@@ -65,7 +69,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
 
     Query parameters: `from` and `to` are moments, the whole session by default; `row` is the offset of the table.
     """
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     since, until = _parse_time_span(request)
     group_size = timeframe_contents.choose_call_group_size(head, since, until)
     frame = timeframe_contents.load_timeframe(
