@@ -207,7 +207,7 @@ benchmarks: setup ## Measure against other stores, write docs/benchmarks.md and 
 .PHONY: benchmarks-frameworks
 benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (about two minutes)
 	@.ci/system-parts python postgresql
-	$(RUN_ADAPTERS) -m benchmarks.frameworks
+	$(RUN_ADAPTERS) -m benchmarks.framework_store_costs
 
 # The frameworks of the adapters are in a lock file of their own.
 LOCKED_EXTRAS := $(addprefix --extra ,postgres secrets remote mcp site dev)

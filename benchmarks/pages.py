@@ -138,12 +138,12 @@ def _count_rows() -> tuple[int, int, int, int]:
 
 
 def _index_messages(max_texts: int) -> None:
-    from harness_site.search import indexer, recount_session_sums
+    from harness_site.search import indexer, recount_hourly_session_sums
 
     indexed = 0
     while indexed < max_texts and (batch_size := indexer.index_next_batch()):
         indexed += batch_size
-    recount_session_sums.update_hourly_session_sums(None)
+    recount_hourly_session_sums.update_hourly_session_sums(None)
 
 
 def _create_signed_in_factory() -> RequestFactory:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from checkpoints import exceptions as exceptions
     from checkpoints.aio import Checkpointer as Checkpointer
     from checkpoints.aio import check_pending_tool_calls as check_pending_tool_calls
-    from checkpoints.archive.exported_sessions_folder import SessionFiles as SessionFiles
-    from checkpoints.archive.exported_sessions_folder import SyncSessionFiles as SyncSessionFiles
-    from checkpoints.calls.tool_results_and_verify_answers import Landed as Landed
-    from checkpoints.calls.tool_results_and_verify_answers import NotLanded as NotLanded
-    from checkpoints.calls.tool_results_and_verify_answers import ToolResult as ToolResult
-    from checkpoints.calls.tool_results_and_verify_answers import Unknown as Unknown
-    from checkpoints.calls.tool_results_and_verify_answers import ValueCodec as ValueCodec
+    from checkpoints.archive.session_files import SessionFiles as SessionFiles
+    from checkpoints.archive.session_files import SyncSessionFiles as SyncSessionFiles
+    from checkpoints.calls.tool_result_and_verify_answer_types import Landed as Landed
+    from checkpoints.calls.tool_result_and_verify_answer_types import NotLanded as NotLanded
+    from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult as ToolResult
+    from checkpoints.calls.tool_result_and_verify_answer_types import Unknown as Unknown
+    from checkpoints.calls.tool_result_and_verify_answer_types import ValueCodec as ValueCodec
     from checkpoints.client import SyncCheckpointer as SyncCheckpointer
     from checkpoints.decisions.actors import Actor as Actor
     from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot as RuntimeSnapshot
@@ -45,24 +45,24 @@ _HOME = {
     "Actor": "checkpoints.decisions.actors",
     "Cadence": "checkpoints.versions.save_cadence",
     "Checkpointer": "checkpoints.aio",
-    "Landed": "checkpoints.calls.tool_results_and_verify_answers",
-    "NotLanded": "checkpoints.calls.tool_results_and_verify_answers",
+    "Landed": "checkpoints.calls.tool_result_and_verify_answer_types",
+    "NotLanded": "checkpoints.calls.tool_result_and_verify_answer_types",
     "ResumePoint": "checkpoints.resume.resume_point",
     "RuntimeSnapshot": "checkpoints.loop_state.runtime_snapshot",
-    "SessionFiles": "checkpoints.archive.exported_sessions_folder",
+    "SessionFiles": "checkpoints.archive.session_files",
     "SessionHandle": "checkpoints.session_handle",
     "SyncCheckpointer": "checkpoints.client",
-    "SyncSessionFiles": "checkpoints.archive.exported_sessions_folder",
+    "SyncSessionFiles": "checkpoints.archive.session_files",
     "SyncSessionHandle": "checkpoints.session_handle",
     "SyncWriteBehind": "checkpoints.versions.write_behind",
     "SyncWorkflow": "checkpoints.workflows.workflow",
     "Tool": "checkpoints.tools.tool",
     "ToolPolicies": "checkpoints.tools.foreign_tool_guard",
     "ToolRegistry": "checkpoints.tools.registry",
-    "ToolResult": "checkpoints.calls.tool_results_and_verify_answers",
-    "ValueCodec": "checkpoints.calls.tool_results_and_verify_answers",
+    "ToolResult": "checkpoints.calls.tool_result_and_verify_answer_types",
+    "ValueCodec": "checkpoints.calls.tool_result_and_verify_answer_types",
     "UNCHANGED": "checkpoints.store.version_state_columns",
-    "Unknown": "checkpoints.calls.tool_results_and_verify_answers",
+    "Unknown": "checkpoints.calls.tool_result_and_verify_answer_types",
     "Workflow": "checkpoints.workflows.workflow",
     "WriteBehind": "checkpoints.versions.write_behind",
     "aguard": "checkpoints.tools.foreign_tool_guard",

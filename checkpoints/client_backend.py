@@ -21,7 +21,7 @@ from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.response_receipts import Answer
+from checkpoints.peers.response_outcomes import Answer
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -31,7 +31,7 @@ from checkpoints.store.client_state import ClientState, OwnedSession
 from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
 from checkpoints.versions.phase_record_migration import ImportedRecord
-from checkpoints.workflows.step_log import StepLog
+from checkpoints.workflows.step_log_protocol import StepLog
 
 if TYPE_CHECKING:
     from checkpoints.store.database_client_state import Store

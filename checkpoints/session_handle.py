@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 from checkpoints import sansio
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.client_backend import ClientBackend
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy

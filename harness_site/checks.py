@@ -19,7 +19,7 @@ from django.template import Engine, TemplateDoesNotExist, engines
 from django.urls import NoReverseMatch, reverse
 
 from harness_site import base_settings
-from harness_site.core import hidden_character_templates
+from harness_site.core import hidden_character_template_backend
 
 _JSON = "django.contrib.sessions.serializers.JSONSerializer"
 _HINT = "Whoever can write to the database, an agent for example, could run code in this process."
@@ -141,12 +141,12 @@ def check_templates_not_shadowed(app_configs: Sequence[AppConfig] | None, **opti
         (
             engine_candidate
             for engine_candidate in engines.all()
-            if isinstance(engine_candidate, hidden_character_templates.Templates)
+            if isinstance(engine_candidate, hidden_character_template_backend.Templates)
         ),
         None,
     )
     if site_engine is None:
-        hint = f"Use harness_site.core.hidden_character_templates.Templates as BACKEND. {_EMBEDDING}"
+        hint = f"Use harness_site.core.hidden_character_template_backend.Templates as BACKEND. {_EMBEDDING}"
         return [Error("No template engine is the site's.", hint=hint, id="harness.E012")]
     engine: Engine = site_engine.engine
     missing_names = [name for name in base_settings.HARNESS_TEMPLATE_BUILTINS if name not in engine.builtins]

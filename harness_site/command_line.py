@@ -94,7 +94,7 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     if isinstance(error, ImproperlyConfigured | CheckpointsError):
         return str(error)
     if command == "sendtestemail":
-        from harness_site.mail_transport import MAIL_ERRORS, describe_connection_error
+        from harness_site.send_email import MAIL_ERRORS, describe_connection_error
 
         return describe_connection_error(error) if isinstance(error, MAIL_ERRORS) else ""
     if command == "migrate" and _is_table_of_accounts_missing(error):

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.mail import EmailMessage
 from django.core.mail.backends.base import BaseEmailBackend
 
-from harness_site.mail_transport import MAIL_ERRORS, send_email_through_server
+from harness_site.send_email import MAIL_ERRORS, send_email_through_server
 
 
 class EmailBackend(BaseEmailBackend):

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import django
 
 from checkpoints.database_url import database_from_url
-from harness_site import env, mail_settings, oidc_settings, security_headers, site_address
+from harness_site import env, mail_settings, oidc_settings, secret_key, security_headers, site_address
 from harness_site.base_settings import *  # noqa: F403 - what is the same in every project
 from harness_site.base_settings import (
     HARNESS_APPS,
@@ -34,7 +34,7 @@ HTTPS = env.read_boolean_setting("HARNESS_HTTPS", default=False)
 
 is_public = not set(ALLOWED_HOSTS) <= site_address.LOCAL_HOSTS
 SECRET_KEY = env.read_or_collect_problem(
-    lambda: security_headers.read_or_create_secret_key(STATE_DIR, is_public=is_public, is_checked=not DEBUG), "not used"
+    lambda: secret_key.read_or_create_secret_key(STATE_DIR, is_public=is_public, is_checked=not DEBUG), "not used"
 )
 SECRET_KEY_FALLBACKS = env.read_list_setting("HARNESS_OLD_SECRET_KEYS")
 
@@ -85,7 +85,7 @@ ASGI_APPLICATION = "harness_site.asgi.application"
 
 TEMPLATES = [
     {
-        "BACKEND": "harness_site.core.hidden_character_templates.Templates",
+        "BACKEND": "harness_site.core.hidden_character_template_backend.Templates",
         "NAME": "django",
         "DIRS": HARNESS_TEMPLATE_DIRS,
         "APP_DIRS": True,

@@ -13,8 +13,8 @@ from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.archive.file_format import FileHeader, SessionFileWriter
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
+from checkpoints.db.batched_reads import iterate_rows_in_batches
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.enums import AuditKind
 from checkpoints.integrity import verification
 from checkpoints.models import Blob, FrameworkWrite, Message, Segment, Session

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from checkpoints.db.row_batches import iterate_rows_in_batches
+from checkpoints.db.batched_reads import iterate_rows_in_batches
 from checkpoints.enums import LIVE_CALL_STATUSES
 from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Session, ToolCall

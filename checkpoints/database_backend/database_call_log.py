@@ -15,7 +15,7 @@ from checkpoints.calls import (
     require_unaltered_call,
     write_outcomes,
 )
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus

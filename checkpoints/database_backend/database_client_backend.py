@@ -41,7 +41,7 @@ from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.response_receipts import Answer
+from checkpoints.peers.response_outcomes import Answer
 from checkpoints.resume import resume_preview, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
@@ -62,7 +62,7 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import Unchanged, VersionChange
 from checkpoints.versions import load_version, phase_record_import, save_phase_version, save_version
 from checkpoints.versions.phase_record_migration import ImportedRecord
-from checkpoints.workflows.step_log import StepLog
+from checkpoints.workflows.step_log_protocol import StepLog
 
 #: Threads, and therefore connections, that one async client uses at most. SQLite takes one writer at a time: more
 #: threads would only wait for each other there.

@@ -21,7 +21,7 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.workflows import step_rows
-from checkpoints.workflows.step_log import StepValue
+from checkpoints.workflows.step_log_protocol import StepValue
 from checkpoints.workflows.step_request import StepRequest
 
 

@@ -9,7 +9,12 @@ from typing import Any
 
 from checkpoints.calls import registry_of_running_tools
 from checkpoints.calls.registry_of_running_tools import CallPlace
-from checkpoints.calls.tool_results_and_verify_answers import Answer, NotLanded, Unknown, interpret_verify_hook_answer
+from checkpoints.calls.tool_result_and_verify_answer_types import (
+    Answer,
+    NotLanded,
+    Unknown,
+    interpret_verify_hook_answer,
+)
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json

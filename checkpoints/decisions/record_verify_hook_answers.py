@@ -1,4 +1,4 @@
-"""Verification: ask a tool's own verify hook whether an interrupted call landed."""
+"""Verification of interrupted calls: record what the verify hook of a tool answers, and request another answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries
-from checkpoints.calls.tool_results_and_verify_answers import Answer, Landed, NotLanded, Unknown
+from checkpoints.calls.tool_result_and_verify_answer_types import Answer, Landed, NotLanded, Unknown
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
@@ -49,7 +49,7 @@ def run_probe_flow(store: Store, probe: VerifyProbe) -> Flow[str]:
     """Ask the hook and record its answer. Returns `landed`, `not_landed` or `unknown`.
 
     The hook gets the call's arguments as its one positional argument. Its return value is interpreted by
-    `tool_results_and_verify_answers.interpret_verify_hook_answer`; an error or a timeout of the hook is no answer.
+    `tool_result_and_verify_answer_types.interpret_verify_hook_answer`; an error or a timeout of the hook is no answer.
     """
     answer = yield from ask_verify_hook_flow(probe)
     outcome: str = yield Transact(lambda: record_hook_answer(store, probe, answer))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import QuerySet
 
-from checkpoints.calls import review_calls_of_framework_interrupts
+from checkpoints.calls import framework_interrupt_calls
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
@@ -467,7 +467,7 @@ def save_task_writes(
         ]
         state_rows.insert_state_rows(store.using, row, FrameworkWrite, added)
         if requests:
-            review_calls_of_framework_interrupts.log_interrupt_calls(
+            framework_interrupt_calls.log_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
             )
         if not requests:
@@ -509,9 +509,7 @@ def _get_or_create_run_of_request(store: Store, row: Session, owned_session: Own
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return review_calls_of_framework_interrupts.find_run_awaiting_decision(store, row) or ownership.create_ended_run(
-        store, row
-    )
+    return framework_interrupt_calls.find_run_awaiting_decision(store, row) or ownership.create_ended_run(store, row)
 
 
 def load_task_write(

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connections
 
-from checkpoints.calls import call_queries, call_seals, review_calls_of_framework_interrupts
+from checkpoints.calls import call_queries, call_seals, framework_interrupt_calls
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
@@ -139,7 +139,7 @@ def write_version_to_end_if_changed(
         answered_rows = operations.list_rows_answered_by(
             end.result_counts, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-        review_calls_of_framework_interrupts.store_results_of_approved_calls(
+        framework_interrupt_calls.store_results_of_approved_calls(
             store, answered_rows, _get_result_texts_by_call_id(end.said)
         )
     if newest is not None and newest.schema_version > SCHEMA_VERSION:

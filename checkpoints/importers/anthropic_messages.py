@@ -7,7 +7,7 @@ from typing import Any, Final
 from checkpoints.formats.content_blocks import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.importers.imported_message import parse_time
 from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, get_text_field, list_block_types
-from checkpoints.importers.provider_format_reader_base import (
+from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
     are_most_scores_positive,

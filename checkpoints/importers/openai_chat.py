@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_time
 from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_block_types
-from checkpoints.importers.provider_format_reader_base import (
+from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
     are_most_scores_positive,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder, TranscriptFormat
-from checkpoints.importers.provider_format_reader_base import convert_usage_counts
+from checkpoints.importers.provider_message_reader import convert_usage_counts
 
 _SHOWN_FIELDS: Final = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "tool_call_ids", "thought", "action", "tool"}

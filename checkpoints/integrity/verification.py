@@ -12,7 +12,7 @@ from typing import Any, Self
 from django.db import connections, models, transaction
 
 from checkpoints.calls import log_completeness, signed_decisions
-from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows_in_batches
+from checkpoints.db.batched_reads import BATCH_SIZE, iterate_rows_in_batches
 from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
 from checkpoints.formats import digests

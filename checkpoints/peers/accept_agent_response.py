@@ -21,7 +21,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters, pause_run_until_agents_respond
-from checkpoints.peers.response_receipts import (
+from checkpoints.peers.response_outcomes import (
     Accepted,
     Answer,
     Cancelled,
@@ -33,7 +33,7 @@ from checkpoints.peers.response_receipts import (
 )
 from checkpoints.seals import row_seals, sealed_model
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions import paused_tasks_of_session
+from checkpoints.sessions import check_and_close_paused_tasks
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
@@ -117,7 +117,7 @@ def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response
     if call.status == PeerCallStatus.ANSWERED:
         if call.receipt == response.receipt:
             return _build_acceptance(call, call.join.completed_by == response.receipt)
-        ready = paused_tasks_of_session.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
+        ready = check_and_close_paused_tasks.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:
         if _store_late_response(store, call, response):

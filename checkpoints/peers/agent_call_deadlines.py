@@ -28,7 +28,7 @@ from checkpoints.peers import agent_call_join_counters
 from checkpoints.peers.call_join_and_pause_types import Deadline, Swept
 from checkpoints.peers.pause_run_until_agents_respond import build_deadline_expression
 from checkpoints.seals import row_seals
-from checkpoints.sessions import paused_tasks_of_session
+from checkpoints.sessions import check_and_close_paused_tasks
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
@@ -115,7 +115,7 @@ def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
 
 def _expire_overdue_calls(store: Store, row: Session, receipt: str) -> int:
     """Expire the calls of a session whose deadline has passed, in one statement."""
-    due_calls = paused_tasks_of_session.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
+    due_calls = check_and_close_paused_tasks.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
     return due_calls.update(
         status=PeerCallStatus.EXPIRED,
         settled_at=Now(),

@@ -15,7 +15,7 @@ from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.call_join_and_pause_types import Told
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.sansio import Flow, Transact
-from checkpoints.sessions import ownership, paused_tasks_of_session
+from checkpoints.sessions import check_and_close_paused_tasks, ownership
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 
@@ -42,8 +42,8 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
         if row.finished:
             raise SessionFinished(session_id, row.status)
         if (
-            paused_tasks_of_session.get_blocking_paused_task(store, row) is None
-            and not paused_tasks_of_session.select_open_calls_to_agents(store, row).exists()
+            check_and_close_paused_tasks.get_blocking_paused_task(store, row) is None
+            and not check_and_close_paused_tasks.select_open_calls_to_agents(store, row).exists()
         ):
             raise NotPaused(session_id)
         owner = row.owner
@@ -52,7 +52,7 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.has_owning_status:
             ownership.end_lost_owner_run(store, row, owner)
-        calls = paused_tasks_of_session.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
+        calls = check_and_close_paused_tasks.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1
         )

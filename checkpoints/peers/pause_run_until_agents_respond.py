@@ -25,7 +25,7 @@ from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Sessio
 from checkpoints.peers import agent_call_join_counters, call_join_and_pause_types, encrypted_fields
 from checkpoints.peers.call_join_and_pause_types import Deadline, Paused
 from checkpoints.seals import row_seals
-from checkpoints.sessions import create_finish_release, ownership, paused_tasks_of_session
+from checkpoints.sessions import check_and_close_paused_tasks, create_finish_release, ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -123,7 +123,7 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
     lock_call_ids(connections[store.using], store.workspace_id, request.requests)
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
-    paused_tasks_of_session.close_saved_joins(store, row, saved_now=True)
+    check_and_close_paused_tasks.close_saved_joins(store, row, saved_now=True)
     task = _create_paused_task(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [
@@ -144,13 +144,13 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
         owned_session.session_id,
         task.number,
         tuple(complete),
-        paused_tasks_of_session.select_takeable_joins(store, row).exists(),
+        check_and_close_paused_tasks.select_takeable_joins(store, row).exists(),
     )
 
 
 def _create_paused_task(store: Store, owned_session: OwnedSession, row: Session, state: str) -> PausedTask:
     tasks = PausedTask.objects.using(store.using).filter(session=row)
-    paused_tasks_of_session.supersede_paused_tasks(tasks)
+    check_and_close_paused_tasks.supersede_paused_tasks(tasks)
     number = tasks.aggregate(last=Max("number"))["last"] or 0
     return tasks.create(session=row, number=number + 1, run=owned_session.run, version=row.latest_version, state=state)
 
@@ -257,7 +257,7 @@ def _build_stored_pause(store: Store, task: PausedTask) -> Paused:
         task.session.session_id,
         task.number,
         tuple(complete.order_by("pk").values_list("join_id", flat=True)),
-        paused_tasks_of_session.select_takeable_joins(store, task.session).exists(),
+        check_and_close_paused_tasks.select_takeable_joins(store, task.session).exists(),
     )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from checkpoints import constants, tracing
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.decisions import ask_verify_hooks
 from checkpoints.enums import CallStatus
@@ -27,7 +27,7 @@ from checkpoints.loop_state.version_payload import encode_phase
 from checkpoints.peers import deliver_notices
 from checkpoints.peers.call_join_and_pause_types import Notice, TakenJoin, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.remote import ask_verify_hooks_of_agent
+from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
 from checkpoints.remote.remote_step_log import RemoteStepLog
@@ -45,7 +45,7 @@ from checkpoints.tracing import trace_session, trace_session_flow
 from checkpoints.versions import prepared_transcript
 from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
 from checkpoints.versions.prepared_transcript import PreparedTranscript
-from checkpoints.workflows.step_log import StepLog
+from checkpoints.workflows.step_log_protocol import StepLog
 
 #: Seconds of one long poll at the gate.
 POLL_SECONDS: Final = 20
@@ -206,7 +206,7 @@ class RemoteBackend(SingleRequests):
             if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
                 continue
             probed.add(call["number"])
-            yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
+            yield from ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
             is_asked = True
         return is_asked
 

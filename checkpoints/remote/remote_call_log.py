@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from checkpoints.calls import registry_of_running_tools
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -20,7 +20,7 @@ from checkpoints.exceptions import (
     TooLarge,
 )
 from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
-from checkpoints.remote import ask_verify_hooks_of_agent
+from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
@@ -150,9 +150,7 @@ class RemoteExecution:
     def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         call: Mapping[str, Any] = yield Transact(self._read_call)
         if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
-            yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(
-                self.store, self.held, call, self.tool.verify
-            )
+            yield from ask_verify_hook_and_report_answer_flow(self.store, self.held, call, self.tool.verify)
             call = yield Transact(self._read_call)
         if call["undecided"]:
             raise ReviewRequired(self.session_id, [call]) from error

@@ -11,7 +11,7 @@ from checkpoints.calls import registry_of_running_tools
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.remote import ask_verify_hooks_of_agent
+from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_call_log import RemoteExecution, encode_tool
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
@@ -20,7 +20,7 @@ from checkpoints.store.call_intent_and_outcome_types import IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.tools.dispatch import POLL_SECONDS, Execution, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function
-from checkpoints.workflows.step_log import StepValue
+from checkpoints.workflows.step_log_protocol import StepValue
 from checkpoints.workflows.step_request import StepRequest
 
 
@@ -85,9 +85,7 @@ class RemoteStepLog:
         call: Mapping[str, Any] | None = yield Transact(partial(self._find_interrupted_call, request))
         if call is None:
             return False
-        yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(
-            self._store, owned_session, call, hook
-        )
+        yield from ask_verify_hook_and_report_answer_flow(self._store, owned_session, call, hook)
         return True
 
     def _find_interrupted_call(self, request: StepRequest) -> Mapping[str, Any] | None:

@@ -16,7 +16,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from checkpoints.calls import call_queries, require_unaltered_call, signed_decisions
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.enums import (
     CallStatus,
     DecisionKind,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.store.owning_run_protocol import OwningRun
 

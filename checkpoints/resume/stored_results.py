@@ -6,7 +6,7 @@ from collections.abc import ItemsView, Iterator, KeysView, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.store.replayed_call_matching import OpenOperations
 
 

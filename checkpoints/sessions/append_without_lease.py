@@ -35,7 +35,7 @@ from checkpoints.formats import tool_calls_in_messages
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
-from checkpoints.sessions import ownership, paused_tasks_of_session
+from checkpoints.sessions import check_and_close_paused_tasks, ownership
 from checkpoints.store import expected_sealed_head, look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -234,7 +234,7 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         return busy
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if paused_tasks_of_session.get_blocking_paused_task(store, row) is not None:
+    if check_and_close_paused_tasks.get_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = calls_without_outcome.list_undecided_calls(store, row)
     if undecided_calls:

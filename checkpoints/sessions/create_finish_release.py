@@ -16,7 +16,7 @@ from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session
 from checkpoints.seals import session_heads
-from checkpoints.sessions import ownership, paused_tasks_of_session
+from checkpoints.sessions import check_and_close_paused_tasks, ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
@@ -56,7 +56,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
         with database_operation(store.using), transaction.atomic(using=store.using):
             row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
             _require_no_open_call(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
-            paused_tasks_of_session.close_all_paused_tasks(store, row, PauseStatus.OVER)
+            check_and_close_paused_tasks.close_all_paused_tasks(store, row, PauseStatus.OVER)
             ownership.end_ownership_in_transaction(
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )

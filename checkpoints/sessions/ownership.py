@@ -27,7 +27,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
-from checkpoints.sessions import heartbeat, paused_tasks_of_session
+from checkpoints.sessions import check_and_close_paused_tasks, heartbeat
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -85,7 +85,7 @@ def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | st
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run(store, row, previous, takeover)
         if previous is not None and not paused:
-            paused_tasks_of_session.require_session_not_paused(store, row)
+            check_and_close_paused_tasks.require_session_not_paused(store, row)
         run = _create_run(store, row, previous)
         if previous is None:
             insert_unchained_events.record_event(

@@ -16,8 +16,8 @@ from django.db.models import F, Max, Model, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
+from checkpoints.db.batched_reads import iterate_rows_in_batches
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound
 from checkpoints.formats.canonical_json import parse_json
@@ -41,7 +41,7 @@ from checkpoints.models import (
     ToolCall,
 )
 from checkpoints.seals import witness
-from checkpoints.sessions import framework_state_retention, paused_tasks_of_session
+from checkpoints.sessions import check_and_close_paused_tasks, framework_state_retention
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
@@ -136,8 +136,8 @@ def _require_session_deletable(store: Store, row: Session) -> None:
     if row.status in _UNDELETABLE_STATUSES:
         raise StillNeeded(row.session_id, f"it is {row.status.replace('_', ' ')}")
     if (
-        paused_tasks_of_session.get_blocking_paused_task(store, row) is not None
-        or paused_tasks_of_session.select_open_calls_to_agents(store, row).exists()
+        check_and_close_paused_tasks.get_blocking_paused_task(store, row) is not None
+        or check_and_close_paused_tasks.select_open_calls_to_agents(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
     owned_session = store.find_owned_session(row.session_id)

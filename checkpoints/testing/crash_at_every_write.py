@@ -18,9 +18,9 @@ from queue import SimpleQueue
 from typing import Any, Self
 
 from checkpoints.testing.child_processes import Processes
-from checkpoints.testing.fault_injection_trial import Diverged, Script, Trial, get_next_function
 from checkpoints.testing.fault_schedules import FaultOnceAt, FaultSchedule, KillAtRandom, KillEachLater, NoFaults
 from checkpoints.testing.process_faults import Fault
+from checkpoints.testing.trial_script_and_progress import Diverged, Script, Trial, get_next_function
 from checkpoints.testing.write_observer import Boundary
 
 #: Number of processes that one session may need beside two for each boundary. With more it would never end.

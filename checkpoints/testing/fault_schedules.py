@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
-from checkpoints.testing.fault_injection_trial import Trial
 from checkpoints.testing.process_faults import Fault
+from checkpoints.testing.trial_script_and_progress import Trial
 
 
 class PlannedFault(TypedDict, total=False):

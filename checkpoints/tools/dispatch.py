@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from checkpoints.calls import sentence_templates
 from checkpoints.calls.registry_of_running_tools import CallPlace, ToolRun
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.enums import CallStatus, InterruptReason, KeyPolicy
 from checkpoints.exceptions import (

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from checkpoints import sansio
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, SideEffect
 from checkpoints.tools.dispatch import to_model_content
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, Unpack, overload
 
 from checkpoints import sansio, tracing
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.exceptions import InvalidArguments, InvalidInput, NotRepresentable, RegistryNotBound, TooLarge
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id, validate_number

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, TypedDict, Unpack, overload
 
 from checkpoints.calls.ambiguous_errors import AmbiguousErrors, is_outcome_unknown
-from checkpoints.calls.tool_results_and_verify_answers import Answer, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import Answer, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import validate_number
@@ -32,7 +32,7 @@ class Tool:
         side_effects: Any of `read` (not logged), `write` and `mutate` (logged before they run).
         verify: Verify hook: gets the arguments of an interrupted call as one dict, by position, and returns
             `Landed(result)`, `NotLanded()` or `Unknown(why)`; what else counts says
-            `tool_results_and_verify_answers.interpret_verify_hook_answer`.
+            `tool_result_and_verify_answer_types.interpret_verify_hook_answer`.
         idempotency: Policy that says which calls are the same operation. None: that of the registry.
         scope: Scope in which they are the same operation: session or workspace.
         requires_approval: Whether each call waits for a person before it runs.

@@ -16,8 +16,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 
 from checkpoints.db import clock
+from checkpoints.db.batched_reads import iterate_rows_in_batches
 from checkpoints.db.hot_statements import AnsweredCall, NewMessage, NewVersion, SaveBase
-from checkpoints.db.row_batches import iterate_rows_in_batches
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
 from checkpoints.models import Checkpoint, Message, Segment, Session

@@ -21,7 +21,7 @@ from checkpoints.store.client_state import ClientState
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.tools.tool import Tool
-from checkpoints.workflows.step_log import StepLog, StepValue
+from checkpoints.workflows.step_log_protocol import StepLog, StepValue
 from checkpoints.workflows.step_request import BoundStepRequest, StepRequest
 
 

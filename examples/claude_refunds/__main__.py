@@ -7,7 +7,13 @@ from pathlib import Path
 
 from checkpoints.adapters.claude import HarnessSessionStore
 from examples.claude_refunds.agent import STORED_ID, run_agent
-from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.framework_example_helpers import (
+    AFTER_EFFECT,
+    confirm_refund,
+    count_refunds,
+    run_example,
+    run_killed_agent,
+)
 
 
 async def ask_agent_for_refund(database: str, effects: Path) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 from langgraph.types import Command
 
 from checkpoints.adapters.langgraph import HarnessSaver
-from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.framework_example_helpers import (
+    AFTER_EFFECT,
+    confirm_refund,
+    count_refunds,
+    run_example,
+    run_killed_agent,
+)
 from examples.langgraph_refunds.agent import build_agent
 
 CONFIG: Any = {"configurable": {"thread_id": "order-17"}}

@@ -10,7 +10,13 @@ from agents import RunConfig, Runner
 
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.openai_agents import HarnessSession, use_harness
-from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.framework_example_helpers import (
+    AFTER_EFFECT,
+    confirm_refund,
+    count_refunds,
+    run_example,
+    run_killed_agent,
+)
 from examples.openai_agents_refunds.agent import POLICIES, build_agent
 
 QUESTION = "Please refund order 17."

@@ -9,7 +9,13 @@ from pydantic_ai import DeferredToolRequests
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
-from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.framework_example_helpers import (
+    AFTER_EFFECT,
+    confirm_refund,
+    count_refunds,
+    run_example,
+    run_killed_agent,
+)
 from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
 
 QUESTION = "Please refund order 17."

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.strands import HarnessSessionRepository
-from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.framework_example_helpers import (
+    AFTER_EFFECT,
+    confirm_refund,
+    count_refunds,
+    run_example,
+    run_killed_agent,
+)
 from examples.strands_refunds.agent import build_agent
 
 QUESTION = "Please refund order 17."

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from harness_site.accounts.models import Invitation
 from harness_site.core import formatting
 from harness_site.core.hidden_characters import format_on_one_line
-from harness_site.mail_transport import send_email_through_server, set_email_headers
+from harness_site.send_email import send_email_through_server, set_email_headers
 
 
 def send_invitation(invitation: Invitation, address: str, link: str) -> None:

@@ -11,7 +11,7 @@ from ninja import Router
 
 from checkpoints import sansio
 from checkpoints.calls import call_dicts, intent_log, write_outcomes
-from checkpoints.calls.tool_results_and_verify_answers import Landed, NotLanded, ToolResult, Unknown
+from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.database_backend.database_call_log import StoreCallLog
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints.calls import call_dicts
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.exceptions import (

@@ -19,7 +19,7 @@ from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.workflows import step_rows
-from checkpoints.workflows.step_log import StepValue
+from checkpoints.workflows.step_log_protocol import StepValue
 from checkpoints.workflows.step_request import StepRequest
 from harness_site.api import calls, request_schemas, response_schemas, session_read_audit
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run

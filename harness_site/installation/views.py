@@ -17,11 +17,12 @@ from harness_site.accounts import audit_events
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.views.member_settings import InvitationForm
-from harness_site.core.form_addresses import require_post_or_redirect
+from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.installation.agent_connection_examples import CONNECTIONS, get_connection_or_first
 from harness_site.installation.first_steps import find_oldest_session, list_first_steps
 from harness_site.installation.installation_checks import Level, run_installation_checks
-from harness_site.mail_transport import (
+from harness_site.notifications.recipients import get_notification_address
+from harness_site.send_email import (
     MAIL_ERRORS,
     describe_connection_error,
     is_mail_configured,
@@ -29,7 +30,6 @@ from harness_site.mail_transport import (
     send_email_through_server,
     set_email_headers,
 )
-from harness_site.notifications.recipients import get_notification_address
 from harness_site.site_address import build_absolute_url
 
 

@@ -21,6 +21,7 @@ from harness_site.live.websocket_access import find_viewer_membership
 TRUSTED_SECONDS = 5.0
 #: Maximum number of missed changes that are sent singly; above it the page reloads everything.
 MISSED_LIMIT = 200
+#: Code with which a socket is closed whose reader is signed out or no member.
 SIGNED_OUT = 4401
 
 
@@ -33,7 +34,9 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         self._session_key: str | None = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME)
         membership = await self._load_viewer_membership()
         if membership is None:
-            await self.close()
+            # A browser reports a refused handshake as an error and tries again; it understands a code after it.
+            await self.accept()
+            await self.close(SIGNED_OUT)
             return
         self._workspace: int = membership.workspace_id
         # Channels removes this consumer from these groups when the socket closes.

@@ -15,7 +15,7 @@ from typing import Any, Final
 import anyio
 
 from checkpoints import Checkpointer, Tool, ToolRegistry
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.exceptions import (
     CallInProgress,
     CheckpointsError,

@@ -12,7 +12,7 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.shared.message import SessionMessage
 
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.exceptions import CheckpointsError, ReviewRequired
 from checkpoints.ids import validate_id
 from harness_site.mcp_guard import tool_results

@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from harness_site.mail_transport import mail_accepted
+from harness_site.send_email import mail_accepted
 
 
 class NotificationsConfig(AppConfig):

@@ -17,8 +17,8 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
-from harness_site.mail_transport import MAIL_ERRORS, log_mail_error, send_email_through_server, set_email_headers
 from harness_site.notifications.models import Preferences
+from harness_site.send_email import MAIL_ERRORS, log_mail_error, send_email_through_server, set_email_headers
 from harness_site.site_address import build_absolute_url
 
 #: Validity of a link.

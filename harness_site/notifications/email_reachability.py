@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
-from harness_site.mail_transport import is_mail_configured
 from harness_site.notifications.recipients import get_notification_address, get_notification_preferences
+from harness_site.send_email import is_mail_configured
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
 from harness_site.display.display_preferences import get_account_time_zone
-from harness_site.mail_transport import NoMailServer, is_mail_configured, send_email_through_server, set_email_headers
 from harness_site.notifications.models import Delivery
 from harness_site.notifications.notice_text import NoticeItem, NoticeMessage
+from harness_site.send_email import NoMailServer, is_mail_configured, send_email_through_server, set_email_headers
 from harness_site.site_address import build_absolute_url
 
 

@@ -10,8 +10,8 @@ from django.core.validators import validate_email
 
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
-from harness_site.mail_transport import is_mail_configured
 from harness_site.notifications.models import Event, Preferences, Webhook
+from harness_site.send_email import is_mail_configured
 
 
 @dataclass(frozen=True)

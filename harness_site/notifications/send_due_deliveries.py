@@ -26,7 +26,6 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from harness_site.accounts.models import Membership
 from harness_site.core.stored_sentence import StoredSentence
-from harness_site.mail_transport import NoMailServer
 from harness_site.notifications import (
     create_pause_and_delete_webhooks,
     delivery_error_text,
@@ -37,6 +36,7 @@ from harness_site.notifications import (
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
 from harness_site.notifications.notice_text import NoticeMessage, build_notice_message
 from harness_site.notifications.recipients import has_role_for_event
+from harness_site.send_email import NoMailServer
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
-from checkpoints.importers.claude_code.line_types import get_fork_origin
+from checkpoints.importers.claude_code.parse_line import get_fork_origin
 from checkpoints.sessions import fork
 from checkpoints.store.database_client_state import Store
 

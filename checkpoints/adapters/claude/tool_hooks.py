@@ -24,7 +24,7 @@ from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.aio import Checkpointer
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.sessions.new_session_fields import NewSessionFields

@@ -45,7 +45,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput, OwnershipLost
-from checkpoints.framework_states import interrupt_decisions_and_discarded_calls, remove_and_copy_states, state_store
+from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
@@ -466,7 +466,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             keys = [interrupts.get_idempotency_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
             with self._claims.lock_session_claims(thread_id):
-                interrupt_decisions_and_discarded_calls.discard_undecided_calls(store, thread_id, keys=keys)
+                find_decisions_or_discard_interrupt_calls.discard_undecided_calls(store, thread_id, keys=keys)
 
     def _withdraw_requests_of_earlier_states(self, thread_id: str, checkpoint_id: str) -> None:
         """Withdraw the calls of interrupts that the graph has left without an answer, by another input or a new state.
@@ -479,7 +479,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             return list(map(interrupts.get_idempotency_key_prefix, found))
 
         with self._claims.lock_session_claims(thread_id):
-            interrupt_decisions_and_discarded_calls.discard_undecided_calls_of_earlier_states(
+            find_decisions_or_discard_interrupt_calls.discard_undecided_calls_of_earlier_states(
                 self.sync_checkpointer.store, thread_id, checkpoint_id, INTERRUPT, list_keys
             )
 
@@ -508,7 +508,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         }
         keys = [request.key for requests in asked.values() for request in requests]
         decided = (
-            interrupt_decisions_and_discarded_calls.find_decisions_if_all_decided(
+            find_decisions_or_discard_interrupt_calls.find_decisions_if_all_decided(
                 self.sync_checkpointer.store, _get_thread_and_namespace(config)[0], keys
             )
             if found
@@ -533,7 +533,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def delete_thread(self, thread_id: str) -> None:
         """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a guarded call."""
         with self._claims.lock_session_claims(str(thread_id)):
-            interrupt_decisions_and_discarded_calls.discard_undecided_calls(
+            find_decisions_or_discard_interrupt_calls.discard_undecided_calls(
                 self.sync_checkpointer.store, str(thread_id)
             )
             remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))

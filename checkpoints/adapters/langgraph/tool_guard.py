@@ -20,10 +20,10 @@ from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.langgraph import message_conversion
 from checkpoints.adapters.langgraph.saver import HarnessSaver
 from checkpoints.aio import Checkpointer
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
-from checkpoints.framework_states import interrupt_decisions_and_discarded_calls
+from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard, guard
 
@@ -146,7 +146,7 @@ class ToolGuard:
         """Withdraw the question of an interrupt about a call that the graph makes now: the program has answered it."""
         call_ids = [str(call["call_id"]) for call in calls]
         with self._claims.lock_session_claims(thread_id):
-            return interrupt_decisions_and_discarded_calls.discard_undecided_calls_by_call_id(
+            return find_decisions_or_discard_interrupt_calls.discard_undecided_calls_by_call_id(
                 self._sync.store, thread_id, call_ids
             )
 

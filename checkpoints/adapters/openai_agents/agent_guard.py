@@ -25,7 +25,7 @@ from checkpoints.adapters.openai_agents.agent_session import HarnessSession, Run
 from checkpoints.adapters.openai_agents.durable_model import DurableModel, remove_durable_models
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, calls_without_outcome
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json

@@ -25,7 +25,7 @@ from checkpoints.adapters.pydantic_ai.harness_conversation_store import HarnessC
 from checkpoints.adapters.pydantic_ai.tool_result_codec import Deferral, Returned, build_codec
 from checkpoints.aio import Checkpointer
 from checkpoints.calls import call_queries
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired

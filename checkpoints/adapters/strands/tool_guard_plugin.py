@@ -20,7 +20,7 @@ from strands.types.session import decode_bytes_values, encode_bytes_values
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.strands.session_repository import HarnessSessionRepository
 from checkpoints.aio import Checkpointer
-from checkpoints.calls.tool_results_and_verify_answers import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus

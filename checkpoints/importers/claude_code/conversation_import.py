@@ -13,8 +13,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from checkpoints.importers.claude_code import line_types
-from checkpoints.importers.claude_code.line_types import Line
+from checkpoints.importers.claude_code import parse_line
+from checkpoints.importers.claude_code.parse_line import Line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
 from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_cost_amount, parse_time
 from checkpoints.importers.imported_session_builder import TranscriptBuilder
@@ -54,17 +54,17 @@ class ConversationImport:
 
     def add_line(self, line: Line) -> None:
         """Add the next line of the file."""
-        is_note_line = line_types.is_note_line(line)
+        is_note_line = parse_line.is_note_line(line)
         # A note without a uuid is not looked for again, so it needs no key.
         key = (
-            "" if is_note_line and line_types.get_valid_message_uuid(line) is None else self._get_key_of_new_line(line)
+            "" if is_note_line and parse_line.get_valid_message_uuid(line) is None else self._get_key_of_new_line(line)
         )
         if key is None:
             self.builder.report.repeated += 1
             return
-        self.builder.report.unknown.update(line_types.iterate_unknown_types(line))
+        self.builder.report.unknown.update(parse_line.iterate_unknown_types(line))
         if is_note_line:
-            if key and line_types.get_type(line) == "system" and isinstance(line.get("parentUuid"), str):
+            if key and parse_line.get_type(line) == "system" and isinstance(line.get("parentUuid"), str):
                 self._homes.setdefault(key, line["parentUuid"])  # a prompt may continue from what the note follows
             if self._group:
                 self._notes_after_group.append(line)
@@ -76,8 +76,8 @@ class ConversationImport:
             self._notes_after_group = []
             return
         self._close_group()
-        message = line_types.get_message_of_line(line)
-        if message is not None and line_types.get_type(line) == "assistant":
+        message = parse_line.get_message_of_line(line)
+        if message is not None and parse_line.get_type(line) == "assistant":
             self._group.append(_AgentLine(key, line))
             return
         self._set_session_context_of_line(line)
@@ -95,16 +95,16 @@ class ConversationImport:
 
         The same uuid with other content is another line, and so is a line without a uuid that has the same content.
         """
-        uuid = line_types.get_valid_message_uuid(line)
+        uuid = parse_line.get_valid_message_uuid(line)
         if uuid is None:
-            return self._make_key_unique(f"line:{line_types.digest_line(line)[:32]}")
-        fingerprint = line_types.fingerprint_line(line)
+            return self._make_key_unique(f"line:{parse_line.digest_line(line)[:32]}")
+        fingerprint = parse_line.fingerprint_line(line)
         if uuid not in self._seen:
             self._seen[uuid] = fingerprint
             return uuid
         if self._seen[uuid] == fingerprint:
             return None
-        key = f"{uuid}#{line_types.digest_line(line)[:16]}"
+        key = f"{uuid}#{parse_line.digest_line(line)[:16]}"
         if key in self._seen:
             return None
         self._seen[key] = fingerprint
@@ -120,7 +120,7 @@ class ConversationImport:
 
     def _set_session_context_of_line(self, line: Line) -> None:
         self._titles.add_line(line)
-        message = line_types.get_message_of_line(line) if line_types.get_type(line) == "assistant" else None
+        message = parse_line.get_message_of_line(line) if parse_line.get_type(line) == "assistant" else None
         model = message.get("model") if message is not None else line.get("model")
         self.builder.set_context(
             cwd=line.get("cwd"),
@@ -129,9 +129,9 @@ class ConversationImport:
             permission_mode=line.get("permissionMode"),
             model=None if model == "<synthetic>" else model,
         )
-        if origin := line_types.get_fork_origin(line):
+        if origin := parse_line.get_fork_origin(line):
             self.builder.facts.setdefault("forked_from", origin)
-        if line_types.get_type(line) == "result":  # the end of a stream states what the whole session cost
+        if parse_line.get_type(line) == "result":  # the end of a stream states what the whole session cost
             cost = parse_cost_amount(line.get("total_cost_usd", line.get("cost_usd")))
             if cost is not None:
                 self._recorder.totals.cost = max(cost, self._recorder.totals.cost or Decimal())
@@ -139,8 +139,8 @@ class ConversationImport:
     # messages of the agent
 
     def _belongs_to_group(self, line: Line) -> bool:
-        message = line_types.get_message_of_line(line)
-        if not self._group or message is None or line_types.get_type(line) != "assistant":
+        message = parse_line.get_message_of_line(line)
+        if not self._group or message is None or parse_line.get_type(line) != "assistant":
             return False
         previous = self._group[-1].line["message"]
         return isinstance(message.get("id"), str) and message["id"] == previous.get("id")
@@ -195,13 +195,13 @@ class ConversationImport:
         content = messages[0].get("content")
         if len(messages) > 1:
             content = [
-                block for message in messages for block in line_types.convert_content_to_blocks(message.get("content"))
+                block for message in messages for block in parse_line.convert_content_to_blocks(message.get("content"))
             ]
-        body = {"role": line_types.get_text_or_empty(messages[0].get("role")) or "assistant", "content": content}
+        body = {"role": parse_line.get_text_or_empty(messages[0].get("role")) or "assistant", "content": content}
         at = parse_time(lines[-1].get("timestamp"))  # the message is complete with its last line
         message = ImportedMessage(
             key,
-            line_types.get_message_role(lines[0], messages[0]),
+            parse_line.get_message_role(lines[0], messages[0]),
             body,
             at,
             times=_read_call_times(lines) if at else {},
@@ -211,18 +211,18 @@ class ConversationImport:
     def _add_new_usage_to_totals(self, line: Line) -> dict[str, Any]:
         """Count the usage of a message once: each of its lines repeats it, the last one in full."""
         message = line["message"]
-        name = line_types.get_text_or_empty(message.get("id")) or str(
-            line_types.get_valid_message_uuid(line) or id(line)
+        name = parse_line.get_text_or_empty(message.get("id")) or str(
+            parse_line.get_valid_message_uuid(line) or id(line)
         )
         counted = self._counted.pop(name, Counter())
-        now = counted | line_types.count_message_tokens(message)
+        now = counted | parse_line.count_message_tokens(message)
         cost = parse_cost_amount(line.get("costUSD"))
         cost_before = self._costs.get(name, Decimal())
         if cost is not None:
             self._costs[name] = max(cost, cost_before)
         model = message.get("model")
         model = model if isinstance(model, str) else ""
-        if not line_types.get_fork_origin(line):  # a fork copies messages, whose usage its parent has
+        if not parse_line.get_fork_origin(line):  # a fork copies messages, whose usage its parent has
             new_cost = None if cost is None else self._costs[name] - cost_before
             self._recorder.totals.add_usage(model, now - counted, new_cost)
         self._counted[name] = now
@@ -233,26 +233,26 @@ class ConversationImport:
     # everything else
 
     def _write_user_message(self, key: str, line: Line, message: dict[str, Any]) -> None:
-        role = line_types.get_message_role(line, message)
+        role = parse_line.get_message_role(line, message)
         predecessor = None
         if line.get("isCompactSummary"):
             predecessor = None if self._compacted else TRANSCRIPT_START
         elif role == "user":
             predecessor = self._find_edited_prompt_position(line)
         content = message.get("content")
-        self.builder.interrupted = line_types.is_interruption(content)
-        body = {"role": line_types.get_text_or_empty(message.get("role")) or "user", "content": content}
-        is_prompt = role == "user" and bool(line_types.extract_prompt(content) or line_types.extract_command(content))
+        self.builder.interrupted = parse_line.is_interruption(content)
+        body = {"role": parse_line.get_text_or_empty(message.get("role")) or "user", "content": content}
+        is_prompt = role == "user" and bool(parse_line.extract_prompt(content) or parse_line.extract_command(content))
         at = parse_time(line.get("timestamp"))
         self._record_message(ImportedMessage(key, role, body, at, predecessor, begins_turn=is_prompt), [line])
         self._compacted = False
 
     def _write_other_line(self, key: str, line: Line) -> None:
-        fields, envelope = line_types.split_payload_and_envelope(line)
-        kind = line_types.get_type(line)
+        fields, envelope = parse_line.split_payload_and_envelope(line)
+        kind = parse_line.get_type(line)
         text = fields.get("content")
         content: Any = [fields]
-        self._compacted = line_types.is_compaction(line)
+        self._compacted = parse_line.is_compaction(line)
         if kind == "system" and isinstance(text, str) and text:
             hidden = {"content", "type", "subtype", "level"} | ({"compactMetadata"} if self._compacted else set())
             other_fields = {name: value for name, value in fields.items() if name not in hidden}
@@ -294,7 +294,7 @@ class ConversationImport:
     def _record_message(self, message: ImportedMessage, lines: list[Line], usage: dict[str, Any] | None = None) -> None:
         source: dict[str, Any] = {"usage": usage} if usage else {}
         if not self._recorder.stores_lines:
-            envelopes = [line_types.build_envelope(line) for line in lines]
+            envelopes = [parse_line.build_envelope(line) for line in lines]
             source = {"format": "claude-code", "lines": envelopes, **source}
         body = {"id": message.key, **message.body}
         self.builder.record_message(
@@ -323,7 +323,7 @@ def _read_call_times(lines: list[Line]) -> dict[str, datetime]:
     """Read when each call of a message was made: the time of its line."""
     times: dict[str, datetime] = {}
     for line in lines:
-        for block in line_types.convert_content_to_blocks(line["message"].get("content")):
+        for block in parse_line.convert_content_to_blocks(line["message"].get("content")):
             call_id = block.get("id") if isinstance(block, dict) and block.get("type") == "tool_use" else None
             if isinstance(call_id, str) and (at := parse_time(line.get("timestamp"))) is not None:
                 times[call_id] = at

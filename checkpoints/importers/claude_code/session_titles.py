@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from checkpoints.importers.claude_code import line_types
-from checkpoints.importers.claude_code.line_types import Line
+from checkpoints.importers.claude_code import parse_line
+from checkpoints.importers.claude_code.parse_line import Line
 from checkpoints.importers.imported_session_builder import TranscriptBuilder
 
 _MAX_TEXT_LENGTH = 4000
@@ -21,7 +21,7 @@ class SessionTitles:
         self._summaries: list[tuple[str, str]] = []
 
     def add_line(self, line: Line) -> None:
-        kind, message = line_types.get_type(line), line_types.get_message_of_line(line)
+        kind, message = parse_line.get_type(line), parse_line.get_message_of_line(line)
         if kind == "summary":
             self._summaries.append((_to_short_text(line.get("leafUuid")), _to_short_text(line.get("summary"))))
         elif kind in {"custom-title", "ai-title"}:
@@ -30,10 +30,10 @@ class SessionTitles:
         elif kind == "user" and message is not None and not (line.get("isCompactSummary") or line.get("isMeta")):
             content = message.get("content")
             for name, text in (
-                ("prompt", line_types.extract_prompt(content)),
-                ("command", line_types.extract_command(content)),
+                ("prompt", parse_line.extract_prompt(content)),
+                ("command", parse_line.extract_command(content)),
             ):
-                if title := line_types.remove_inserted_elements(text[:_MAX_TEXT_LENGTH]):
+                if title := parse_line.remove_inserted_elements(text[:_MAX_TEXT_LENGTH]):
                     self._titles.setdefault(name, title)
 
     def set_title(self, builder: TranscriptBuilder, keys: Container[str]) -> None:
@@ -50,4 +50,4 @@ class SessionTitles:
 
 
 def _to_short_text(value: object) -> str:
-    return line_types.get_text_or_empty(value)[:_MAX_TEXT_LENGTH]
+    return parse_line.get_text_or_empty(value)[:_MAX_TEXT_LENGTH]

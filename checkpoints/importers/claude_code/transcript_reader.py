@@ -8,9 +8,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from checkpoints.importers.claude_code import line_types
+from checkpoints.importers.claude_code import parse_line
 from checkpoints.importers.claude_code.conversation_import import ConversationImport
-from checkpoints.importers.claude_code.line_types import Line
+from checkpoints.importers.claude_code.parse_line import Line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
 
@@ -66,7 +66,7 @@ class ClaudeCodeReader:
         if not self._session_id and not isinstance(line.get("sessionId"), str) and len(self._waiting) < _FLUSH_LINES:
             self._waiting.append(line)
             return
-        self._session_id = self._session_id or line_types.get_text_or_empty(line.get("sessionId")) or self._path.stem
+        self._session_id = self._session_id or parse_line.get_text_or_empty(line.get("sessionId")) or self._path.stem
         waiting, self._waiting = self._waiting, []
         for each in (*waiting, line):
             self._lines += 1
@@ -108,7 +108,7 @@ class ClaudeCodeReader:
             builder = context.open_builder(context.make_session_id(parent_id), labels=(AGENT_NAME,), by_place=False)
             builder.facts["project"] = self._path.parent.name
             return ConversationImport(builder, SessionTitles())
-        kind = line_types.get_text_or_empty(self._about.get("agentType")) or "subagent"
+        kind = parse_line.get_text_or_empty(self._about.get("agentType")) or "subagent"
         builder = context.open_builder(
             context.make_session_id(parent_id, side),
             agent=f"{AGENT_NAME}/{kind}",
@@ -117,11 +117,11 @@ class ClaudeCodeReader:
         )
         builder.origin.parent_session_id = context.make_session_id(parent_id)
         builder.facts |= {"project": self._path.parent.name, "subagent": self._about or {"id": side}}
-        return ConversationImport(builder, SessionTitles(line_types.get_text_or_empty(self._about.get("description"))))
+        return ConversationImport(builder, SessionTitles(parse_line.get_text_or_empty(self._about.get("description"))))
 
     def _link_subagent(self, line: Line) -> None:
         """Note which call started which subagent, in the metadata of the parent."""
-        result, call_id = line.get("toolUseResult"), line_types.get_result_call_id(line)
+        result, call_id = line.get("toolUseResult"), parse_line.get_result_call_id(line)
         agent = result.get("agentId") if isinstance(result, dict) else None
         side = f"{_AGENT_PREFIX}{agent}" if isinstance(agent, str) and agent else ""
         if not side and isinstance(line.get("parentToolUseId"), str):
@@ -168,17 +168,17 @@ def _score_format_match(value: Any) -> int:
         return 0
     if isinstance(value.get("loglines"), list):
         return 3
-    kind = line_types.get_type(value)
+    kind = parse_line.get_type(value)
     if kind in {"user", "assistant"} and isinstance(value.get("message"), str):  # a list of prompts of Gemini CLI
         return 0
     is_message = kind in {"user", "assistant"} and isinstance(value.get("message"), dict)
     if is_message and ("parentId" not in value or "parentUuid" in value):
         return 3
-    if kind in line_types.NOTE_TYPES:
+    if kind in parse_line.NOTE_TYPES:
         return 2
     if kind in {"system", "attachment", "result"} and {"subtype", "uuid", "sessionId", "session_id"} & value.keys():
         return 2
-    return 1 if line_types.MARKER_FIELDS & value.keys() and kind and "payload" not in value else 0
+    return 1 if parse_line.MARKER_FIELDS & value.keys() and kind and "payload" not in value else 0
 
 
 CLAUDE_CODE: Final = TranscriptFormat("claude-code", AGENT_NAME, _score_format_match, ClaudeCodeReader)

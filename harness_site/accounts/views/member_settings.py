@@ -25,8 +25,8 @@ from harness_site.accounts.invitation_mail import send_invitation
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
-from harness_site.core.form_addresses import require_post_or_redirect
-from harness_site.mail_transport import MAIL_ERRORS, describe_connection_error, is_mail_configured, log_mail_error
+from harness_site.core.post_only_views import require_post_or_redirect
+from harness_site.send_email import MAIL_ERRORS, describe_connection_error, is_mail_configured, log_mail_error
 from harness_site.site_address import build_absolute_url
 
 _FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)

@@ -18,7 +18,7 @@ from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
-from harness_site.core.form_addresses import require_post_or_redirect
+from harness_site.core.post_only_views import require_post_or_redirect
 
 #: Days → label.
 LIFETIMES: Final = (("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("Until it is revoked")))

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from django import template
 
 from harness_site.accounts.models import Membership
-from harness_site.mail_transport import is_mail_configured
 from harness_site.notifications.email_reachability import (
     NotificationGap,
     explain_missing_notifications,
     load_email_addresses,
 )
+from harness_site.send_email import is_mail_configured
 
 register = template.Library()
 

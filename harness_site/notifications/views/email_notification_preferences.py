@@ -14,10 +14,10 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
 from harness_site.accounts.forms import style_form_fields
-from harness_site.mail_transport import is_mail_configured
 from harness_site.notifications import email_confirmation
 from harness_site.notifications.preference_changes import update_notification_preferences
 from harness_site.notifications.recipients import get_notification_address, get_notification_preferences
+from harness_site.send_email import is_mail_configured
 
 _HELP: Final = {
     "address": _(

@@ -15,7 +15,7 @@ from checkpoints.enums import Role
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
-from harness_site.core.form_addresses import require_post_or_redirect
+from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import create_pause_and_delete_webhooks, safe_http
 from harness_site.notifications.delivery_log import load_recent_deliveries, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat

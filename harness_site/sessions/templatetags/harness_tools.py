@@ -16,7 +16,7 @@ from harness_site.sessions.session_environment import SessionEnvironment, read_s
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
 from harness_site.sessions.subagent_tree import subagent_tree
 from harness_site.sessions.tool_views import tool_view_registry
-from harness_site.sessions.tool_views.program_records import ProgramRecord, describe_program_record
+from harness_site.sessions.tool_views.claude_code_records import ProgramRecord, describe_program_record
 from harness_site.sessions.tool_views.tool_view_types import ToolView
 
 register = template.Library()

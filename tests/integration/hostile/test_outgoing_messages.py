@@ -17,7 +17,7 @@ from django.test import Client
 from checkpoints.enums import Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
-from harness_site import mail_transport
+from harness_site import send_email
 from harness_site.core import csv_rows
 from harness_site.core.safe_log_formatter import OneEntryFormatter
 from harness_site.core.streamed_downloads import build_safe_file_name
@@ -100,8 +100,8 @@ def test_encoded_word_is_sent_as_text(start_mail_server: Start, alice: User) -> 
 def test_header_injection_is_refused(settings: Any) -> None:
     composed = EmailMessage()
     composed["Subject"] = "x =?utf-8?q?=0D=0ABcc:_all@example.com?="
-    with pytest.raises(mail_transport.HeaderContainsLineBreak, match=r"Subject .* line break"):
-        mail_transport.send_email_through_server(composed, "https://harness.example/")
+    with pytest.raises(send_email.HeaderContainsLineBreak, match=r"Subject .* line break"):
+        send_email.send_email_through_server(composed, "https://harness.example/")
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())

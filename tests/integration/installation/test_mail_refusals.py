@@ -12,7 +12,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role
-from harness_site import mail_transport
+from harness_site import send_email
 from harness_site.installation.first_steps import Step
 from harness_site.installation.installation_checks import Level, check_mail
 from harness_site.mail_settings import MailServer, Security
@@ -126,7 +126,7 @@ def test_connection_problems_say_what_to_do(
     assert "does not exist. Check the spelling" in send(MailServer(Security.PLAIN, "mail.invalid", 25))
     assert "does not support this kind of connection" in send(MailServer(Security.STARTTLS, "127.0.0.1", port))
     assert "Check the scheme and the port" in send(MailServer(Security.TLS, "127.0.0.1", port))
-    monkeypatch.setattr(mail_transport, "_STEP", 0.2)
+    monkeypatch.setattr(send_email, "_STEP", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent_port = silent.getsockname()[1]
         assert "did not answer in time" in send(MailServer(Security.PLAIN, "127.0.0.1", silent_port))

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from harness_site import settings as site_settings
 from harness_site.mail_backend import EmailBackend
 from harness_site.mail_settings import MailServer, Security
-from harness_site.mail_transport import HeaderContainsLineBreak, NoMailServer, send_email_through_server
+from harness_site.send_email import HeaderContainsLineBreak, NoMailServer, send_email_through_server
 from tests.integration.notifications.conftest import Start
 
 

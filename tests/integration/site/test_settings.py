@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
-from harness_site.security_headers import require_strong_secret_key
+from harness_site.secret_key import require_strong_secret_key
 
 ROOT = Path(__file__).parents[3]
 KEY = "0123456789abcdefghijklmnopqrstuvwxyz"

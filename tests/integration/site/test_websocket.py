@@ -109,14 +109,20 @@ async def test_trusted_origin_is_accepted_behind_a_proxy() -> None:
         await browser.leave()
 
 
-async def test_anonymous_is_refused() -> None:
-    assert not await socket("").connect()
-    assert not await socket("made-up").connect()
+@pytest.mark.parametrize("cookie", ["", "made-up"])
+async def test_anonymous_is_told_that_they_are_signed_out(cookie: str) -> None:
+    browser = socket(cookie)
+    assert await browser.connect()
+    assert await browser.hears() == consumers.SIGNED_OUT
 
 
-async def test_non_member_is_refused() -> None:
+async def test_non_member_is_told_that_they_are_signed_out() -> None:
     _, cookie = await signed_in(await sync_to_async(make_user)(role=None))
-    assert not await socket(cookie).connect()
+    browser = socket(cookie)
+    assert await browser.connect()
+    assert await browser.hears() == consumers.SIGNED_OUT
+    await change(await sync_to_async(make_session)())
+    assert await browser.hears_nothing()
 
 
 @pytest.mark.usefixtures("check_access_at_every_message")

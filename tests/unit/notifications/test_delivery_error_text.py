@@ -7,9 +7,9 @@ import pytest
 from django.utils import translation
 
 from harness_site.core.stored_sentence import StoredSentence
-from harness_site.mail_transport import NoMailServer
 from harness_site.notifications.delivery_error_text import describe_delivery_error
 from harness_site.notifications.safe_http import AddressRefused
+from harness_site.send_email import NoMailServer
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Actor, Checkpointer, Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown
-from checkpoints.calls.tool_results_and_verify_answers import LANDED_WITHOUT_RESULT
+from checkpoints.calls.tool_result_and_verify_answer_types import LANDED_WITHOUT_RESULT
 from checkpoints.decisions import ask_verify_hooks, record_verify_hook_answers
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (

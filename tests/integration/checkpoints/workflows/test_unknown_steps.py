@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Landed, NotLanded, SyncCheckpointer, Tool, ToolRegistry, Unknown
-from checkpoints.calls.tool_results_and_verify_answers import Answer
+from checkpoints.calls.tool_result_and_verify_answer_types import Answer
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidArguments, ReviewRequired, StepRejected
 from checkpoints.models import Session
 from tests.conftest import Open

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Tool, ToolRegistry, ToolResult, tool
-from checkpoints.calls.tool_results_and_verify_answers import NotLanded, Unknown
+from checkpoints.calls.tool_result_and_verify_answer_types import NotLanded, Unknown
 from checkpoints.exceptions import InvalidArguments, InvalidIdentifier, InvalidInput, RegistryNotBound
 
 

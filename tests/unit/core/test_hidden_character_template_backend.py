@@ -6,7 +6,7 @@ import pytest
 from django.template import TemplateDoesNotExist, engines
 from django.template.loader import get_template, render_to_string
 
-from harness_site.core.hidden_character_templates import Templates
+from harness_site.core.hidden_character_template_backend import Templates
 
 OVERRIDE = "\u202e"
 

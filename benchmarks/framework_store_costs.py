@@ -1,6 +1,6 @@
 """Benchmark of the frameworks' stores: what a turn costs and leaves on disk, beside each framework's own store.
 
-python -m benchmarks.frameworks
+python -m benchmarks.framework_store_costs
 
 It needs the frameworks of the adapters, and the savers of LangGraph for both databases. A framework that has no durable
 store of its own has one row. The stores of one framework save in turn, so that disturbances of the machine affect all
@@ -661,7 +661,7 @@ def _format_row(store: type[Store], measured: dict[str, Measured]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.frameworks")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.framework_store_costs")
     parser.add_argument("--turns", type=int, default=400, help="number of turns of a conversation")
     parser.add_argument("--shared-turns", type=int, default=20, help="number of the last turns that processes share")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="kinds of databases")

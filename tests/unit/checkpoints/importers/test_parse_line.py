@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.importers.claude_code import line_types
+from checkpoints.importers.claude_code import parse_line
 
 
 def user(content: Any, **fields: Any) -> dict[str, Any]:
@@ -28,7 +28,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": "x"}
     ],
 )
 def test_role_of_a_line(line: dict[str, Any], role: str) -> None:
-    assert line_types.get_message_role(line, line["message"]) == role
+    assert parse_line.get_message_role(line, line["message"]) == role
 
 
 @pytest.mark.parametrize(
@@ -47,23 +47,23 @@ def test_role_of_a_line(line: dict[str, Any], role: str) -> None:
     ],
 )
 def test_prompts_written_by_a_person(content: Any, prompt: str) -> None:
-    assert line_types.extract_prompt(content) == prompt
+    assert parse_line.extract_prompt(content) == prompt
 
 
 def test_uuid_is_used_if_it_is_a_valid_key() -> None:
-    assert line_types.get_valid_message_uuid({"uuid": "u1"}) == "u1"
+    assert parse_line.get_valid_message_uuid({"uuid": "u1"}) == "u1"
     for odd in ("", "a" * 300, "a\nb", "ü", 7):
-        assert line_types.get_valid_message_uuid({"uuid": odd}) is None
+        assert parse_line.get_valid_message_uuid({"uuid": odd}) is None
 
 
 def test_digest_of_a_line_ignores_its_position() -> None:
-    assert line_types.digest_line(user("a", parentUuid="x")) == line_types.digest_line(user("a", parentUuid="y"))
-    assert line_types.digest_line(user("a")) != line_types.digest_line(user("b"))
+    assert parse_line.digest_line(user("a", parentUuid="x")) == parse_line.digest_line(user("a", parentUuid="y"))
+    assert parse_line.digest_line(user("a")) != parse_line.digest_line(user("b"))
 
 
 def test_envelope_contains_everything_but_the_content() -> None:
     line = user("Hello", cwd="/srv", extra={"a": 1})
-    assert line_types.build_envelope(line) == {
+    assert parse_line.build_envelope(line) == {
         "type": "user",
         "uuid": "u1",
         "cwd": "/srv",
@@ -74,13 +74,13 @@ def test_envelope_contains_everything_but_the_content() -> None:
 
 def test_only_integers_are_token_counts() -> None:
     usage = {"input_tokens": 3, "output_tokens": True, "cache_read_input_tokens": "7", "service_tier": "standard"}
-    assert line_types.count_message_tokens({"usage": usage}) == {"input_tokens": 3}
-    assert line_types.count_message_tokens({"usage": None}) == {}
+    assert parse_line.count_message_tokens({"usage": usage}) == {"input_tokens": 3}
+    assert parse_line.count_message_tokens({"usage": None}) == {}
 
 
 def test_unknown_line_types_are_named() -> None:
-    assert list(line_types.iterate_unknown_types({"type": "hologram"})) == ["line hologram"]
-    assert list(line_types.iterate_unknown_types({"uuid": "u"})) == ["line without a type"]
-    assert list(line_types.iterate_unknown_types({"type": "progress"})) == []
+    assert list(parse_line.iterate_unknown_types({"type": "hologram"})) == ["line hologram"]
+    assert list(parse_line.iterate_unknown_types({"uuid": "u"})) == ["line without a type"]
+    assert list(parse_line.iterate_unknown_types({"type": "progress"})) == []
     odd = [{"type": "smell"}, {"type": ["list"]}, "text", {"type": "text", "text": ""}]
-    assert list(line_types.iterate_unknown_types(user(odd))) == ["block smell", "block without a type", "block str"]
+    assert list(parse_line.iterate_unknown_types(user(odd))) == ["block smell", "block without a type", "block str"]

@@ -1,4 +1,4 @@
-"""Addresses that forms are sent to, for views that answer with a page."""
+"""Views that forms are sent to: they answer POST requests, and redirect others to the page with the form."""
 
 from __future__ import annotations
 

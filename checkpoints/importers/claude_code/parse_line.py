@@ -1,4 +1,4 @@
-"""Types of transcript lines: a message, a note of the program, or something else."""
+"""Line of a transcript of Claude Code, parsed: its type, its message, and what a person or the program wrote."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from checkpoints.calls.tool_results_and_verify_answers import Landed, NotLanded, Unknown
+from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, Unknown
 from checkpoints.decisions import ask_verify_hooks
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.decisions.decision_target import DecisionTarget

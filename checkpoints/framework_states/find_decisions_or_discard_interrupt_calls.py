@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from checkpoints.calls import calls_without_outcome, review_calls_of_framework_interrupts, signed_decisions
+from checkpoints.calls import calls_without_outcome, framework_interrupt_calls, signed_decisions
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import SessionNotFound
@@ -21,11 +21,11 @@ def discard_undecided_calls(
 ) -> None:
     """Discard the calls of interrupts that await a decision and that the framework continues without.
 
-    Arguments and errors are those of `review_calls_of_framework_interrupts.discard_undecided_calls` and of
+    Arguments and errors are those of `framework_interrupt_calls.discard_undecided_calls` and of
     `state_store.save_state`.
     """
     with suppress(SessionNotFound), state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        review_calls_of_framework_interrupts.discard_undecided_calls(store, row, keys=keys, call_ids=call_ids)
+        framework_interrupt_calls.discard_undecided_calls(store, row, keys=keys, call_ids=call_ids)
 
 
 def discard_undecided_calls_of_earlier_states(
@@ -48,7 +48,7 @@ def discard_undecided_calls_of_earlier_states(
     """
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
         kept = list_keys(state_store.load_writes_since_state(store, row, channel, state_id))
-        review_calls_of_framework_interrupts.discard_undecided_calls(store, row, kept_keys=kept)
+        framework_interrupt_calls.discard_undecided_calls(store, row, kept_keys=kept)
 
 
 def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: Collection[str]) -> bool:
@@ -58,7 +58,7 @@ def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: 
     of `state_store.save_state`.
     """
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        if review_calls_of_framework_interrupts.discard_undecided_calls(store, row, call_ids=call_ids):
+        if framework_interrupt_calls.discard_undecided_calls(store, row, call_ids=call_ids):
             return True
         undecided = calls_without_outcome.list_undecided_calls(store, row)
         return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)
@@ -80,7 +80,7 @@ def find_decisions_if_all_decided(
         row = look_up_and_lock_rows.get_session(store, session_id)
         if calls_without_outcome.list_undecided_calls(store, row):
             return None
-        calls = review_calls_of_framework_interrupts.load_interrupt_calls_by_key(store, row, keys)
+        calls = framework_interrupt_calls.load_interrupt_calls_by_key(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)
         decisions = signed_decisions.select_decisions(store.using).filter(
             tool_call__in=calls.values(), kind__in=kinds, final=True
