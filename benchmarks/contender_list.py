@@ -41,7 +41,11 @@ CALLERS = {
 
 def list_missing_contenders() -> dict[str, str]:
     """Map the titles of contenders that cannot be measured here to the reason."""
-    return {DjangoSaver.title: langgraph_django.describe_missing()} if langgraph_django.describe_missing() else {}
+    return (
+        {DjangoSaver.title: langgraph_django.explain_why_not_measurable()}
+        if langgraph_django.explain_why_not_measurable()
+        else {}
+    )
 
 
 def create_contenders(databases: Databases, kind: Kind, conversation: Conversation) -> list[Contender]:

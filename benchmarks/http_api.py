@@ -82,9 +82,9 @@ def measure_operations(address: str, token: str, turns: int) -> list[Measured]:
 
         operations: dict[str, Callable[[int], None]] = {"save": save, "dispatch": dispatch}
         times = {name: _time_each_turn(run, turns) for name, run in operations.items()}
-        calls = {name: _count_calls(run, turns + _WARM_UP) for name, run in operations.items()}
+        calls = {name: _count_function_calls(run, turns + _WARM_UP) for name, run in operations.items()}
     server = ServerCosts(token)
-    costs = {"save": server.count_save(), "dispatch": server.count_dispatch()}
+    costs = {"save": server.count_costs_of_save(), "dispatch": server.count_costs_of_dispatch()}
     return [Measured(name, times[name], calls[name], *costs[name]) for name in operations]
 
 
@@ -101,17 +101,17 @@ def _time_each_turn(run: Callable[[int], None], turns: int) -> Samples:
     return Samples(seconds[_WARM_UP:])
 
 
-def _count_calls(run: Callable[[int], None], first: int) -> int:
+def _count_function_calls(run: Callable[[int], None], first: int) -> int:
     """Count the function calls of one operation in this thread: the mean of several."""
     profile = cProfile.Profile()
     for turn in range(first, first + _COUNTED):
         profile.enable()
         run(turn)
         profile.disable()
-    return _get_total_calls(profile) // _COUNTED
+    return _get_function_call_count(profile) // _COUNTED
 
 
-def _get_total_calls(profile: cProfile.Profile) -> int:
+def _get_function_call_count(profile: cProfile.Profile) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
@@ -126,26 +126,26 @@ class ServerCosts:
         headers = {"Authorization": f"Bearer {token}", "Harness-Client": "counted"}
         self._client: Client = Client(SERVER_NAME="127.0.0.1", headers=headers)
         self._number = 0
-        self._fence = self._send("POST", "/sessions", {"session_id": "counted"})["run"]["fence"]
+        self._fence = self._send_api_request("POST", "/sessions", {"session_id": "counted"})["run"]["fence"]
 
-    def count_save(self) -> tuple[int, int, int]:
+    def count_costs_of_save(self) -> tuple[int, int, int]:
         """Count requests, statements and function calls of one save."""
         return self._count_requests_statements_and_calls(self._send_save)
 
-    def count_dispatch(self) -> tuple[int, int, int]:
+    def count_costs_of_dispatch(self) -> tuple[int, int, int]:
         """Count requests, statements and function calls of one dispatch."""
         return self._count_requests_statements_and_calls(self._send_dispatch)
 
     def _send_save(self, turn: int) -> int:
         body = {"fence": self._fence, "messages": [{"role": "user", "content": _TEXT}], "expected_version": turn}
-        self._send("POST", "/sessions/counted/versions", body)
+        self._send_api_request("POST", "/sessions/counted/versions", body)
         return 1
 
     def _send_dispatch(self, turn: int) -> int:
         body: dict[str, Any] = {"fence": self._fence, "call_id": f"c{turn}", "tool": "pay", "args": {"order": turn}}
-        issued = self._send("POST", "/sessions/counted/calls", {**body, "idempotency": "call"})
+        issued = self._send_api_request("POST", "/sessions/counted/calls", {**body, "idempotency": "call"})
         outcome = {"status": "completed", "result": "paid", "step": issued["step"], "attempt": issued["attempt"]}
-        self._send("PATCH", f"/sessions/counted/calls/c{turn}", {"fence": self._fence, **outcome})
+        self._send_api_request("PATCH", f"/sessions/counted/calls/c{turn}", {"fence": self._fence, **outcome})
         return 2
 
     def _count_requests_statements_and_calls(self, run: Callable[[int], int]) -> tuple[int, int, int]:
@@ -162,9 +162,9 @@ class ServerCosts:
             profile.enable()
             run(turn)
             profile.disable()
-        return requests, statements, _get_total_calls(profile) // _COUNTED
+        return requests, statements, _get_function_call_count(profile) // _COUNTED
 
-    def _send(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _send_api_request(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self._number += 1
         response = self._client.generic(
             method,

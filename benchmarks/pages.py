@@ -78,7 +78,7 @@ def main() -> None:
         row_counts = _count_rows()
         _warm_up_site()
         timings = _measure_pages(list(_iterate_pages()), options.rounds)
-    text = _format_table(timings, options, row_counts)
+    text = _format_timings_page(timings, options, row_counts)
     sys.stdout.write(text)
     if not options.no_report:
         REPORT.write_text(text)
@@ -318,7 +318,7 @@ def _build_timing(page: PageRequest, query_count: int, answers: list[Answer]) ->
     return PageTiming(page.name, page.target, query_count, cuts[9], cuts[18], cpu, size)
 
 
-def _format_table(timings: list[PageTiming], options: Namespace, row_counts: tuple[int, int, int, int]) -> str:
+def _format_timings_page(timings: list[PageTiming], options: Namespace, row_counts: tuple[int, int, int, int]) -> str:
     reached_count = sum(timing.is_target_reached for timing in timings)
     sessions, messages, calls, passages = row_counts
     lines = [

@@ -140,12 +140,12 @@ class CallPlayer:
 
     def _build_args(self, recorded: Any) -> Any:
         if isinstance(recorded, _RecordedMessage):
-            return self._find_own_message(recorded)
+            return self._get_or_copy_own_message(recorded)
         if isinstance(recorded, _RecordedList):
             return [*self.loaded[: recorded.kept], *map(self._build_args, recorded.others)]
         return _copy_with_items_mapped(recorded, self._build_args)
 
-    def _find_own_message(self, recorded: _RecordedMessage) -> BaseMessage:
+    def _get_or_copy_own_message(self, recorded: _RecordedMessage) -> BaseMessage:
         own = self.messages.get(id(recorded.message))
         if own is None:
             own = self.messages[id(recorded.message)] = recorded.message.model_copy()

@@ -23,7 +23,10 @@ _WHAT = (
 
 def format_page(results: Results) -> str:
     return (
-        "\n".join([*_format_page_head(results), *_format_targets_section(results), *_format_sections(results)]) + "\n"
+        "\n".join(
+            [*_format_page_head(results), *_format_targets_section(results), *_format_sections_of_databases(results)]
+        )
+        + "\n"
     )
 
 
@@ -59,7 +62,7 @@ def _format_targets_section(results: Results) -> Iterator[str]:
     yield from _format_table(["target", "what", "on", "measured", "wanted", "", "the hand-written statement"], rows)
 
 
-def _format_sections(results: Results) -> Iterator[str]:
+def _format_sections_of_databases(results: Results) -> Iterator[str]:
     for kind, measured in results.measured.items():
         yield f"## {TITLES[kind]}"
         yield ""
@@ -82,10 +85,10 @@ def _format_saving_section(results: Results, measured: Measured) -> Iterator[str
             rows.append([title, f"not measured: {results.missing[title]}", *[_ABSENT] * (len(results.plan.turns) + 2)])
             continue
         costs = [saving.costs[key, turn] for turn in results.plan.turns]
-        cells = [_format_cell(cost.samples) + (" †" if cost.jumped else "") for cost in costs]
+        cells = [_format_samples_cell(cost.samples) + (" †" if cost.jumped else "") for cost in costs]
         at = saving.get_median(key, together)
         floor, own_median = saving.get_median("statement", together), saving.get_median("append", together)
-        young = _format_cell(saving.young[key]) if key in saving.young else _ABSENT
+        young = _format_samples_cell(saving.young[key]) if key in saving.young else _ABSENT
         rows.append([title, *cells, young, f"{at / floor:.2f}", f"{at / own_median:.2f}"])
     titles = [*(f"turn {turn:,}" for turn in results.plan.turns), f"turn 1 again, beside {results.plan.turns[-1]:,}"]
     ratios = [f"× hand-written SQL at turn {together}", f"× append_checkpoint at turn {together}"]
@@ -125,9 +128,9 @@ def _format_loading_section(results: Results, measured: Measured) -> Iterator[st
     rows = [
         [
             title,
-            _format_cell(whole[key]),
+            _format_samples_cell(whole[key]),
             f"{whole[key].median / floor:.2f}",
-            _format_cell(tails[key]) if key in tails else _ABSENT,
+            _format_samples_cell(tails[key]) if key in tails else _ABSENT,
         ]
         for key, title in results.contenders.items()
         if key in whole
@@ -140,7 +143,7 @@ def _format_tool_calls_section(results: Results, measured: Measured) -> Iterator
     yield ""
     floor = measured.calls["statement"].median
     rows = [
-        [title, _format_cell(measured.calls[key]), f"{measured.calls[key].median / floor:.2f}"]
+        [title, _format_samples_cell(measured.calls[key]), f"{measured.calls[key].median / floor:.2f}"]
         for key, title in results.callers.items()
         if key in measured.calls
     ]
@@ -185,12 +188,13 @@ def _format_fresh_process_section(measured: Measured) -> Iterator[str]:
     names = {"setup": "`django.setup()` with the app", "save": "**import, open, start a session, first save**"}
     floor = measured.fresh["setup"].median
     rows = [
-        [names[way], _format_cell(samples), f"{samples.median / floor:.2f}"] for way, samples in measured.fresh.items()
+        [names[way], _format_samples_cell(samples), f"{samples.median / floor:.2f}"]
+        for way, samples in measured.fresh.items()
     ]
     yield from _format_table(["", "until done", "× `django.setup()`"], rows)
 
 
-def _format_cell(samples: Samples) -> str:
+def _format_samples_cell(samples: Samples) -> str:
     digits = 2 if samples.median < 100 else 0
     return f"**{samples.median:,.{digits}f}** ({samples.fastest:,.{digits}f} – {samples.p95:,.{digits}f})"
 

@@ -61,7 +61,7 @@ def _save_all_turns(contenders: Sequence[Contender], plan: Plan, results: Saving
             seconds[contender.key].append(contender.measure_save(turn))
     for contender in contenders:
         results.bytes_on_disk[contender.key] = contender.database.get_size_on_disk() - initial_sizes[contender.key]
-        _check_transcript_read_back(contender, plan.together)
+        _require_transcript_read_back(contender, plan.together)
         for turn in plan.turns:
             if turn <= plan.together:
                 first_turn = max(0, turn - plan.window)
@@ -92,11 +92,11 @@ def _measure_turn_of_long_session(contenders: Sequence[Contender], turn: int, pl
         for sibling, sibling_seconds in siblings.values():
             sibling_seconds.append(sibling.measure_save(plan.window - remaining + 1))
     for contender in contenders:
-        _check_transcript_read_back(contender, turn)
+        _require_transcript_read_back(contender, turn)
         results.costs[contender.key, turn] = Cost(Samples(seconds[contender.key]), jumped=not contender.linear)
     results.young.update({key: Samples(sibling_seconds) for key, (_, sibling_seconds) in siblings.items()})
 
 
-def _check_transcript_read_back(contender: Contender, turn: int) -> None:
+def _require_transcript_read_back(contender: Contender, turn: int) -> None:
     if contender.read_transcript() != contender.conversation.get_messages_until(turn):
         raise RuntimeError(f"{contender.title} did not give back what was saved by turn {turn}.")

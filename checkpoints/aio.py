@@ -107,7 +107,9 @@ class Checkpointer:
         self._connections: list[Closable] = []
         self._executor = self.backend.create_executor(self._connections)
         # A client that is dropped without `close` would keep its connections from the pool of the process.
-        weakref.finalize(self, _close_in_background, self._executor, self._connections).atexit = False
+        weakref.finalize(
+            self, _close_threads_and_connections_in_background, self._executor, self._connections
+        ).atexit = False
 
     @classmethod
     def open(
@@ -316,7 +318,7 @@ class Checkpointer:
         timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
         takeover: bool | str = False,
     ) -> ResumePoint:
-        session_id = await self.run_blocking(partial(self.backend.find_session_id_of_run, run_id))
+        session_id = await self.run_blocking(partial(self.backend.get_session_id_of_run, run_id))
         return await self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
 
     preview_resume = derive_async_method(SyncCheckpointer.preview_resume)
@@ -409,7 +411,7 @@ def _close_threads_and_connections(executor: ThreadPoolExecutor, opened: list[Cl
         connection.close()
 
 
-def _close_in_background(executor: ThreadPoolExecutor, opened: list[Closable]) -> None:
+def _close_threads_and_connections_in_background(executor: ThreadPoolExecutor, opened: list[Closable]) -> None:
     threading.Thread(target=_close_threads_and_connections, args=(executor, opened), daemon=True).start()
 
 

@@ -863,7 +863,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SchemaFromFuture: A newer version of this library wrote it.
             OwnershipLost: Another run took the session over meanwhile.
         """
-        session_id = self.backend.find_session_id_of_run(run_id)
+        session_id = self.backend.get_session_id_of_run(run_id)
         return self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
 
     def preview_resume(self, session_id: str) -> dict[str, Any]:

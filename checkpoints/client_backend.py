@@ -108,7 +108,7 @@ class ClientBackend(Protocol):
     ) -> Flow[ResumePoint]:
         """Resume the session. With a `description` one that does not exist is created."""
 
-    def find_session_id_of_run(self, run_id: object) -> str: ...
+    def get_session_id_of_run(self, run_id: object) -> str: ...
 
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session that may be written to."""

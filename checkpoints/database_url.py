@@ -107,10 +107,10 @@ def get_or_create_alias(url: str) -> str:
     database = database_from_url(url)
     django_configuration.ensure_configured()
     with _connections_lock:
-        return _find_or_create_alias(database)
+        return _get_or_create_alias_under_lock(database)
 
 
-def _find_or_create_alias(database: dict[str, Any]) -> str:
+def _get_or_create_alias_under_lock(database: dict[str, Any]) -> str:
     identity = _get_database_identity(database)
     for alias in connections:
         database_settings = connections.databases[alias]

@@ -19,7 +19,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from checkpoints import database_url, migrations
 from checkpoints.constants import DEFAULT_WORKSPACE
-from checkpoints.db.connection import ensure_server_reachable, find_connection
+from checkpoints.db.connection import ensure_server_reachable, get_connection
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import BlockingCallInAsyncCode, InvalidDatabaseUrl
 
@@ -42,7 +42,7 @@ def open_database(url: str | Path, *, migrate: bool | None = None) -> str:
     server refuses the connection.
     """
     alias = database_url.get_or_create_alias(str(url))
-    connection = find_connection(alias)
+    connection = get_connection(alias)
     if connection.vendor == "postgresql":
         _require_server_reachable(connection)
     if migrate or (migrate is None and connection.vendor == "sqlite"):

@@ -23,7 +23,7 @@ class ProcessIdentity:
 
 def get_identity_of_this_process() -> ProcessIdentity:
     return ProcessIdentity(
-        socket.gethostname()[:255], _build_host_identity(), os.getpid(), get_process_start_time(os.getpid()) or ""
+        socket.gethostname()[:255], _build_host_identity(), os.getpid(), find_process_start_time(os.getpid()) or ""
     )
 
 
@@ -38,7 +38,7 @@ def _build_host_identity() -> str:
     return f"{socket.gethostname()}/{boot}/{namespace}"[:255]
 
 
-def get_process_start_time(pid: int) -> str | None:
+def find_process_start_time(pid: int) -> str | None:
     """Return the start time of process `pid` in ticks since boot; None if there is no such process or it is a
     zombie."""
     try:
@@ -53,4 +53,4 @@ def is_process_known_dead(host_identity: str, pid: int, started_at: str) -> bool
     """Return True only if this machine can tell that the process is dead."""
     if not host_identity or host_identity != _build_host_identity() or not started_at:
         return False
-    return get_process_start_time(pid) != started_at
+    return find_process_start_time(pid) != started_at

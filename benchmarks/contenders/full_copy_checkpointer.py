@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from benchmarks.benchmark_databases import Database
 from benchmarks.contenders.contender import Contender
-from benchmarks.contenders.raw_sql import connect, to_sqlite_placeholders
+from benchmarks.contenders.raw_sql import open_driver_connection, to_sqlite_placeholders
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message
 
 TABLES = (
@@ -39,7 +39,7 @@ class FullCopy(Contender):
 
     def __init__(self, database: Database, conversation: Conversation) -> None:
         super().__init__(database, conversation)
-        self.connection = connect(database)
+        self.connection = open_driver_connection(database)
         self.session = ""
         for table in TABLES:
             self.connection.execute(table)

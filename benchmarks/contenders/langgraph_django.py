@@ -12,7 +12,7 @@ from benchmarks.contenders.contender import Contender
 from benchmarks.generated_conversation import MESSAGES_PER_TURN, Conversation, Message
 
 
-def describe_missing() -> str:
+def explain_why_not_measurable() -> str:
     """Describe why it cannot be measured; empty if it can."""
     return os.environ.get("BENCHMARKS_OLDER_MISSING", "")
 

@@ -33,7 +33,7 @@ class DefaultChannel(Contender):
 
     def __init__(self, database: Database, conversation: Conversation) -> None:
         super().__init__(database, conversation)
-        self.connection = _connect(database)
+        self.connection = _open_saver_connection(database)
         self.saver = PostgresSaver(self.connection) if self.kind == "postgresql" else SqliteSaver(self.connection)
         self.saver.setup()
         self.config: Any = {}
@@ -106,7 +106,7 @@ class DeltaChannel(DefaultChannel):
         return messages
 
 
-def _connect(database: Database) -> Any:
+def _open_saver_connection(database: Database) -> Any:
     """Connect like `from_conn_string` of the savers."""
     if database.kind == "postgresql":
         return psycopg.connect(database.url, autocommit=True, prepare_threshold=0, row_factory=dict_row)

@@ -119,7 +119,7 @@ class Driver(Contender):
     def __init__(self, database: Database, conversation: Conversation) -> None:
         super().__init__(database, conversation)
         create_plain_tables(database.alias)
-        self.connection = connect(database)
+        self.connection = open_driver_connection(database)
         self.thread = 0
 
     def begin_session(self, session: str) -> None:
@@ -155,7 +155,7 @@ def to_sqlite_placeholders(sql: str) -> str:
     return sql.replace("%s", "?")
 
 
-def connect(database: Database) -> Any:
+def open_driver_connection(database: Database) -> Any:
     """Connect with the driver itself, in autocommit; SQLite with the same durability as the library."""
     if database.kind == "postgresql":
         return psycopg.connect(database.url, autocommit=True)

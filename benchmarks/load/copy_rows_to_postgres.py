@@ -17,7 +17,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
-from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows
+from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows_without_messages
 from checkpoints.db.sql_quoting import quote_columns, quote_table
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
 
@@ -74,8 +74,8 @@ def copy_sessions(sessions: Iterable[GeneratedSession]) -> None:
     rows: defaultdict[type[Model], list[tuple[Any, ...]]] = defaultdict(list)
     for generated in sessions:
         rows[Message] += generated.messages
-        for row in iterate_rows(generated):
-            rows[type(row)].append(_prepare_values(row, generated.session.updated_at))
+        for row in iterate_rows_without_messages(generated):
+            rows[type(row)].append(_prepare_row_for_copy(row, generated.session.updated_at))
     with transaction.atomic(), connection.cursor() as cursor:
         _skip_foreign_key_checks(cursor)
         for model in _MODELS:
@@ -114,14 +114,14 @@ def _make_column_reader(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
     return attrgetter(*(field.attname for field in model._meta.concrete_fields))
 
 
-def _prepare_values(row: Model, updated_at: datetime) -> tuple[Any, ...]:
+def _prepare_row_for_copy(row: Model, updated_at: datetime) -> tuple[Any, ...]:
     return tuple(
-        value if type(value) in _COPYABLE_TYPES else _prepare_value(value, updated_at)
+        value if type(value) in _COPYABLE_TYPES else _prepare_value_for_copy(value, updated_at)
         for value in _make_column_reader(type(row))(row)
     )
 
 
-def _prepare_value(value: Any, updated_at: datetime) -> Any:
+def _prepare_value_for_copy(value: Any, updated_at: datetime) -> Any:
     if isinstance(value, DatabaseDefault):
         return updated_at
     return value.value if isinstance(value, Enum) else value

@@ -43,7 +43,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         plan = Plan(options["sessions"], options["messages"], options["calls"], options["seed"])
-        self._check_plan(plan, options)
+        self._require_writable_plan(plan, options)
         workspace = Workspace.objects.get_or_create(slug=options["workspace"], defaults={"name": options["workspace"]})[
             0
         ]
@@ -70,7 +70,7 @@ class Command(BaseCommand):
             f"{plan.sessions:,} sessions with {written:,} messages are there. Next: manage.py index_search"
         )
 
-    def _check_plan(self, plan: Plan, options: dict[str, Any]) -> None:
+    def _require_writable_plan(self, plan: Plan, options: dict[str, Any]) -> None:
         if connection.vendor != "postgresql":
             raise CommandError("Only PostgreSQL takes so much so quickly: set HARNESS_DATABASE_URL to one.")
         if plan.sessions < 1 or plan.messages < 2 * plan.sessions or plan.calls < 0:

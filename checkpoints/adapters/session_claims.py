@@ -116,7 +116,7 @@ class SessionClaims:
         `OwnershipLost`.
         """
         checkpointer = self._get_checkpointer()
-        with self._get_lock(session_id):
+        with self._get_session_lock(session_id):
             if checkpointer.store.find_owned_session(session_id) is None:
                 if session_id in self._kept:
                     raise OwnershipLost(session_id)
@@ -134,7 +134,7 @@ class SessionClaims:
         Args:
             session_id: Identifier of the session.
         """
-        with self._get_lock(session_id):
+        with self._get_session_lock(session_id):
             self._calls[session_id] -= 1
             if not self._calls[session_id]:
                 del self._calls[session_id]
@@ -150,7 +150,7 @@ class SessionClaims:
         Returns:
             Whether it was owned and is released now.
         """
-        with self._get_lock(session_id):
+        with self._get_session_lock(session_id):
             if session_id in self._calls:
                 self._ending.add(session_id)
                 return False
@@ -207,10 +207,10 @@ class SessionClaims:
         Args:
             session_id: Identifier of the session.
         """
-        with self._get_lock(session_id):
+        with self._get_session_lock(session_id):
             yield
 
-    def _get_lock(self, session_id: str) -> threading.Lock:
+    def _get_session_lock(self, session_id: str) -> threading.Lock:
         return self._locks[hash(session_id) % len(self._locks)]
 
     def _get_checkpointer(self) -> SyncCheckpointer:

@@ -136,7 +136,7 @@ class _SessionImport:
         model = type(batch[0])
         old_keys = [row.pk for row in batch]
         for row in batch:
-            self._verify_message_chain(row)
+            self._verify_and_keep_chain(row)
             if isinstance(row, Blob | FrameworkWrite):
                 self._verify_opaque_content(row)
             self._assign_new_keys(session, row)
@@ -186,13 +186,13 @@ class _SessionImport:
         """Whether the chains in the file were computed otherwise. Its own digest says that its texts are unchanged."""
         return self.reader.header.version < row_serializers.CHAINS_SINCE_VERSION
 
-    def _verify_message_chain(self, row: models.Model) -> None:
-        """Verify that the messages are those that were chained."""
+    def _verify_and_keep_chain(self, row: models.Model) -> None:
+        """Verify that a message or a version has the chain of the messages before it, and keep it for the next ones."""
         if isinstance(row, Segment):
             self.parents[row.pk] = (row.parent_id, row.parent_length)
             self.chains[row.pk] = {}
         elif isinstance(row, Message):
-            chain = digests.extend_hash_chain(self._find_hash_chain_at(row.segment_id, row.position - 1), row.body)
+            chain = digests.extend_hash_chain(self._get_hash_chain_at(row.segment_id, row.position - 1), row.body)
             if row.segment_id not in self.chains:
                 raise ValueError("a segment that it names is not in it")
             self._require_or_set_chain(
@@ -200,7 +200,7 @@ class _SessionImport:
             )
             self.chains[row.segment_id][row.position] = chain
         elif isinstance(row, Checkpoint):
-            chain = self._find_hash_chain_at(row.segment_id, row.length - 1)
+            chain = self._get_hash_chain_at(row.segment_id, row.length - 1)
             why = f"the transcript of version {row.version} is not the one that was saved"
             self._require_or_set_chain(row, "chain", chain, why)
 
@@ -211,7 +211,7 @@ class _SessionImport:
         elif bytes(getattr(row, column)) != chain:
             raise ValueError(why)
 
-    def _find_hash_chain_at(self, segment: int | None, position: int) -> bytes:
+    def _get_hash_chain_at(self, segment: int | None, position: int) -> bytes:
         """Return the chain after the message at a position of the transcript that ends in a segment."""
         while position >= 0:
             if segment not in self.parents:
@@ -228,7 +228,7 @@ class _SessionImport:
 
     def _finish_imported_session(self, session: Session) -> None:
         session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
-        chain = self._find_hash_chain_at(self.head, session.message_count - 1)
+        chain = self._get_hash_chain_at(self.head, session.message_count - 1)
         self._require_or_set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
         if session.status not in FINISHED_SESSION_STATUSES and calls_without_outcome.list_undecided_calls(
             self.store, session

@@ -79,7 +79,7 @@ def verify_chain(workspace_pk: int, *, anchor: tuple[int, str] | None = None, us
     seal_events(workspace_pk, using=using)
     chains = AuditChain.objects.using(using).filter(workspace=workspace_pk)
     chain = chains.get()
-    reading = _ChainReader(anchor)
+    reading = _ChainVerifier(anchor)
     for event in _iterate_sealed_events(workspace_pk, chain.number, using):
         reading.check_event(event)
     reading.verify_chain_head(chain)
@@ -111,7 +111,7 @@ def _find_event_numbers_after(workspace_pk: int, number: int, using: str) -> lis
     ]
 
 
-class _ChainReader:
+class _ChainVerifier:
     def __init__(self, anchor: tuple[int, str] | None) -> None:
         self.checked = 0
         self.flaws: list[ChainFlaw] = []

@@ -205,7 +205,7 @@ def _issue_call_under_session_lock(
     with transaction.atomic(using=store.using):
         session = look_up_and_lock_rows.lock_owned_session(store, owned_session)
         if session.status in FINISHED_SESSION_STATUSES:
-            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         expected_sealed_head.require_head_not_older_than_known(
             owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)
         )

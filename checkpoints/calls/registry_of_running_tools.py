@@ -77,7 +77,7 @@ class ToolRun:
         with _lock:
             _running[self._place] += 1
 
-    def _end(self) -> None:
+    def _end_run(self) -> None:
         with _lock:
             _running[self._place] -= 1
             if _running[self._place] <= 0:
@@ -90,11 +90,11 @@ class ToolRun:
                 with self._mark_code_as_inside_call():
                     value = function(*args, **kwargs)
             except BaseException:
-                self._end()
+                self._end_run()
                 raise
             if inspect.isawaitable(value):
-                return self._await_and_end(value)
-            self._end()
+                return self._await_and_end_run(value)
+            self._end_run()
             return value
 
         return run
@@ -102,16 +102,16 @@ class ToolRun:
     def _wrap_async_function(self, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         @wraps(function)
         async def run(*args: Any, **kwargs: Any) -> Any:
-            return await self._await_and_end(function(*args, **kwargs))
+            return await self._await_and_end_run(function(*args, **kwargs))
 
         return run
 
-    async def _await_and_end(self, value: Awaitable[Any]) -> Any:
+    async def _await_and_end_run(self, value: Awaitable[Any]) -> Any:
         try:
             with self._mark_code_as_inside_call():
                 return await value
         finally:
-            self._end()
+            self._end_run()
 
     @contextmanager
     def _mark_code_as_inside_call(self) -> Iterator[None]:

@@ -58,7 +58,9 @@ def write_call_outcome(
         with database_operation(store.using) as connection:
             is_settled = _write_outcome_with_value(connection, owned_session, call.pk, values, outcome.value)
             if not is_settled and not (is_repeated and _is_outcome_stored(store, owned_session, call, outcome)):
-                raise store_late_result_as_evidence(store, owned_session.session_id, call.pk, owned_session, outcome)
+                raise store_late_result_and_build_refusal(
+                    store, owned_session.session_id, call.pk, owned_session, outcome
+                )
     except StorageUnavailable as error:
         _require_outcome_stored_after_lost_commit(store, owned_session, call, outcome, error)
     store.issued.discard(call.pk)
@@ -156,7 +158,7 @@ def record_call_result(
         row = look_up_and_lock_rows.get_session(store, session_id)
         call = look_up_and_lock_rows.get_latest_attempt(store, row, call_id, step=step)
         if owned_session is None:
-            raise store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
+            raise store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
         write_call_outcome(store, owned_session, IssuedCall(call.pk, call.call_id, call.step, call.attempt), outcome)
 
 
@@ -171,10 +173,10 @@ def _require_outcome_stored_after_lost_commit(
         raise StorageUnavailable(error.what, may_have_happened=False) from error
 
 
-def store_late_result_as_evidence(
+def store_late_result_and_build_refusal(
     store: Store, session_id: str, call_pk: int, owned_session: OwnedSession | None, outcome: CallOutcome
 ) -> LateResultRefused:
-    """Keep a late result as evidence. Returns the error to raise; raises `SessionNotFound`."""
+    """Keep a late result as evidence, and build the error to raise. Raises `SessionNotFound`."""
     with transaction.atomic(using=store.using):
         session = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         call = ToolCall.objects.using(store.using).select_for_update().filter(pk=call_pk).first()

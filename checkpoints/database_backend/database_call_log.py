@@ -172,7 +172,7 @@ def issue_call_or_find_answer_flow(
     the end.
     """
     while True:
-        call: IssuedCall | ToolCall = yield Transact(partial(_issue_call, store, owned_session, intent))
+        call: IssuedCall | ToolCall = yield Transact(partial(_issue_call_or_quarantine, store, owned_session, intent))
         if isinstance(call, IssuedCall):
             return call
         if call.status in _ANSWER_STATUSES:
@@ -183,7 +183,7 @@ def issue_call_or_find_answer_flow(
         yield from _sleep_one_poll_or_raise_flow(store, owned_session, call, wait_options)
 
 
-def _issue_call(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
+def _issue_call_or_quarantine(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         return intent_log.issue_call(store, owned_session, intent, executing=True)
 
@@ -284,7 +284,7 @@ def _ask_verify_hook_about_call_flow(
     call: ToolCall = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
     probe = record_verify_hook_answers.build_probe_with_hook(tool.verify, session_id, call)
     if probe is not None:
-        yield from record_verify_hook_answers.run_probe_flow(store, probe)
+        yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(store, probe)
         call = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
     if call.status in UNDECIDED_CALL_STATUSES:
         raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [call]))) from error

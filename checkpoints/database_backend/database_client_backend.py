@@ -18,7 +18,7 @@ from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.database_backend.database_call_log import StoreCallLog
 from checkpoints.database_backend.database_step_log import DatabaseStepLog
 from checkpoints.db import clock
-from checkpoints.db.connection import find_connection
+from checkpoints.db.connection import get_connection
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import decide, decision_withdrawal, record_verify_hook_answers
 from checkpoints.decisions.actors import Actor, to_actor
@@ -75,14 +75,14 @@ def open_database_backend(options: ClientOptions, *, on_event_loop: bool) -> Dat
     using = options.using
     if options.url is not None and on_event_loop:
         with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
-            using = opener.submit(_open_and_close_database, options).result()
+            using = opener.submit(_open_database_and_close_connection, options).result()
     elif options.url is not None:
         using = open_and_migrate.open_database(options.url, migrate=options.migrate)
     store = Store(using, options.workspace, options.lease_seconds, options.idle_release_seconds)
     return DatabaseBackend(store)
 
 
-def _open_and_close_database(options: ClientOptions) -> str:
+def _open_database_and_close_connection(options: ClientOptions) -> str:
     alias = open_and_migrate.open_database(str(options.url), migrate=options.migrate)
     connections[alias].close()
     return alias
@@ -108,7 +108,7 @@ class DatabaseBackend:
     def create_executor(self, opened: list[Closable]) -> ThreadPoolExecutor:
         using = self.store.using
         return ThreadPoolExecutor(
-            WORKERS[find_connection(using).vendor],
+            WORKERS[get_connection(using).vendor],
             thread_name_prefix="harness",
             initializer=_allow_closing_by_other_threads,
             initargs=(using, opened),
@@ -138,8 +138,8 @@ class DatabaseBackend:
             self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
 
-    def find_session_id_of_run(self, run_id: object) -> str:
-        return look_up_and_lock_rows.find_session_id_of_run(self.store, run_id)
+    def get_session_id_of_run(self, run_id: object) -> str:
+        return look_up_and_lock_rows.get_session_id_of_run(self.store, run_id)
 
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         return look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
@@ -341,7 +341,11 @@ class DatabaseBackend:
             lambda: record_verify_hook_answers.request_verification(store, target, to_actor(actor))
         )
         probe = record_verify_hook_answers.build_verify_probe(store, target.session_id, call)
-        return "requested" if probe is None else (yield from record_verify_hook_answers.run_probe_flow(store, probe))
+        return (
+            "requested"
+            if probe is None
+            else (yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(store, probe))
+        )
 
     def record_decision(
         self,

@@ -42,16 +42,16 @@ class DatabaseStepLog:
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
         store = self._store
-        owned_session, step = yield Transact(partial(self._find_or_create_step_of_owned_session, request))
+        owned_session, step = yield Transact(partial(self._get_or_create_step_of_owned_session, request))
         intent = _build_step_intent(step, request)
         call = yield from database_call_log.issue_call_or_find_answer_flow(store, owned_session, intent, wait_options)
         if isinstance(call, ToolCall):
             return StepValue((yield Transact(partial(self._load_step_value_unless_rejected, step, call))))
         return StoreExecution(store, owned_session, request.tool, call)
 
-    def _find_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
+    def _get_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(self._store, self._session_id)
-        return owned_session, step_rows.find_or_create_step(self._store, owned_session, self._row, request)
+        return owned_session, step_rows.get_or_create_step(self._store, owned_session, self._row, request)
 
     def _load_step_value_unless_rejected(self, step: WorkflowStep, call: ToolCall) -> Any:
         if call.status == CallStatus.REJECTED:
@@ -59,14 +59,14 @@ class DatabaseStepLog:
         return step_rows.load_step_value(self._store, call)
 
     def probe_step_flow(self, request: StepRequest) -> Flow[bool]:
-        owned_session, step = yield Transact(partial(self._find_or_create_step_of_owned_session, request))
+        owned_session, step = yield Transact(partial(self._get_or_create_step_of_owned_session, request))
         call: ToolCall | None = yield Transact(lambda: step_rows.find_live_call(self._store, owned_session, step))
         if call is None or call.status != CallStatus.INTERRUPTED or call.session_id != owned_session.pk:
             return False
         probe = record_verify_hook_answers.build_probe_with_hook(request.tool.verify, self._session_id, call)
         if probe is None:
             return False
-        yield from record_verify_hook_answers.run_probe_flow(self._store, probe)
+        yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(self._store, probe)
         return True
 
     def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:

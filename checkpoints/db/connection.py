@@ -35,7 +35,7 @@ _operations = _OperationTracker()
 _reached_servers: set[tuple[str, ...]] = set()
 
 
-def find_connection(using: str) -> BaseDatabaseWrapper:
+def get_connection(using: str) -> BaseDatabaseWrapper:
     """Return this thread's connection of the alias `using`, opened or not.
 
     Raises `DatabaseNotConfigured` if Django has no SQLite or PostgreSQL database under that alias, and

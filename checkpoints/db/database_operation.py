@@ -14,7 +14,7 @@ from django.db.utils import ProgrammingError
 from checkpoints.db.connection import (
     close_broken_connections,
     ensure_connected,
-    find_connection,
+    get_connection,
     has_pool,
     mark_library_transactions,
     refuse_caller_transaction,
@@ -38,7 +38,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
     next operation opens a new one. Raises subclasses of `StorageError`; `InsideTransaction` if it writes and the commit
     belongs to the caller; `BlockingCallInAsyncCode` on the thread of an event loop.
     """
-    connection = find_connection(using)
+    connection = get_connection(using)
     opened_before = connection.connection is not None
     handled_before = sys.exception()
     with mark_library_transactions(connection):
@@ -61,7 +61,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
 
 def refuse_inside_transaction(using: str) -> None:
     """Raise `InsideTransaction` if a write would, for work that has to be done before it."""
-    refuse_caller_transaction(find_connection(using))
+    refuse_caller_transaction(get_connection(using))
 
 
 @contextmanager

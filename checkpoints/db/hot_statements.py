@@ -233,7 +233,7 @@ def _save_versions_in_one_statement(
         bool(message_seals),
         tuple(checkpoint_values),
         bool(answered),
-        _get_shape_of_rows(beside),
+        _list_shapes_of_rows(beside),
         None if guard is None else guard.sql,
     )
     row = _execute_and_fetch_row(connection, guard, sql, params)
@@ -422,7 +422,7 @@ class _ChangeShape(NamedTuple):
 _RowsShape = _InsertShape | _ChangeShape
 
 
-def _get_shape_of_rows(beside: Sequence[NewRows | ChangedRow]) -> tuple[_RowsShape, ...]:
+def _list_shapes_of_rows(beside: Sequence[NewRows | ChangedRow]) -> tuple[_RowsShape, ...]:
     return tuple(
         _ChangeShape(rows.model, tuple(rows.place), tuple(rows.changes))
         if isinstance(rows, ChangedRow)
@@ -488,7 +488,7 @@ def _get_postgresql_type_of_field(model: type[models.Model], field: str) -> str:
     return _VALUE_TYPES.get(type(model._meta.get_field(field)), "text")
 
 
-def insert_rows_beside_revision(
+def insert_rows_if_session_unchanged(
     connection: BaseDatabaseWrapper, session_pk: int, fence: int, revision: int, rows: Sequence[NewRows | ChangedRow]
 ) -> str | None:
     """Insert rows of a session that nobody has sealed or written to since it had this revision, which becomes the next.
@@ -496,14 +496,14 @@ def insert_rows_beside_revision(
     Returns the status of the session; None if it is not as described, and nothing was written. Only on PostgreSQL.
     """
     with connection.cursor() as cursor:
-        sql = _build_insert_beside_revision_sql(_get_shape_of_rows(rows))
+        sql = _build_insert_rows_if_unchanged_sql(_list_shapes_of_rows(rows))
         cursor.execute(sql, [session_pk, fence, revision, *_list_params_of_rows(connection, rows)])
         row = cursor.fetchone()
     return None if row is None else str(row[0])
 
 
 @cache
-def _build_insert_beside_revision_sql(shapes: tuple[_RowsShape, ...]) -> str:
+def _build_insert_rows_if_unchanged_sql(shapes: tuple[_RowsShape, ...]) -> str:
     changes = _build_change_assignments_of_cached_session_sql()
     return (
         f"WITH head AS (UPDATE {quote_table(Session)} SET {changes} WHERE {_quote_session_column('id')} = %s "

@@ -205,7 +205,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         )
         call = ownership.interrupt_call_if_lost(store, session, seen_call)
         require_undecided(
-            store, session, call, _find_call_revision_to_decide(store, target, seen_call, call), rule.before
+            store, session, call, _get_call_revision_to_decide(store, target, seen_call, call), rule.before
         )
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
@@ -301,7 +301,7 @@ def require_undecided(
     raise AlreadyDecided(session.session_id, call.call_id, label, decision.actor, decision.created_at)
 
 
-def _find_call_revision_to_decide(store: Store, target: DecisionTarget, seen_call: ToolCall, call: ToolCall) -> int:
+def _get_call_revision_to_decide(store: Store, target: DecisionTarget, seen_call: ToolCall, call: ToolCall) -> int:
     """Return the revision of `call` that a decision is bound to.
 
     The actor may have seen the call as its run left it: that the run was then declared lost, in this transaction or

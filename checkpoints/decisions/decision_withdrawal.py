@@ -96,7 +96,7 @@ def withdraw_decision(
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         withdrawn = (
-            _get_open_vote_to_withdraw(session, call, actor) if call.undecided else _find_unused_decision(session, call)
+            _get_open_vote_to_withdraw(session, call, actor) if call.undecided else _get_unused_decision(session, call)
         )
         if call.revision != target.revision:
             raise StaleRevision(session.session_id, call.call_id, target.revision, call.revision)
@@ -111,9 +111,9 @@ def withdraw_decision(
         _record_withdrawal_in_audit_trail(store, session, call, withdrawn, actor)
 
 
-def _find_unused_decision(session: Session, call: ToolCall) -> Decision:
+def _get_unused_decision(session: Session, call: ToolCall) -> Decision:
     """Return the decision that is in force. Raises `NothingToWithdraw`, `DecisionUsed`."""
-    decision = find_withdrawable_decision(call)
+    decision = get_withdrawable_decision(call)
     if has_run_used_decision(call, decision):
         raise _build_decision_used_error(session, call, decision)
     return decision
@@ -133,7 +133,7 @@ def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -
     return own[-1]
 
 
-def find_withdrawable_decision(call: ToolCall) -> Decision:
+def get_withdrawable_decision(call: ToolCall) -> Decision:
     """Return the decision of a person that is in force, used or not. Raises `NothingToWithdraw`."""
     decisions = signed_decisions.select_decisions(str(call._state.db)).filter(
         tool_call=call, final=True, kind__in=sorted(DECIDING_KINDS)

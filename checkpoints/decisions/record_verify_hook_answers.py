@@ -45,7 +45,7 @@ def build_probe_with_hook(hook: Any | None, session_id: str, call: ToolCall) -> 
     return VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, str(call.run_id), hook)
 
 
-def run_probe_flow(store: Store, probe: VerifyProbe) -> Flow[str]:
+def ask_hook_and_record_answer_flow(store: Store, probe: VerifyProbe) -> Flow[str]:
     """Ask the hook and record its answer. Returns `landed`, `not_landed` or `unknown`.
 
     The hook gets the call's arguments as its one positional argument. Its return value is interpreted by

@@ -217,7 +217,7 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         for key, value in message.items()
         if key not in _ENVELOPE_FIELDS
         and not isinstance(value, _MODEL_FIELDS.get(key, ()))
-        and not _has_displayable_content(key, value)
+        and not _is_empty_or_shown_elsewhere(key, value)
         and not (key == "audio" and spoken is not None)
         and not (key == "refusal" and refusal is not None)
         and (key, value) not in _PLAIN_MESSAGE_FIELDS
@@ -231,8 +231,8 @@ def _read_spoken_answer(message: dict[str, Any]) -> AudioPart | None:
     return _read_audio_block(message["audio"]) if isinstance(message.get("audio"), dict) else None
 
 
-def _has_displayable_content(key: str, value: Any) -> bool:
-    """Return whether a field has content that is not shown elsewhere: empty fields and reasoning are skipped."""
+def _is_empty_or_shown_elsewhere(key: str, value: Any) -> bool:
+    """Return whether a field is empty, or is reasoning, which is shown as a part of its own."""
     return value in (None, "", [], {}) or (key in _REASONING_FIELDS and isinstance(value, str))
 
 

@@ -33,7 +33,7 @@ def discard_undecided_calls_of_earlier_states(
     session_id: str,
     state_id: str,
     channel: str,
-    list_keys: Callable[[Sequence[EncodedValue]], Collection[str]],
+    list_interrupt_keys: Callable[[Sequence[EncodedValue]], Collection[str]],
 ) -> None:
     """Discard the calls of interrupts that await a decision, and that no task of a state or a later one waits for.
 
@@ -42,12 +42,12 @@ def discard_undecided_calls_of_earlier_states(
         session_id: Identifier of the session.
         state_id: Identifier of the state.
         channel: Channel to which tasks write their interrupts.
-        list_keys: Function that lists the beginnings of the keys of the calls that such writes ask about.
+        list_interrupt_keys: Function that lists the beginnings of the keys of the calls that such writes ask about.
 
     Raises what `state_store.save_state` raises.
     """
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        kept = list_keys(state_store.load_writes_since_state(store, row, channel, state_id))
+        kept = list_interrupt_keys(state_store.load_writes_since_state(store, row, channel, state_id))
         framework_interrupt_calls.discard_undecided_calls(store, row, kept_keys=kept)
 
 

@@ -78,18 +78,18 @@ class LineLog:
     def insert_queued_lines(self, messages: Sequence[StoredMessage]) -> None:
         """Store the added lines, each in its row. The transaction has stored `messages`, which have their texts."""
         state_rows.insert_state_rows(
-            self._store.using, self.row, FrameworkWrite, self._build_rows_of_queued_lines(messages)
+            self._store.using, self.row, FrameworkWrite, self._take_rows_of_queued_lines(messages)
         )
 
     def build_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
         """Build the rows of the added lines and of the header, for a statement that stores them with `messages`."""
         place = {"namespace": "", "state_id": STATE_ID}
         return [
-            state_rows.build_state_rows(FrameworkWrite, self._build_rows_of_queued_lines(messages)),
+            state_rows.build_state_rows(FrameworkWrite, self._take_rows_of_queued_lines(messages)),
             ChangedRow(FrameworkState, place, {"body": self._encode_header()}),
         ]
 
-    def _build_rows_of_queued_lines(self, messages: Sequence[StoredMessage]) -> list[dict[str, Any]]:
+    def _take_rows_of_queued_lines(self, messages: Sequence[StoredMessage]) -> list[dict[str, Any]]:
         rows = []
         for number, (position, content) in enumerate(self._added):
             candidates = opaque_contents.list_candidate_base_messages(messages, number, len(self._added))

@@ -171,11 +171,11 @@ def lock_or_create_session(
         if owned_session is None:
             if must_own:
                 raise OwnershipLost(session_id)
-            busy = append_without_lease.find_live_owner_error(store, row)
+            busy = append_without_lease.end_lost_owner_or_find_busy_error(store, row)
             if busy is not None:
                 raise busy
         elif row.fence != owned_session.fence:
-            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         _add_title_if_missing(store, row, description)
         yield row, owned_session
     store.record_session_use(session_id)
@@ -189,7 +189,7 @@ def _lock_or_create_row(
     except SessionNotFound:
         if description is None:
             raise
-    create_finish_release.create_session(store, session_id, description)
+    create_finish_release.create_session_if_missing(store, session_id, description)
     return look_up_and_lock_rows.lock_session(store, session_id)
 
 

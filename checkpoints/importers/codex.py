@@ -148,12 +148,12 @@ class CodexReader:
             at=at,
             after=self._after,
             begins_turn=is_prompt,
-            times=self._find_result_times(item, at),
+            times=self._note_call_or_find_result_times(item, at),
         )
         self._after = None
 
-    def _find_result_times(self, item: Body, at: datetime | None) -> dict[str, datetime]:
-        """Return when a call ended if its result states how long it took.
+    def _note_call_or_find_result_times(self, item: Body, at: datetime | None) -> dict[str, datetime]:
+        """Note when a call was made, or return when it ended if its result states how long it took.
 
         Call and result are often written at one time, after both.
         """

@@ -96,7 +96,7 @@ class FolderImport:
             is_temporary = isinstance(error, TEMPORARY_ERRORS)
             self.report.refused.append(RefusedFile(file.path_text, f"{error} ({type(error).__name__})", is_temporary))
             return
-        self.add_imported_file_row(file, "", [], live=False)
+        self.note_imported_file(file, "", [], live=False)
 
     def import_file(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
         """Import one file, and note how it was then. Raises what refuses it."""
@@ -117,9 +117,9 @@ class FolderImport:
         sessions, file = file_import.flush(), file_import.file
         if file_import.is_empty:
             self.report.empty.append(file.path_text)
-        self.add_imported_file_row(file, file_import.format.name, sessions, live=file_import.is_live)
+        self.note_imported_file(file, file_import.format.name, sessions, live=file_import.is_live)
 
-    def add_imported_file_row(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
+    def note_imported_file(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
         """Note a file as it was read, for `save_imported_files`."""
         self._read.append(
             ImportedFile(

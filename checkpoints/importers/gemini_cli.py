@@ -21,7 +21,7 @@ from checkpoints.importers.gemini_messages import (
     get_list_or_empty,
     get_message_id,
     has_only_call_results,
-    make_key,
+    make_message_key,
     omit_args_and_result_of_call,
     read_call_block,
     score_record_match,
@@ -137,7 +137,7 @@ class GeminiReader:
             self._rewind(builder, gone[0])
         elif gone:
             at = next((at for message in listed if (at := parse_time(message.get("timestamp")))), None)
-            key, block = make_key("compaction", *sorted(ids)), builder.build_compaction_block()
+            key, block = make_message_key("compaction", *sorted(ids)), builder.build_compaction_block()
             builder.add_message({"role": "system", "blocks": [block]}, key=key, at=at, after=TRANSCRIPT_START)
             self._keys_before = {message_id: key for message_id in known if message_id in ids}
             self._last = key
@@ -213,7 +213,7 @@ def _choose_key_of_message(builder: TranscriptBuilder, message_id: str, calls: i
     """
     if not message_id:
         return "", calls
-    keys = [message_id, *(make_key(message_id, count) for count in range(1, calls + 1))]
+    keys = [message_id, *(make_message_key(message_id, count) for count in range(1, calls + 1))]
     return next(
         ((keys[count], count) for count in range(calls, -1, -1) if builder.recorder.has_message(keys[count])),
         (keys[calls], calls),
@@ -233,7 +233,7 @@ def _append_late_call_or_result(builder: TranscriptBuilder, body: Body, message:
         return builder.add_message(body, at=at)
     if part == "call":
         body = {**body, "source": {"tool_calls": [omit_args_and_result_of_call(call)]}}
-    key = make_key(message_id, part, call.get("id"))
+    key = make_message_key(message_id, part, call.get("id"))
     return builder.add_message(body, key=key, at=at, after=_get_key_of_last_message(builder))
 
 

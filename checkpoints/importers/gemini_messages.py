@@ -25,7 +25,7 @@ def get_message_id(message: Body) -> str:
         return ""
 
 
-def make_key(*parts: object) -> str:
+def make_message_key(*parts: object) -> str:
     """Make a key of a message from whatever names it permanently."""
     return f"m:{digest_text(to_canonical_json(list(parts)))[:40]}"
 

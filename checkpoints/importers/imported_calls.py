@@ -174,7 +174,7 @@ class ImportedCallLog:
             call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
         return seal_new_rows(calls)
 
-    def insert_calls(self, session: Session, calls: Sequence[ToolCall]) -> None:
+    def insert_calls_and_late_results(self, session: Session, calls: Sequence[ToolCall]) -> None:
         """Insert complete rows, which are counted in the head of their session already, and write late results."""
         insert_call_rows(self._using, calls)
         self._logged.update(call.idempotency_key for call in calls)

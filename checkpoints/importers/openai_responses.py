@@ -122,14 +122,14 @@ def _build_message(value: Body, blocks: list[Body], role: str = "assistant") -> 
     return {**metadata, "role": role, "blocks": blocks, "source": value}
 
 
-def _get_call_id(value: Body) -> str | None:
+def _find_call_id(value: Body) -> str | None:
     call_id = value.get("call_id") or value.get("id")
     return call_id if isinstance(call_id, str) else None
 
 
 def _convert_call(value: Body) -> Body | None:
     """Convert a call; its kind is its name if it has none of its own."""
-    call_id, kind = _get_call_id(value), value["type"]
+    call_id, kind = _find_call_id(value), value["type"]
     name, args = value.get("name", kind.removesuffix("_call")), value.get(_CALL_ARGUMENT_FIELDS.get(kind, "arguments"))
     if args is None and kind == "computer_call":
         args = value.get("actions")
@@ -139,7 +139,7 @@ def _convert_call(value: Body) -> Body | None:
 
 
 def _convert_call_output(value: Body) -> Body | None:
-    call_id = _get_call_id(value)
+    call_id = _find_call_id(value)
     if call_id is None:
         return None
     is_error = value.get("status") in ("failed", "incomplete")
@@ -154,7 +154,7 @@ def _build_tool_result(call_id: str, content: Any, *, failed: bool) -> Body:
 
 def _convert_mcp_call(value: Body) -> Body | None:
     """Convert a call that the provider made: the item also holds its result."""
-    call_id, name, error = _get_call_id(value), value.get("name"), value.get("error")
+    call_id, name, error = _find_call_id(value), value.get("name"), value.get("error")
     if call_id is None or not isinstance(name, str):
         return None
     call_block = {"kind": "tool_call", "id": call_id, "name": name, "args": value.get("arguments")}

@@ -168,7 +168,7 @@ class ImportWriter:
                     self._sealed_head = expected_sealed_head.lock_head(self.store.using, row.pk)
                 for group in _split_at_branches(turns):
                     self._write_turn_group(row, run, group, calls)
-                calls.insert_calls(row, [call for turn in turns for call in turn.calls])
+                calls.insert_calls_and_late_results(row, [call for turn in turns for call in turn.calls])
         except StorageError as error:
             if isinstance(error.__cause__, IntegrityError):
                 raise ImportOvertaken(self.origin.session_id) from error
@@ -185,7 +185,7 @@ class ImportWriter:
             return False
         row, run = imported_session_rows.build_session_and_run(self.store, self.origin, first, end)
         made = _set_steps_of_calls(turns, after=0)
-        updated_at = self._get_activity_time(end)
+        updated_at = self._find_activity_time(end)
         self._batch.add_session(NewSession(self.origin, row, run, _build_contents(turns), made, calls, updated_at))
         self._row, self._run, self._is_in_batch = row, run, True
         return True
@@ -250,14 +250,14 @@ class ImportWriter:
             contents,
             run_id,
             self._sealed_head,
-            updated_at=self._get_activity_time(self._written_end),
+            updated_at=self._find_activity_time(self._written_end),
         )
         if version is None:
             raise ImportOvertaken(self.origin.session_id)
         end = contents[-1].end
         return TranscriptHead(head.segment_id, end.length, end.chain, version)
 
-    def _get_activity_time(self, end: SessionEnd | None) -> datetime | None:
+    def _find_activity_time(self, end: SessionEnd | None) -> datetime | None:
         """Return the time of the newest activity at `end` if it is known and not recent."""
         return (
             None if end is None or imported_session_rows.is_transcript_end_recent(self.store.using, end) else end.last

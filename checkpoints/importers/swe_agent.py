@@ -65,7 +65,7 @@ class SweAgentReader:
         source = {name: field for name, field in entry.items() if name not in _SHOWN_FIELDS}
         is_demo = bool(entry.get("is_demo")) or entry.get("message_type") == "demonstration"
         if role == "assistant":
-            body = self._build_action_message(entry, actions, builder.message_count)
+            body = self._build_message_and_set_open_action(entry, actions, builder.message_count)
         elif call_ids := [
             call_id
             for call_id in (*_get_list_or_empty(entry.get("tool_call_ids")), entry.get("tool_call_id"))
@@ -81,7 +81,7 @@ class SweAgentReader:
         usage = builder.add_usage("", convert_usage_counts(response.get("usage"), _MINI_USAGE, _MINI_CACHED))
         builder.add_message({**body, "source": source} if source else body, usage=usage or None)
 
-    def _build_action_message(self, entry: Body, actions: list[str], number: int) -> Body:
+    def _build_message_and_set_open_action(self, entry: Body, actions: list[str], number: int) -> Body:
         actions.clear()
         calls, action = _get_list_or_empty(entry.get("tool_calls")), entry.get("action")
         body: Body = {"role": "assistant", "content": entry.get("content")}

@@ -63,7 +63,7 @@ class FolderWatch:
         #: Folders that could not be read at the last look.
         self._unreadable: set[str] = set()
 
-    def _find_files(self) -> list[SourceFile]:
+    def _find_files_and_report_unreadable(self) -> list[SourceFile]:
         """Find the files; none if there are none. A folder that cannot be read is reported once."""
         unreadable: list[OSError] = []
         try:
@@ -77,7 +77,7 @@ class FolderWatch:
 
     def import_existing(self, progress: Progress | None = None) -> None:
         """Import what is there already, without reading unchanged files."""
-        files = self._find_files()
+        files = self._find_files_and_report_unreadable()
         if not files:
             return
         self._known = {file.path: (file.size, file.modified_ns) for file in files}
@@ -91,7 +91,7 @@ class FolderWatch:
 
     def import_changes(self) -> int:
         """Import what has changed since the last look. Returns the number of files that were read."""
-        return self._import_changed_files(self._find_files())
+        return self._import_changed_files(self._find_files_and_report_unreadable())
 
     def import_growing_files(self) -> int:
         """Import what files have got that were growing at the last look, and look for no others. Returns their
@@ -151,7 +151,7 @@ class FolderWatch:
     def import_ended_transcripts(self) -> int:
         """Import transcripts again that have not gone on for long: they count as ended. Returns their number."""
         now = clock.now()
-        files = self._find_files() if self._live else []
+        files = self._find_files_and_report_unreadable() if self._live else []
         ended = [file for file in files if file.path in self._live and not file.was_changed_recently(now)]
         for file in ended:
             self._open.pop(file.path, None)
@@ -171,7 +171,7 @@ class FolderWatch:
             ):
                 opened.file.size, opened.file.modified_ns = file.size, file.modified_ns
                 sessions = opened.import_appended_values()
-                self._folder.add_imported_file_row(file, opened.format.name, sessions, live=opened.is_live)
+                self._folder.note_imported_file(file, opened.format.name, sessions, live=opened.is_live)
             else:
                 opened = self._folder.import_file(file)
         except FormatRefused:

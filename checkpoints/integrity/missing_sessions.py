@@ -59,7 +59,7 @@ def find_missing_sessions(using: str) -> list[MissingSession]:
         known = kept.find_session(name)
         if known is not None and known.number >= 0:
             pk = _parse_session_pk(name)
-            missing.append(MissingSession(name, pk, known.number, _find_workspace_of_missing_session(using, pk)))
+            missing.append(MissingSession(name, pk, known.number, _get_workspace_of_missing_session(using, pk)))
     return missing
 
 
@@ -105,7 +105,7 @@ def _parse_session_pk(name: str) -> int:
     return int(name.rpartition(":")[2])
 
 
-def _find_workspace_of_missing_session(using: str, session_pk: int) -> int:
+def _get_workspace_of_missing_session(using: str, session_pk: int) -> int:
     """Find the workspace of a session that is gone by its newest entry in the audit trail; else the first workspace."""
     events = AuditEvent.objects.using(using).filter(session=session_pk).order_by("-pk")
     known = events.values_list("workspace_id", flat=True).first()

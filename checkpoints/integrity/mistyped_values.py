@@ -130,7 +130,7 @@ def _build_mistyped_rows_sql(using: str, model: type[models.Model]) -> str:
     `SESSIONS` stands for the placeholders of the keys of sessions.
     """
     fields = list(model._meta.concrete_fields)
-    conditions = [f"({_build_condition(using, field)})" for field in fields]
+    conditions = [f"({_build_mistyped_condition(using, field)})" for field in fields]
     places = " ".join(f"WHEN {condition} THEN {place}" for place, condition in enumerate(conditions))
     storage = " ".join(
         f"WHEN {condition} THEN typeof({quote_column(model, field.name)})"
@@ -143,7 +143,7 @@ def _build_mistyped_rows_sql(using: str, model: type[models.Model]) -> str:
     )
 
 
-def _build_condition(using: str, field: models.Field[Any, Any]) -> str:
+def _build_mistyped_condition(using: str, field: models.Field[Any, Any]) -> str:
     column = quote_column(field.model, field.name)
     if isinstance(field, CompressibleTextField):
         return _COMPRESSIBLE_TEXT.format(column)

@@ -147,7 +147,7 @@ def skip_altered_session(using: str, session_pk: int) -> Iterator[None]:
             quarantine_after_error(session_pk if typed.session_pk is None else typed.session_pk, using=using)
 
 
-def is_session_unverifiable(error: SealError) -> bool:
+def is_unverifiable_session_error(error: SealError) -> bool:
     """Return whether an error says that a session cannot be verified by this process, and not that it was altered.
 
     A process without any key can verify none: that error is raised again.
@@ -167,13 +167,13 @@ def _is_about_rows_of_one_session(error: CheckpointsError | None) -> bool:
 def _quarantine_session_of_error(store: Store, session_id: str, error: IntegrityError) -> None:
     if not error.is_alteration:
         return
-    session_pk = _try_find_session(store, session_id) if error.session_pk is None else error.session_pk
+    session_pk = _try_find_session_pk(store, session_id) if error.session_pk is None else error.session_pk
     if session_pk is not None:
         quarantine_after_error(session_pk, using=store.using)
 
 
 def _find_error_of_mistyped_value(store: Store, session_id: str) -> IntegrityError | CheckpointCorrupted | None:
-    session_pk = _try_find_session(store, session_id)
+    session_pk = _try_find_session_pk(store, session_id)
     return None if session_pk is None else find_error_of_mistyped_value(store.using, session_pk, session_id)
 
 
@@ -221,7 +221,7 @@ def _try_get_first_value(using: str, values: Iterator[MistypedValue]) -> Mistype
         return None
 
 
-def _try_find_session(store: Store, session_id: str) -> int | None:
+def _try_find_session_pk(store: Store, session_id: str) -> int | None:
     if connections[store.using].needs_rollback:
         return None
     try:

@@ -79,7 +79,7 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
             if sum(len(result.expired) for result in results) >= limit:
                 break
             with quarantine.skip_altered_session(store.using, pk):
-                results.append(_expire_calls_of_session(store, pk))
+                results.append(_sweep_deadlines_of_session(store, pk))
         _delete_outdated_early_responses(store)
     return Swept(
         tuple(call for result in results for call in result.expired),
@@ -87,7 +87,7 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
     )
 
 
-def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
+def _sweep_deadlines_of_session(store: Store, session_pk: int) -> Swept:
     receipt = uuid.uuid4().hex
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True)

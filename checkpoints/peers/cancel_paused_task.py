@@ -42,7 +42,7 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
         if row.finished:
             raise SessionFinished(session_id, row.status)
         if (
-            check_and_close_paused_tasks.get_blocking_paused_task(store, row) is None
+            check_and_close_paused_tasks.find_blocking_paused_task(store, row) is None
             and not check_and_close_paused_tasks.select_open_calls_to_agents(store, row).exists()
         ):
             raise NotPaused(session_id)

@@ -26,7 +26,7 @@ def list_paused_tasks(
     with database_operation(store.using, writes=False):
         tasks: list[dict[str, Any]] = []
         for row in _select_paused_sessions(store, agent, ready):
-            task = _paused_task_to_dict(store, row)
+            task = _paused_session_to_dict(store, row)
             if ready is None or task["ready"] == ready:
                 tasks.append(task)
             if len(tasks) >= limit:
@@ -56,7 +56,7 @@ def _build_join_without_saved_results_condition(version: F) -> Q:
     return Q(taken_version=None) | Q(taken_version__gte=version)
 
 
-def _paused_task_to_dict(store: Store, row: Session) -> dict[str, Any]:
+def _paused_session_to_dict(store: Store, row: Session) -> dict[str, Any]:
     joins = list(Join.objects.using(store.using).filter(session=row).order_by("pk"))
     has_live_owner = row.owner is not None and run_liveness_check.is_run_alive(row.owner)
     complete = [

@@ -162,13 +162,13 @@ def _create_joins(store: Store, task: PausedTask, request: _PauseRequest) -> lis
             session_id=task.session_id, task=task, join_id=join.id, total=len(join.calls)
         )
         PeerCall.objects.using(store.using).bulk_create(
-            [_create_agent_call(store, join_row, call, request.requests[call.id]) for call in join.calls]
+            [_build_agent_call(store, join_row, call, request.requests[call.id]) for call in join.calls]
         )
         joins.append(join_row)
     return joins
 
 
-def _create_agent_call(store: Store, join: Join, call: call_join_and_pause_types.PeerCall, request: str) -> PeerCall:
+def _build_agent_call(store: Store, join: Join, call: call_join_and_pause_types.PeerCall, request: str) -> PeerCall:
     return PeerCall(
         workspace_id=store.workspace_id,
         session_id=join.session_id,
@@ -233,7 +233,7 @@ def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, err
             PausedTask.objects.using(store.using).filter(run_id=owned_session.run_id).select_related("session").first()
         )
         if task is not None:
-            return _build_stored_pause(store, task)
+            return _load_stored_pause(store, task)
     raise StorageUnavailable(error.what, may_have_happened=False) from error
 
 
@@ -247,10 +247,10 @@ def find_pause_of_fence(store: Store, session_id: str, fence: int) -> Paused | N
             run__owner_token=store.token,
         )
         task = tasks.select_related("session").first()
-        return None if task is None else _build_stored_pause(store, task)
+        return None if task is None else _load_stored_pause(store, task)
 
 
-def _build_stored_pause(store: Store, task: PausedTask) -> Paused:
+def _load_stored_pause(store: Store, task: PausedTask) -> Paused:
     """Build what the run that paused was told."""
     complete = Join.objects.using(store.using).filter(task=task, completed_by=task.run_id.hex)
     return Paused(

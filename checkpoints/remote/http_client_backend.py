@@ -97,11 +97,11 @@ class RemoteBackend(SingleRequests):
     def start_session_flow(
         self, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
     ) -> Flow[OwningRun]:
-        fields = {"session_id": session_id, "mode": "start", **_encode_description(description)}
+        fields = {"session_id": session_id, "mode": "start", **_validate_and_encode_description(description)}
         opening = self._take_session_through_gate_flow(
             session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover
         )
-        self._build_resume_point(session_id, (yield from opening))
+        self._hold_session_and_build_resume_point(session_id, (yield from opening))
         return self.store.get_owned_session(session_id).run
 
     @trace_session_flow(tracing.RESUME)
@@ -116,11 +116,11 @@ class RemoteBackend(SingleRequests):
     ) -> Flow[ResumePoint]:
         fields: dict[str, Any] = {"session_id": session_id, "mode": "resume"}
         if description is not None:
-            fields |= {"mode": "open", **_encode_description(description)}
+            fields |= {"mode": "open", **_validate_and_encode_description(description)}
         opening = self._take_session_through_gate_flow(
             session_id, "/sessions", fields, wait=wait, timeout=timeout, takeover=takeover
         )
-        return self._build_resume_point(session_id, (yield from opening))
+        return self._hold_session_and_build_resume_point(session_id, (yield from opening))
 
     def take_paused_task_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
@@ -130,7 +130,7 @@ class RemoteBackend(SingleRequests):
             answer = yield from self._take_session_through_gate_flow(
                 session_id, path, {}, wait=wait, timeout=timeout, takeover=takeover
             )
-            point = self._build_resume_point(session_id, answer)
+            point = self._hold_session_and_build_resume_point(session_id, answer)
             if (task := answer.get("task")) is not None:
                 joins = tuple(load_as(TakenJoin, join) for join in task.pop("joins"))
                 waits = tuple(task.pop("open"))
@@ -218,7 +218,7 @@ class RemoteBackend(SingleRequests):
             if owned_session is not None:
                 self.store.remove_owned_session(owned_session)
 
-    def _build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
+    def _hold_session_and_build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
         point = answer["point"]
         transcript = point["transcript"]
         run = None
@@ -248,7 +248,7 @@ class RemoteBackend(SingleRequests):
     def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
         return RemoteStepLog(self.store, session_id, validate_id("workflow id", workflow_id))
 
-    def find_session_id_of_run(self, run_id: object) -> str:
+    def get_session_id_of_run(self, run_id: object) -> str:
         return str(self.store.transport.send_read_request(f"/runs/{escape_path_part(str(run_id))}")["session_id"])
 
     # owned sessions
@@ -444,7 +444,7 @@ class _TakenResults(OpenOperations):
         self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
 
 
-def _encode_description(description: NewSessionFields) -> dict[str, Any]:
+def _validate_and_encode_description(description: NewSessionFields) -> dict[str, Any]:
     description.build_columns()  # raises what an invalid description raises
     return {
         "user_message": description.user_message,

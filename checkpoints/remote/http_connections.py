@@ -107,7 +107,7 @@ class HttpConnections:
         if (pool := self._pools.get(os.getpid())) is not None:
             pool.close()
 
-    def _get_pool(self) -> _Pool:
+    def _get_or_create_pool(self) -> _Pool:
         """Return the pool of this process, which is made at its first request."""
         pool = self._pools.get(os.getpid())
         if pool is None:
@@ -141,7 +141,7 @@ class HttpConnections:
         if body or method != "GET":
             lines.append(f"Content-Length: {len(body)}")
         request = "\r\n".join([*lines, "", ""]).encode("ascii") + body
-        pool = self._get_pool()
+        pool = self._get_or_create_pool()
         if not pool.places.acquire(timeout=seconds):
             raise AnswerLost(f"{MAX_CONNECTIONS} requests wait for their answers", is_sent=False)
         try:
@@ -157,7 +157,7 @@ class HttpConnections:
                 pool.keep_idle_connection(connection)
         finally:
             pool.places.release()
-        return _read_response(response.status, response.headers, content)
+        return _decompress_and_build_response(response.status, response.headers, content)
 
     def _connect(self, seconds: float) -> socket.socket:
         """Open a connection to the server, through the proxy if there is one. Raises `AnswerLost`."""
@@ -239,7 +239,7 @@ def _format_headers(headers: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _read_response(status: int, headers: HTTPMessage, content: bytes) -> Response:
+def _decompress_and_build_response(status: int, headers: HTTPMessage, content: bytes) -> Response:
     if headers.get("content-encoding") == "gzip":
         try:
             content = gzip.decompress(content)

@@ -48,10 +48,10 @@ def load_version_to_continue(store: Store, owned_session: OwnedSession) -> tuple
     )
 
 
-def build_resume_point(
+def prepare_run_and_build_resume_point(
     store: Store, owned_session: OwnedSession, latest: dict[str, Any], position: RunPosition
 ) -> ResumePoint:
-    """Build the point at which a run continues, and open the calls it is to answer; finish a run that had ended."""
+    """Open the calls that a run is to answer, and build the point where it continues; finish a run that had ended."""
     if position.terminal_details is not None:
         return _finish_session_of_ended_run(store, owned_session, position.terminal_details)
     reading = database_operation(store.using, writes=False)

@@ -50,12 +50,12 @@ def wait_for_decisions_flow(
     probed_pks: set[int] = set()
     until = None if timeout is None else time.monotonic() + timeout
     while True:
-        undecided_calls: list[ToolCall] = yield Transact(lambda: list_undecided_calls(store, owned_session))
+        undecided_calls: list[ToolCall] = yield Transact(lambda: list_calls_holding_run(store, owned_session))
         for probe in _iterate_due_probes(store, owned_session, undecided_calls, probed_pks, wait=wait):
             probed_pks.add(probe.call_pk)
-            yield from record_verify_hook_answers.run_probe_flow(store, probe)
+            yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(store, probe)
         if undecided_calls:
-            undecided_calls = yield Transact(lambda: list_undecided_calls(store, owned_session))
+            undecided_calls = yield Transact(lambda: list_calls_holding_run(store, owned_session))
         if not undecided_calls:
             if (yield Transact(lambda: activate_session_after_decisions(store, owned_session))):
                 return
@@ -70,12 +70,12 @@ def wait_for_decisions_flow(
         yield Sleep(POLL_SECONDS)
 
 
-def list_undecided_calls(store: Store, owned_session: OwnedSession) -> list[ToolCall]:
+def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[ToolCall]:
     """List the calls that hold the run at the gate, oldest first. Raises `OwnershipLost`."""
     with database_operation(store.using, writes=False):
         session = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if session is None:
-            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         return calls_without_outcome.list_calls_at_gate(store, session)
 
 

@@ -61,7 +61,7 @@ def _resume_session_without_idle_release_flow(
         latest, position = yield Transact(lambda: build_resume_point.load_version_to_continue(store, owned_session))
         yield from resume_gate.wait_for_decisions_flow(store, owned_session, wait=wait, timeout=timeout)
         point: ResumePoint = yield Transact(
-            lambda: build_resume_point.build_resume_point(store, owned_session, latest, position)
+            lambda: build_resume_point.prepare_run_and_build_resume_point(store, owned_session, latest, position)
         )
     except OwnershipLost:
         raise
@@ -86,7 +86,7 @@ def create_or_resume_session_flow(
     A finished session returns its result, as in `resume_session_flow`; an existing session keeps its description.
     Raises what `resume_session_flow` raises, and `InvalidIdentifier` or `NotRepresentable` for an invalid description.
     """
-    yield Transact(lambda: create_finish_release.create_session(store, session_id, description))
+    yield Transact(lambda: create_finish_release.create_session_if_missing(store, session_id, description))
     return (yield from resume_session_flow(store, session_id, wait=wait, timeout=timeout, takeover=takeover))
 
 
@@ -105,7 +105,7 @@ def resume_or_list_undecided_calls(
     `ReviewRequired`; after an error the session is released.
     """
     if description is not None:
-        create_finish_release.create_session(store, session_id, description)
+        create_finish_release.create_session_if_missing(store, session_id, description)
     finished_point = build_resume_point.load_resume_point_if_finished(store, session_id)
     if finished_point is not None:
         return finished_point
@@ -113,12 +113,12 @@ def resume_or_list_undecided_calls(
     try:
         latest, position = build_resume_point.load_version_to_continue(store, owned_session)
         while True:
-            undecided_calls = resume_gate.list_undecided_calls(store, owned_session)
+            undecided_calls = resume_gate.list_calls_holding_run(store, owned_session)
             if undecided_calls:
                 resume_gate.mark_run_waiting(store, owned_session)
                 return undecided_calls
             if resume_gate.activate_session_after_decisions(store, owned_session):
-                return build_resume_point.build_resume_point(store, owned_session, latest, position)
+                return build_resume_point.prepare_run_and_build_resume_point(store, owned_session, latest, position)
     except OwnershipLost:
         raise
     except BaseException:
@@ -147,7 +147,7 @@ def _start_session_without_idle_release_flow(
     run: Run | None = yield Transact(lambda: _find_own_run_past_gate(store, session_id))
     if run is not None:
         return run
-    yield Transact(lambda: create_finish_release.create_session(store, session_id, description))
+    yield Transact(lambda: create_finish_release.create_session_if_missing(store, session_id, description))
     owned_session: OwnedSession = yield Transact(
         lambda: _take_or_renew_ownership(store, session_id, takeover=takeover, paused=False)
     )
@@ -172,7 +172,7 @@ def _find_own_run_past_gate(store: Store, session_id: str) -> Run | None:
     if not ownership.renew_ownership(store, owned_session):
         store.remove_owned_session(owned_session)
         return None
-    if resume_gate.list_undecided_calls(store, owned_session):
+    if resume_gate.list_calls_holding_run(store, owned_session):
         return None
     owned_session.operations.reset_pairings()
     return owned_session.run

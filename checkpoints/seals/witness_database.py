@@ -94,7 +94,7 @@ class DatabaseWitness:
     def find_session(self, name: str) -> WitnessedSession | None:
         with self._lock:
             known = self._newest.get(name, 0)
-        rows, newest = self._run(lambda cursor: _find_rows(cursor, name))
+        rows, newest = self._run_with_cursor(lambda cursor: _find_rows_and_newest_key(cursor, name))
         if newest < known:
             raise WitnessTruncated(str(self), known, newest, "rows")
         self._cache_newest_row_key(name, newest)
@@ -104,7 +104,7 @@ class DatabaseWitness:
         return session if rows else None
 
     def list_session_names(self) -> list[str]:
-        return self._run(_list_sessions)
+        return self._run_with_cursor(_list_session_names)
 
     def _parse_row(self, name: str, pk: int, kind: str, number: int, line: str) -> tuple[str, WitnessedHead]:
         try:
@@ -117,14 +117,14 @@ class DatabaseWitness:
 
     def _insert_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
         values: list[str | int] = [head.name, kind, head.number, encode_record(kind, head).decode().rstrip("\n")]
-        newest = self._run(lambda cursor: _insert_row(cursor, values, sync=sync))
+        newest = self._run_with_cursor(lambda cursor: _insert_row(cursor, values, sync=sync))
         self._cache_newest_row_key(head.name, newest)
 
     def _cache_newest_row_key(self, name: str, newest: int) -> None:
         with self._lock:
             self._newest[name] = max(newest, self._newest.get(name, 0))
 
-    def _run(self, work: Callable[[CursorWrapper], Outcome]) -> Outcome:
+    def _run_with_cursor(self, work: Callable[[CursorWrapper], Outcome]) -> Outcome:
         """Run statements by a cursor. Raises `WitnessMissing` without the table, `WitnessUnreachable` for other errors.
 
         If their connection was lost, as after a restart of the server, they are run by a new one: a record that is
@@ -133,21 +133,21 @@ class DatabaseWitness:
         connection = connections[self.alias]
         try:
             try:
-                return _run_once(connection, work)
+                return _run_on_connection(connection, work)
             except Error:
                 if not getattr(connection.connection, "closed", False) or connection.in_atomic_block:
                     raise
                 _close_lost_connections(connection)
-                return _run_once(connection, work)
+                return _run_on_connection(connection, work)
         except Error as error:
-            is_missing = connection.connection is not None and not _has_table(connection)
+            is_missing = connection.connection is not None and not _may_have_table(connection)
             if not connection.in_atomic_block:
                 connection.close()
             why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise (WitnessMissing if is_missing else WitnessUnreachable)(str(self), why.rstrip(".")) from error
 
 
-def _run_once(connection: BaseDatabaseWrapper, work: Callable[[CursorWrapper], Outcome]) -> Outcome:
+def _run_on_connection(connection: BaseDatabaseWrapper, work: Callable[[CursorWrapper], Outcome]) -> Outcome:
     was_open = connection.connection is not None
     with connection.cursor() as cursor:
         outcome = work(cursor)
@@ -168,7 +168,7 @@ def _has_pool(connection: BaseDatabaseWrapper) -> bool:
     return bool(connection.settings_dict["OPTIONS"].get("pool"))
 
 
-def _find_rows(cursor: CursorWrapper, name: str) -> tuple[list[tuple[Any, ...]], int]:
+def _find_rows_and_newest_key(cursor: CursorWrapper, name: str) -> tuple[list[tuple[Any, ...]], int]:
     """Return the rows of a session that still say something, and the key of its newest one."""
     cursor.execute(_FIND_SQL, [name] * 4)
     rows = cursor.fetchall()
@@ -176,7 +176,7 @@ def _find_rows(cursor: CursorWrapper, name: str) -> tuple[list[tuple[Any, ...]],
     return rows, cursor.fetchone()[0] or 0
 
 
-def _list_sessions(cursor: CursorWrapper) -> list[str]:
+def _list_session_names(cursor: CursorWrapper) -> list[str]:
     cursor.execute(f"SELECT DISTINCT session FROM {TABLE}")  # noqa: S608 - a constant
     return [name for (name,) in cursor.fetchall()]
 
@@ -191,7 +191,7 @@ def _insert_row(cursor: CursorWrapper, values: list[str | int], *, sync: bool) -
     return int(cursor.fetchone()[0])
 
 
-def _has_table(connection: BaseDatabaseWrapper) -> bool:
+def _may_have_table(connection: BaseDatabaseWrapper) -> bool:
     try:
         return TABLE in connection.introspection.table_names()
     except Error:

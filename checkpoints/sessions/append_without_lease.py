@@ -212,8 +212,8 @@ class _AppendAttempt:
         )
 
 
-def find_live_owner_error(store: Store, row: Session) -> SessionBusy | None:
-    """Return the error that forbids a write beside a live run of somebody else. A lost owner is declared lost."""
+def end_lost_owner_or_find_busy_error(store: Store, row: Session) -> SessionBusy | None:
+    """Declare a lost owner lost. Returns the error that forbids a write beside a live run of somebody else."""
     owner = row.owner
     if owner is None or not owner.has_owning_status:
         return None
@@ -229,12 +229,12 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         return SessionFinished(row.session_id, row.status)
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         return SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
-    busy = find_live_owner_error(store, row)
+    busy = end_lost_owner_or_find_busy_error(store, row)
     if busy is not None:
         return busy
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if check_and_close_paused_tasks.get_blocking_paused_task(store, row) is not None:
+    if check_and_close_paused_tasks.find_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = calls_without_outcome.list_undecided_calls(store, row)
     if undecided_calls:

@@ -17,7 +17,7 @@ from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.store.database_client_state import Store
 
 
-def get_blocking_paused_task(store: Store, row: Session) -> PausedTask | None:
+def find_blocking_paused_task(store: Store, row: Session) -> PausedTask | None:
     """Return the task that holds a session, or None."""
     tasks = PausedTask.objects.using(store.using).filter(session=row, status__in=sorted(PAUSED_TASK_STATUSES))
     return tasks.filter(_build_not_saved_since_taken_condition(row)).order_by("-number").first()
@@ -40,7 +40,7 @@ def select_open_calls_to_agents(store: Store, row: Session) -> QuerySet[PeerCall
 
 def require_session_not_paused(store: Store, row: Session) -> None:
     """Raise `PausedForPeers` if a task holds the session."""
-    if get_blocking_paused_task(store, row) is not None:
+    if find_blocking_paused_task(store, row) is not None:
         raise PausedForPeers(row.session_id)
 
 

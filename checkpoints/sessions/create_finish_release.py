@@ -23,7 +23,7 @@ from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
 
-def create_session(store: Store, session_id: str, description: NewSessionFields) -> None:
+def create_session_if_missing(store: Store, session_id: str, description: NewSessionFields) -> None:
     """Insert the session if it does not exist.
 
     Raises `InvalidIdentifier`, `NotRepresentable`, `InvalidInput`, `OpenedInAnotherProcess`.

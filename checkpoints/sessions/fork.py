@@ -60,7 +60,7 @@ def fork_session(
         origin = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(origin)
         verification.verify_session_records(store.using, origin)
-        source = _find_source_version(store, origin, version)
+        source = _get_source_version(store, origin, version)
         fork = _create_forked_session(
             store,
             origin,
@@ -90,7 +90,7 @@ def fork_session(
         )
         copy_calls_and_workflows_to_fork.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
         fork.head_segment = segment
-        fork.status = _find_status_of_fork(store, fork)
+        fork.status = _get_status_of_fork(store, fork)
         fork.save(using=store.using, update_fields=["head_segment", "status"])
         _record_fork_events(store, origin, fork, source.version, actor, actor_kind)
     return 1
@@ -131,17 +131,17 @@ def create_fork_without_versions(store: Store, session_id: str, new_session_id: 
             origin.latest_version,
             with_imported=False,
         )
-        fork.status = _find_status_of_fork(store, fork)
+        fork.status = _get_status_of_fork(store, fork)
         fork.save(using=store.using, update_fields=["status"])
         _record_fork_events(store, origin, fork, origin.latest_version, "fork", ActorKind.MACHINE)
 
 
-def _find_status_of_fork(store: Store, fork: Session) -> SessionStatus:
+def _get_status_of_fork(store: Store, fork: Session) -> SessionStatus:
     has_undecided_calls = bool(calls_without_outcome.list_undecided_calls(store, fork))
     return SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE
 
 
-def _find_source_version(store: Store, origin: Session, version: int | None) -> Checkpoint:
+def _get_source_version(store: Store, origin: Session, version: int | None) -> Checkpoint:
     versions = Checkpoint.objects.using(store.using).filter(session=origin)
     source = versions.order_by("-version").first() if version is None else versions.filter(version=version).first()
     if source is None:

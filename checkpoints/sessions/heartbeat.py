@@ -91,7 +91,7 @@ def renew_lease(store: Store, owned_session: OwnedSession) -> None:
             session__fence=owned_session.fence,
         )
         if not run.update(heartbeat_at=Now(), lease_expires_at=clock.build_database_time_after(store.lease)):
-            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
 
 
 def _run_heartbeat_thread(using: str, release_idle: ReleaseIdle) -> None:

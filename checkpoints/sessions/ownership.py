@@ -322,7 +322,7 @@ def store_run_status(store: Store, owned_session: OwnedSession, status: RunStatu
     """Store whether the owning run works or waits. Raises `OwnershipLost`."""
     with database_operation(store.using), transaction.atomic(using=store.using):
         if not renew_ownership(store, owned_session):
-            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         Run.objects.using(store.using).filter(pk=owned_session.run_id).update(status=status)
 
 

@@ -136,7 +136,7 @@ def _require_session_deletable(store: Store, row: Session) -> None:
     if row.status in _UNDELETABLE_STATUSES:
         raise StillNeeded(row.session_id, f"it is {row.status.replace('_', ' ')}")
     if (
-        check_and_close_paused_tasks.get_blocking_paused_task(store, row) is not None
+        check_and_close_paused_tasks.find_blocking_paused_task(store, row) is not None
         or check_and_close_paused_tasks.select_open_calls_to_agents(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")

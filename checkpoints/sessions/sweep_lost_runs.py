@@ -78,7 +78,7 @@ def _skip_unverifiable_sessions(using: str, session_pks: Iterator[int]) -> Itera
             try:
                 row_seals.verify_columns(Session, values, seal, str(pk))
             except SealError as error:
-                if quarantine.is_session_unverifiable(error):
+                if quarantine.is_unverifiable_session_error(error):
                     skipped[pk] = error
         if skipped:
             first = min(skipped)

@@ -10,7 +10,7 @@ from django.db import connections
 from django.db.models import QuerySet
 
 from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
-from checkpoints.db.connection import find_connection
+from checkpoints.db.connection import get_connection
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import InvalidInput, WorkspaceNotFound
 from checkpoints.models import Workspace
@@ -64,7 +64,7 @@ class Store(ClientState):
         """
         if not lease_seconds > 0:
             raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
-        find_connection(using)
+        get_connection(using)
         self.using = using
         self.workspace = workspace
         self.lease = timedelta(seconds=lease_seconds)

@@ -97,17 +97,17 @@ def flush_and_require_owned_session(store: Store, session_id: str) -> OwnedSessi
 def lock_owned_session(store: Store, owned_session: OwnedSession) -> Session:
     """Lock the row of a session, inside a transaction.
 
-    Raises what `build_fence_lost_error` builds if the run does not own the session any more.
+    Raises what `forget_session_and_build_fence_error` builds if the run does not own the session any more.
     """
     sessions = Session.objects.using(store.using).select_for_update()
     row = sessions.filter(pk=owned_session.pk, fence=owned_session.fence).first()
     if row is None:
-        raise build_fence_lost_error(store, owned_session)
+        raise forget_session_and_build_fence_error(store, owned_session)
     return row
 
 
-def build_fence_lost_error(store: Store, owned_session: OwnedSession) -> Exception:
-    """Build the error for a write that was refused because of the session's fence, and forget the session."""
+def forget_session_and_build_fence_error(store: Store, owned_session: OwnedSession) -> Exception:
+    """Forget a session, and build the error for the write that its fence has refused."""
     store.remove_owned_session(owned_session)
     row = Session.objects.using(store.using).filter(pk=owned_session.pk).first()
     if row is None:
@@ -142,7 +142,7 @@ def increment_session_revision(store: Store, session_pk: int) -> None:
     hot_statements.mark_session_changed(connections[store.using], session_pk)
 
 
-def find_session_id_of_run(store: Store, run_id: object) -> str:
+def get_session_id_of_run(store: Store, run_id: object) -> str:
     """Find the id of the session that a run drove. Raises `RunNotFound`."""
     try:
         run_uuid = uuid.UUID(str(run_id))

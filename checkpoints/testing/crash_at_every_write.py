@@ -20,7 +20,7 @@ from typing import Any, Self
 from checkpoints.testing.child_processes import Processes
 from checkpoints.testing.fault_schedules import FaultOnceAt, FaultSchedule, KillAtRandom, KillEachLater, NoFaults
 from checkpoints.testing.process_faults import Fault
-from checkpoints.testing.trial_script_and_progress import Diverged, Script, Trial, get_next_function
+from checkpoints.testing.trial_script_and_progress import Diverged, Script, Trial, choose_next_function
 from checkpoints.testing.write_observer import Boundary
 
 #: Number of processes that one session may need beside two for each boundary. With more it would never end.
@@ -128,7 +128,7 @@ class CrashPoints:
             with self._borrow_launcher() as processes:
                 life = processes.run(function, trial.arguments, **hazard.plan_fault(trial))
             trial.add_process_outcome(life)
-            function = get_next_function(self.script, function, life)
+            function = choose_next_function(self.script, function, life)
 
     def _run_observer_and_get_result(self, trial: Trial) -> Any:
         with self._borrow_launcher() as processes:

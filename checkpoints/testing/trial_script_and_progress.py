@@ -49,7 +49,7 @@ class Trial:
         self.longest = max(self.longest, life.seconds)
 
 
-def get_next_function(script: Script, function: Callable[..., object], life: Life) -> Callable[..., object] | None:
+def choose_next_function(script: Script, function: Callable[..., object], life: Life) -> Callable[..., object] | None:
     """Return the function to run after a life of `function`; None when the agent is done. Raises `Diverged` for an
     error."""
     if life.killed or life.has_lost_database:

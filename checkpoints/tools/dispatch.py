@@ -107,7 +107,7 @@ class CallLog(Protocol):
         """
 
 
-def dispatch_logged_flow(
+def dispatch_logged_call_flow(
     log: CallLog, request: DispatchRequest, bound_args: dict[str, Any], wait_options: WaitOptions
 ) -> Flow[ToolResult]:
     """Run a call that a log records, unless the log has its answer already."""
@@ -116,7 +116,7 @@ def dispatch_logged_flow(
         return execution
     answered = False
     try:
-        result = yield from _run_logged_flow(execution, bound_args)
+        result = yield from _run_logged_call_flow(execution, bound_args)
         answered = True
     finally:
         execution.end_execution(answered=answered)
@@ -148,7 +148,7 @@ def build_tool_intent(
     )
 
 
-def run_unlogged_flow(tool: Tool, bound_args: dict[str, Any], call_id: str) -> Flow[ToolResult]:
+def run_unlogged_call_flow(tool: Tool, bound_args: dict[str, Any], call_id: str) -> Flow[ToolResult]:
     """Run a call that no log records."""
     try:
         value = yield Invoke(tool.run, bound_args, tool.timeout)
@@ -159,7 +159,7 @@ def run_unlogged_flow(tool: Tool, bound_args: dict[str, Any], call_id: str) -> F
     return ToolResult(call_id, _to_model_text(tool, value), value=value)
 
 
-def _run_logged_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[ToolResult]:
+def _run_logged_call_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[ToolResult]:
     tool, issued_call = execution.tool, execution.issued_call
     if issued_call.args is not None:
         try:

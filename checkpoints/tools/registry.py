@@ -337,10 +337,10 @@ def _validate_and_dispatch_call_flow(
         )
         bound_args = tool.bind_arguments(args)
         if log is None:
-            return (yield from dispatch.run_unlogged_flow(tool, bound_args, call_id))
+            return (yield from dispatch.run_unlogged_call_flow(tool, bound_args, call_id))
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
-    return (yield from dispatch.dispatch_logged_flow(log, request, bound_args, waiting))
+    return (yield from dispatch.dispatch_logged_call_flow(log, request, bound_args, waiting))
 
 
 def _find_call_log(registry: ToolRegistry, tool: Tool) -> dispatch.CallLog | None:

@@ -82,7 +82,7 @@ def read_contents(using: str, rows: Sequence[ContentRow]) -> list[bytes | ValueE
     places = {
         row.pk: place
         for place, (row, content) in enumerate(zip(rows, contents, strict=True))
-        if isinstance(content, ValueError) and _get_base_place(row) is not None
+        if isinstance(content, ValueError) and _find_base_place(row) is not None
     }
     if places:
         stored = list(type(rows[0])._default_manager.using(using).filter(pk__in=list(places)))
@@ -97,7 +97,7 @@ def _read_contents_as_stored(using: str, rows: Sequence[ContentRow]) -> list[byt
 
 
 def _read_content(row: ContentRow, bodies: dict[tuple[int, int], str]) -> bytes | ValueError:
-    place = _get_base_place(row)
+    place = _find_base_place(row)
     if place is not None and place not in bodies:
         return ValueError("the message that has its text is missing")
     try:
@@ -106,14 +106,14 @@ def _read_content(row: ContentRow, bodies: dict[tuple[int, int], str]) -> bytes 
         return error
 
 
-def _get_base_place(row: ContentRow) -> tuple[int, int] | None:
+def _find_base_place(row: ContentRow) -> tuple[int, int] | None:
     if row.base_segment is None or row.base_position is None:
         return None
     return row.base_segment, row.base_position
 
 
 def _read_bodies_of_bases(using: str, rows: Iterable[ContentRow]) -> dict[tuple[int, int], str]:
-    places = {place for row in rows if (place := _get_base_place(row)) is not None}
+    places = {place for row in rows if (place := _find_base_place(row)) is not None}
     positions: defaultdict[int, list[int]] = defaultdict(list)
     for segment, position in sorted(places):
         positions[segment].append(position)
@@ -156,7 +156,7 @@ def rebase_contents_without_messages(using: str, rows: Sequence[ContentRow]) -> 
 
     Returns the rows that were changed.
     """
-    changed = [row for row in rows if _get_base_place(row) is not None]
+    changed = [row for row in rows if _find_base_place(row) is not None]
     for row, content in zip(changed, read_contents(using, changed), strict=True):
         if isinstance(content, bytes):
             for name, value in build_content_columns(row.type, content)._asdict().items():

@@ -163,7 +163,7 @@ def _append_next_version(
         with database_operation(store.using):
             version = execute_save_statement(store, owned_session, head, end, state, head.version)
             if version is None:
-                raise _build_save_error(store, owned_session, head.version)
+                raise _find_save_error(store, owned_session, head.version)
             return version
     except StorageUnavailable as error:
         return _read_save_after_lost_commit(store, owned_session, _build_unconfirmed_save(head, end, state), error)
@@ -234,7 +234,7 @@ def _read_save_after_lost_commit(
     """
     owned_session.unanswered = lost_save if error.may_have_happened else None
     with read_back_after_lost_commit(store.using, error):
-        version = _find_unconfirmed_version(store, owned_session, lost_save)
+        version = _adopt_unconfirmed_version(store, owned_session, lost_save)
     if version is None:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
     return version
@@ -245,14 +245,14 @@ def _find_version_of_repeated_save(
 ) -> int | None:
     """Return the version of a save whose answer was lost, if this save repeats it."""
     with database_operation(store.using, writes=False), transaction.atomic(using=store.using):
-        version = _find_unconfirmed_version(store, owned_session, lost_save)
+        version = _adopt_unconfirmed_version(store, owned_session, lost_save)
     is_same = (end.length, end.chain, state) == (lost_save.after.length, lost_save.after.chain, lost_save.state)
     return version if is_same else None
 
 
-def _find_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave) -> int | None:
-    """Return the version whose answer was lost: only this run writes under its fence, so it is the newer one that
-    is equal."""
+def _adopt_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave) -> int | None:
+    """Continue from the version whose answer was lost, and return its number: only this run writes under its fence, so
+    it is the newer one that is equal. None if it was not stored."""
     look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
     end_head, state = lost_save.after, lost_save.state
     checkpoint = (
@@ -337,7 +337,7 @@ def _save_version_under_session_lock(
         end = replace(build_transcript_end(prepared, keep, copy), repeated=repeated)
         version = execute_save_statement(store, owned_session, head, end, state, head.version)
         if version is None:
-            raise look_up_and_lock_rows.build_fence_lost_error(store, owned_session)
+            raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         return version
 
 
@@ -552,7 +552,7 @@ def _build_version_columns(base: SaveBase, content: VersionContent, run_id: UUID
     }
 
 
-def _build_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
+def _find_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
     with transaction.atomic(using=store.using):
         row = _lock_session_of_run(store, owned_session)
     return VersionConflict(owned_session.session_id, expected_version, row.latest_version)
@@ -564,8 +564,8 @@ def _load_current_transcript_head(store: Store, owned_session: OwnedSession) -> 
 
 
 def _lock_session_of_run(store: Store, owned_session: OwnedSession) -> Session:
-    """Lock the session of a run. Raises what `build_fence_lost_error` builds if the run does not own it any more, and
-    `IntegrityError` if its transcript does not end as its newest version does."""
+    """Lock the session of a run. Raises what `forget_session_and_build_fence_error` builds if the run does not own it
+    any more, and `IntegrityError` if its transcript does not end as its newest version does."""
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     require_session_ends_with_newest_version(store.using, row)
     return row

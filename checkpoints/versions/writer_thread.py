@@ -79,7 +79,7 @@ class BackgroundWriter:
             while True:
                 self._require_not_closed()
                 line = self._get_or_create_session_queue(request.session_id)
-                self._raise_stored_error(request.session_id)
+                self._raise_stored_error_if_any(request.session_id)
                 replaced_entry = self._find_replaceable_entry(line, request)
                 if replaced_entry is not None or self._count_entries() < self.queue:
                     return self._append_queue_entry(line, request, replaced_entry)
@@ -89,7 +89,7 @@ class BackgroundWriter:
                         self._list_unsaved_entries(), "the queue is full, and the database does not take them"
                     )
 
-    def get_newest_snapshot(self, session_id: str) -> tuple[FrozenTranscript, VersionState] | None:
+    def find_newest_snapshot(self, session_id: str) -> tuple[FrozenTranscript, VersionState] | None:
         """Return the snapshot that was handed in last for a session, unless another version has been saved since."""
         owned_session = self.store.find_owned_session(session_id)
         with self._changed:
@@ -166,7 +166,7 @@ class BackgroundWriter:
                 if not self._changed.wait(deadline - time.monotonic()) or time.monotonic() >= deadline:
                     break
             for key in lines:
-                self._raise_stored_error(key)
+                self._raise_stored_error_if_any(key)
             if unsaved := self._list_unsaved_entries(session_id):
                 raise NotDurable(unsaved, self._describe_last_error(lines.values()))
 
@@ -196,7 +196,7 @@ class BackgroundWriter:
             self._lines[key].turns = 0
         self._changed.notify_all()
 
-    def _raise_stored_error(self, session_id: str) -> None:
+    def _raise_stored_error_if_any(self, session_id: str) -> None:
         """Raise the error of the background thread for a session, once."""
         line = self._lines.get(session_id)
         if line is None:  # another thread has raised the error

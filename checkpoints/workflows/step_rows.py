@@ -47,7 +47,7 @@ def get_or_create_workflow(store: Store, owned_session: OwnedSession, workflow_i
     return workflow
 
 
-def find_or_create_step(
+def get_or_create_step(
     store: Store, owned_session: OwnedSession, workflow: Workflow, request: StepRequest
 ) -> WorkflowStep:
     """Return the step's row in the journal, created if there is none.

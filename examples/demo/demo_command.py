@@ -19,7 +19,7 @@ from examples.demo import rehearsal
 from examples.demo.agent_supervisor import AgentSupervisor
 from examples.demo.demo_accounts import create_or_reset_account
 from examples.demo.demo_processes import ProcessFailed, describe_port_problem, start_site
-from examples.demo.demo_session import DemoSession, create_demo_session, iterate_abandoned_sessions
+from examples.demo.demo_session import DemoSession, iterate_abandoned_sessions, reserve_demo_session
 from examples.demo.event_narration import EventNarrator
 from harness_site import env
 
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             _stop_on_signals(self._request_stop, leaving)
             try:
                 if options["decide"]:
-                    self._run_rehearsal(create_demo_session(root), options["decide"], leaving)
+                    self._run_rehearsal(reserve_demo_session(root), options["decide"], leaving)
                 else:
                     self._run_with_site(root, leaving)
             except ProcessFailed as failed:
@@ -62,8 +62,8 @@ class Command(BaseCommand):
     # Demo with a person
 
     def _run_with_site(self, root: Path, leaving: ExitStack) -> None:
-        port = _get_port()
-        earlier_sessions, stage = list(iterate_abandoned_sessions(root)), create_demo_session(root)
+        port = _read_usable_port_setting()
+        earlier_sessions, stage = list(iterate_abandoned_sessions(root)), reserve_demo_session(root)
         address = f"http://127.0.0.1:{port}"
         self._create_and_print_demo_accounts(address)
         environment = {"HARNESS_ADDRESS": address, **os.environ}
@@ -157,7 +157,7 @@ def _stop_on_signals(stop: Callable[[], None], leaving: ExitStack) -> None:
         leaving.callback(signal.signal, number, signal.signal(number, handle_signal))
 
 
-def _get_port() -> int:
+def _read_usable_port_setting() -> int:
     """Return the port from PORT after checking that it can be used."""
     try:
         port = env.read_integer_setting("PORT", 8000)

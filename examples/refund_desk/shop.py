@@ -47,19 +47,19 @@ class Shop:
 
     def refund_payment(self, order: int, amount: Decimal, currency: str) -> str:
         """Refund the payment, and return the reference of the booking."""
-        reference = f"rf-{order}-{len(read_lines(self.ledger)) + 1}"
+        reference = f"rf-{order}-{len(read_json_lines(self.ledger)) + 1}"
         entry = {"refund": reference, "order": order, "amount": str(amount), "currency": currency, "card": "4242"}
-        append_line(self.ledger, entry)
+        append_json_line(self.ledger, entry)
         return reference
 
     def send_mail(self, mail: dict[str, Any]) -> None:
-        append_line(self.outbox, mail)
+        append_json_line(self.outbox, mail)
 
     def has_sent_mail(self, mail: dict[str, Any]) -> bool:
-        return any(mail.items() <= sent.items() for sent in read_lines(self.outbox))
+        return any(mail.items() <= sent.items() for sent in read_json_lines(self.outbox))
 
 
-def append_line(path: Path, entry: dict[str, Any]) -> None:
+def append_json_line(path: Path, entry: dict[str, Any]) -> None:
     """Append one JSON line; it is durable when this returns."""
     line = json.dumps({**entry, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}, ensure_ascii=False)
     _write_and_fsync(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, line.encode() + b"\n")
@@ -77,5 +77,5 @@ def _write_and_fsync(path: Path, flags: int, content: bytes = b"") -> None:
         os.close(descriptor)
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

@@ -124,7 +124,7 @@ def authenticate_bearer_header(
     `find_address` returns the address of the client; it is called where the audit trail records it. `read_token_row`
     reads the `FIELDS` of the token with a digest, where one statement does more than that.
     """
-    row = read_token_row(secret_digests.compute_secret_digest(_require_bearer_token(header)))
+    row = read_token_row(secret_digests.compute_secret_digest(_parse_bearer_token(header)))
     token = None if row is None else _build_token_from_row(row)
     if token is None:
         raise TokenRefused("unknown")
@@ -157,7 +157,7 @@ def find_cached_token(header: str) -> ApiToken | None:
     The token may be changed, revoked or deleted since: it still has to be authenticated.
     """
     try:
-        values = _values_by_digest.get(secret_digests.compute_secret_digest(_require_bearer_token(header)))
+        values = _values_by_digest.get(secret_digests.compute_secret_digest(_parse_bearer_token(header)))
     except TokenRefused:
         return None
     token = None if values is None else ApiToken.from_db("default", FIELDS, values)
@@ -184,7 +184,7 @@ def build_token_actor(token: ApiToken) -> Actor:
     )
 
 
-def _require_bearer_token(header: str) -> str:
+def _parse_bearer_token(header: str) -> str:
     if not header:
         raise TokenRefused("missing")
     scheme, _, secret = header.partition(" ")

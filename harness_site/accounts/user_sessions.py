@@ -14,7 +14,7 @@ from checkpoints.db import clock
 ACTIVITY_UPDATE_INTERVAL: Final = timedelta(minutes=5)
 
 
-def list_user_sessions(user: User) -> list[UserSession]:
+def delete_expired_and_list_user_sessions(user: User) -> list[UserSession]:
     """List the valid sessions of a user, newest first, and delete the expired ones."""
     sessions: list[UserSession] = UserSession.objects.purge_and_list(user)
     return sorted(sessions, key=lambda session: session.created_at, reverse=True)

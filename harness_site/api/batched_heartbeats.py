@@ -72,7 +72,7 @@ class Heartbeats:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         heartbeat = parse_heartbeat(scope)
-        allowance = None if heartbeat is None else await self._queue_renewal(heartbeat)
+        allowance = None if heartbeat is None else await self._queue_and_await_renewal(heartbeat)
         if allowance is None:
             await self._application(scope, receive, send)
             return
@@ -82,7 +82,7 @@ class Heartbeats:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": _ANSWER})
 
-    async def _queue_renewal(self, heartbeat: Heartbeat) -> Allowance | None:
+    async def _queue_and_await_renewal(self, heartbeat: Heartbeat) -> Allowance | None:
         answer: asyncio.Future[Allowance | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((heartbeat, answer))
         if self._renewal is None:

@@ -264,7 +264,7 @@ def _settle_stored_call(
     session = look_up_and_lock_rows.get_session(store, session_id)
     call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
-        raise write_outcomes.store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
+        raise write_outcomes.store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
     owned_session = _find_issuing_run_even_if_lost(store, session_id, session.pk, body.fence)
     stored = (call.status, call.result, call.run_id)
     is_repeated = request.repeated is not None  # type: ignore[attr-defined]

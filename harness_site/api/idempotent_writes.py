@@ -295,7 +295,7 @@ def _store_response_and_claim_call(row: ApiWrite, response: HttpResponse) -> boo
     return True
 
 
-def _write_answers(answers: Mapping[int, tuple[int, str]]) -> None:
+def _store_answers_without_disk_sync(answers: Mapping[int, tuple[int, str]]) -> None:
     """Store answers in one statement, or a few if there are many."""
     rows = [(number, status, body) for number, (status, body) in answers.items()]
     for first in range(0, len(rows), _ANSWERS_OF_A_STATEMENT):
@@ -308,7 +308,7 @@ def _write_answers(answers: Mapping[int, tuple[int, str]]) -> None:
         )
 
 
-_answers: Final = DeferredWrites("answers of writes", _write_answers)
+_answers: Final = DeferredWrites("answers of writes", _store_answers_without_disk_sync)
 
 
 def _execute_without_disk_sync(statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:

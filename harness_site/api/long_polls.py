@@ -71,14 +71,14 @@ class LongPolls:
         """Stream the answers; an error that comes first is answered as it is."""
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0].lower() != b"accept-encoding"]}
         disconnect_task = asyncio.ensure_future(_wait_for_disconnect(receive))
-        answer = await self._get_current_answer(plain)
+        answer = await self._request_current_answer(plain)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             disconnect_task.cancel()
             await answer.send_messages(send)
             return
         await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": _STREAM_HEADERS})
         body, silent = answer.body, 0.0
-        text = _format_event(answer)
+        text = _format_answer_as_sse_event(answer)
         try:
             while answer.asks_to_wait and not disconnect_task.done():
                 if text or silent >= _COMMENT_SECONDS:
@@ -86,15 +86,15 @@ class LongPolls:
                     silent = 0.0
                 await asyncio.wait({disconnect_task}, timeout=_STREAM_PAUSE)
                 silent += _STREAM_PAUSE
-                answer = await self._get_current_answer(plain)
-                text = b"" if answer.body == body else _format_event(answer)
+                answer = await self._request_current_answer(plain)
+                text = b"" if answer.body == body else _format_answer_as_sse_event(answer)
                 body = answer.body
         finally:
             disconnect_task.cancel()
         if not disconnect_task.done():
-            await send({"type": "http.response.body", "body": _format_event(answer), "more_body": False})
+            await send({"type": "http.response.body", "body": _format_answer_as_sse_event(answer), "more_body": False})
 
-    async def _get_current_answer(self, scope: Scope) -> _HeldAnswer:
+    async def _request_current_answer(self, scope: Scope) -> _HeldAnswer:
         answer = _HeldAnswer()
         await self._application(scope, _receive_empty_body, answer.buffer_asgi_message)
         return answer
@@ -107,7 +107,7 @@ _STREAM_HEADERS: Final = [
 ]
 
 
-def _format_event(answer: _HeldAnswer) -> bytes:
+def _format_answer_as_sse_event(answer: _HeldAnswer) -> bytes:
     """Format an answer as an event: `waiting`, `answer` or `problem`."""
     name = b"waiting" if answer.asks_to_wait else b"answer" if answer.status < HTTPStatus.BAD_REQUEST else b"problem"
     return b"event: %s\ndata: %s\n\n" % (name, answer.body)

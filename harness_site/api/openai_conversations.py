@@ -132,7 +132,7 @@ def list_items(request: HttpRequest, session_id: str) -> HttpResponse:
     items = _load_items(get_client_checkpointer(request), session_id)
     if order == "desc":
         items.reverse()
-    first = 0 if after is None else _find_item_position(session_id, items, after) + 1
+    first = 0 if after is None else _get_item_position(session_id, items, after) + 1
     page = items[first : first + limit]
     return build_json_response(_build_list_object(page, has_more=first + limit < len(items)))
 
@@ -164,7 +164,7 @@ def read_item(request: HttpRequest, session_id: str, item_id: str) -> HttpRespon
     READER(request)
     session_read_audit.record_session_read(request, _get_conversation(request, session_id))
     items = _load_items(get_client_checkpointer(request), session_id)[::-1]
-    return build_json_response(items[_find_item_position(session_id, items, item_id)])
+    return build_json_response(items[_get_item_position(session_id, items, item_id)])
 
 
 def delete_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResponse:
@@ -174,7 +174,7 @@ def delete_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResp
     with get_client_checkpointer(request).session(session_id) as session:
         transcript = [dict(message) for message in session.point.transcript]
         identified = _add_missing_item_ids(transcript)
-        position = len(identified) - 1 - _find_item_position(session_id, identified[::-1], item_id)
+        position = len(identified) - 1 - _get_item_position(session_id, identified[::-1], item_id)
         session.save(transcript[:position] + transcript[position + 1 :])
     return mark_response_as_storable(
         build_json_response(_describe_conversation(_get_conversation(request, session_id)))
@@ -270,7 +270,7 @@ def _add_missing_item_ids(messages: list[Any]) -> list[Item]:
     ]
 
 
-def _find_item_position(session_id: str, items: list[Item], item_id: str) -> int:
+def _get_item_position(session_id: str, items: list[Item], item_id: str) -> int:
     position = next((position for position, item in enumerate(items) if item["id"] == item_id), None)
     if position is None:
         raise ItemNotFound(session_id, item_id)

@@ -196,7 +196,7 @@ def build_topics(address: str, prefix: str) -> tuple[Topic, ...]:
 def build_example_problem() -> SafeString:
     """Build the response to a request for a session that does not exist."""
     response = problem_details.build_problem_response(exceptions.SessionNotFound("order-99"))
-    return highlight_unmasked_code(_format_answer(json.loads(response.content)), "json")
+    return highlight_unmasked_code(_format_example_answer(json.loads(response.content)), "json")
 
 
 def list_problems() -> list[Problem]:
@@ -224,7 +224,7 @@ def _build_operation(
         highlight_unmasked_code(_format_curl_example(url, method, example.get("body")), "bash"),
         highlight_unmasked_code(_format_python_example(url, method, example), "python"),
         example["status"],
-        highlight_unmasked_code(_format_answer(example["answer"]), "json"),
+        highlight_unmasked_code(_format_example_answer(example["answer"]), "json"),
         tuple(int(status) for status in described["responses"] if status not in {"default", example["status"]}),
         tuple(_describe_problem(kind) for kind in _list_operation_errors(name, path, described)),
     )
@@ -300,7 +300,7 @@ def _format_curl_example(url: str, method: str, body: Any) -> str:
         lines.append('-H "Idempotency-Key: $(uuidgen)"')
     if body is not None:
         lines.append('-H "Content-Type: application/json"')
-        lines.append(f"-d {shlex.quote(_format_value(body))}")
+        lines.append(f"-d {shlex.quote(_format_value_on_lines(body))}")
     return " \\\n  ".join(lines)
 
 
@@ -316,7 +316,7 @@ def _format_python_example(url: str, method: str, example: dict[str, Any]) -> st
         "    },",
     ]
     if body is not None:
-        arguments.append(f"    json={_format_value(body, 1, _format_python_literal, '    ')},")
+        arguments.append(f"    json={_format_value_on_lines(body, 1, _format_python_literal, '    ')},")
     return "\n".join(
         [
             *imports,
@@ -334,13 +334,13 @@ def _format_json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _format_answer(answer: Any) -> str:
+def _format_example_answer(answer: Any) -> str:
     if isinstance(answer, list):
         return "\n".join(_format_json_text(line) for line in answer)
-    return _format_value(answer)
+    return _format_value_on_lines(answer)
 
 
-def _format_value(
+def _format_value_on_lines(
     value: Any, depth: int = 0, write: Callable[[Any], str] = _format_json_text, indent: str = "  "
 ) -> str:
     """Write a value with `write`; what fits on one line stands on one line."""
@@ -348,10 +348,12 @@ def _format_value(
     if not isinstance(value, dict | list) or not value or (depth and len(line) + len(indent) * depth <= _LINE_LENGTH):
         return line
     if isinstance(value, dict):
-        items = [f"{write(key)}: {_format_value(item, depth + 1, write, indent)}" for key, item in value.items()]
+        items = [
+            f"{write(key)}: {_format_value_on_lines(item, depth + 1, write, indent)}" for key, item in value.items()
+        ]
         opening, closing = "{}"
     else:
-        items = [_format_value(item, depth + 1, write, indent) for item in value]
+        items = [_format_value_on_lines(item, depth + 1, write, indent) for item in value]
         opening, closing = "[]"
     inner = indent * (depth + 1)
     return f"{opening}\n" + "".join(f"{inner}{item},\n" for item in items)[:-2] + f"\n{indent * depth}{closing}"

@@ -146,7 +146,7 @@ def wrap_route_view(
     @wraps(view)
     def serve_request(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
-            response = _serve_authenticated(
+            response = _authenticate_and_serve_request(
                 cast(ApiRequest, request), partial(view, request, *args, **kwargs), find_operation
             )
         except Exception as error:  # every error becomes a problem
@@ -160,7 +160,7 @@ def wrap_route_view(
     return serve_request
 
 
-def _serve_authenticated(
+def _authenticate_and_serve_request(
     request: ApiRequest, view: Callable[[], HttpResponse], find_operation: FindOperation
 ) -> HttpResponse:
     authorization = request.META.get("HTTP_AUTHORIZATION", "")

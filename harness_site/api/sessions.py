@@ -405,5 +405,5 @@ def prune_versions(
 
 @router.get("/runs/{run_id}", auth=READER, response=response_schemas.SessionOfRun, summary="Find the session of a run")
 def find_session_of_run(request: HttpRequest, run_id: str) -> HttpResponse:
-    session_id = look_up_and_lock_rows.find_session_id_of_run(get_client_checkpointer(request).store, run_id)
+    session_id = look_up_and_lock_rows.get_session_id_of_run(get_client_checkpointer(request).store, run_id)
     return build_json_response({"session_id": session_id})

@@ -7,7 +7,7 @@ from django.utils import translation
 
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.core import csv_rows, formatting
-from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.core.unreadable_rows import UnreadableRecord
 
 HEAD: Final = ("number", "time", "what", "kind", "who", "who_kind", "session", "details", "intact")
@@ -37,6 +37,6 @@ def _build_entry_cells(entry: AuditEntry) -> tuple[str, ...]:
         entry.actor,
         entry.actor_kind,
         entry.session_id,
-        dump_masked_json(entry.details),
+        mask_and_dump_json(entry.details),
         "yes" if entry.intact else "NO",
     )

@@ -126,7 +126,7 @@ def format_detail_value(value: Any, key: str = "") -> str:
     if key == "idle_seconds" and isinstance(value, int | float) and value >= 0:
         return formatting.format_duration(value)
     if not isinstance(value, str):
-        return json_tree.dump_masked_json(value)
+        return json_tree.mask_and_dump_json(value)
     if (word := _find_value_label(value, key)) is not None:
         return str(word)
     moment = _parse_iso_time(value)

@@ -73,7 +73,7 @@ class AuditPage:
     before: int | None
 
 
-def load_page(
+def load_folded_page(
     workspace_pk: int, wanted: AuditFilter, *, before: int | None = None, oldest: int | None = None
 ) -> AuditPage:
     """Load a page of about `ROWS_PER_PAGE` rows, from at most `MAX_ENTRIES_PER_PAGE` entries.
@@ -100,11 +100,11 @@ def load_page(
     ):
         if is_beyond or len(rows) >= ROWS_PER_PAGE:
             return AuditPage(tuple(rows), rows[-1].oldest.pk)
-        rows += _build_rows(tuple(entry for _, entry in group))
+        rows += _build_folded_or_single_rows(tuple(entry for _, entry in group))
     return AuditPage(tuple(rows), None)
 
 
-def _build_rows(equal_entries: tuple[AuditEntry | UnreadableRecord, ...]) -> Iterator[EntryRow]:
+def _build_folded_or_single_rows(equal_entries: tuple[AuditEntry | UnreadableRecord, ...]) -> Iterator[EntryRow]:
     if len(equal_entries) >= _MIN_FOLDED:
         yield EntryRow(equal_entries)
     else:

@@ -15,7 +15,7 @@ from django.utils.translation import get_language, gettext, ngettext
 from checkpoints.formats import parse_json, parse_json_or_return_text
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text_beginning
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.core.rendering.json_tree import mask_and_dump_json
 
 #: Characters of a text that are read for one line.
 _SCANNED: Final = 2_000
@@ -186,10 +186,10 @@ def parse_json_or_text(stored: str) -> Any:
     return parse_json_or_return_text(stored)
 
 
-def indent_masked_json(stored: str) -> str:
+def mask_and_indent_json(stored: str) -> str:
     """Indent stored JSON text; a text that is not JSON is returned as is."""
     try:
-        return mask_and_reveal_hidden(dump_masked_json(parse_json(stored), indent=2))
+        return mask_and_reveal_hidden(mask_and_dump_json(parse_json(stored), indent=2))
     except ValueError:
         return mask_and_reveal_hidden(stored)
 
@@ -197,7 +197,7 @@ def indent_masked_json(stored: str) -> str:
 def format_json_or_text(stored: str) -> str:
     """Format stored JSON for reading: a string as its text, anything else indented."""
     value = parse_json_or_text(stored)
-    return mask_and_reveal_hidden(value) if isinstance(value, str) else indent_masked_json(stored)
+    return mask_and_reveal_hidden(value) if isinstance(value, str) else mask_and_indent_json(stored)
 
 
 def shorten_to_one_line(value: Any, limit: int = 60) -> str:

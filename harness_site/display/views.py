@@ -23,7 +23,7 @@ class DisplayForm(forms.Form):
         required=False,
         max_length=64,
         label=_("Time zone"),
-        help_text=_("A name such as Europe/Berlin. Leave it empty to use the time zone of each browser."),
+        help_text=_("Type a city, and choose from the list. Leave it empty to use the time zone of each browser."),
         widget=forms.TextInput({"list": "time-zones", "autocomplete": "off", "spellcheck": "false"}),
     )
     language = forms.ChoiceField(
@@ -33,9 +33,12 @@ class DisplayForm(forms.Form):
     )
     theme = forms.ChoiceField(required=False, choices=Theme, label=_("Theme"))
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, browser_zone: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         style_form_fields(self)
+        if browser_zone:
+            words = gettext("Same as the browser: %(zone)s") % {"zone": browser_zone}
+            self.fields["time_zone"].widget.attrs["placeholder"] = words
 
     def clean_time_zone(self) -> str:
         text = str(self.cleaned_data["time_zone"]).strip()
@@ -58,14 +61,15 @@ def edit_display(request: HttpRequest) -> HttpResponse:
         "language": display_preferences.get_reader_language(request),
         "theme": display_preferences.get_reader_theme(request),
     }
-    form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial)
+    browser_zone = time_zones.get_browser_time_zone(request)
+    form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial, browser_zone=browser_zone)
     if request.method == "POST" and form.is_valid():
         display_preferences.save_display_choice(request, cast(User, request.user), **form.cleaned_data)
         return redirect(f"{request.path}?saved=1")
     context = {
         "form": form,
         "zones": time_zones.list_time_zones(),
-        "browser_zone": time_zones.get_browser_time_zone(request),
+        "browser_zone": browser_zone,
         "saved": "saved" in request.GET,
     }
     return render(request, "display/display.html", context, status=422 if request.method == "POST" else 200)

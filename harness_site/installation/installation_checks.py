@@ -261,7 +261,7 @@ def check_webhooks(workspace: Workspace) -> Status:
         return Status("webhooks", title, Level.PROBLEM, summary, advice)
     if waiting.exists():
         summary = _("Messages that are due wait to be sent.")
-        advice = _("No process sends them. Run %(serve)s, or %(deliver)s from cron.") % _format_commands()
+        advice = _("No process sends them. Run %(serve)s, or %(deliver)s from cron.") % _format_background_commands()
         return Status("webhooks", title, Level.PROBLEM, summary, advice)
     if not count:
         return Status("webhooks", title, Level.OFF, _("None. Create one under Notifications to tell other systems."))
@@ -279,7 +279,7 @@ def check_background_work() -> Status:
                 "Lost runs are noticed and messages are sent only if another process does it. Start the site with "
                 "%(serve)s, or run %(sweep)s and %(deliver)s from cron."
             )
-            % _format_commands()
+            % _format_background_commands()
         )
         return Status("background", title, Level.ATTENTION, summary, advice)
     if failing := [task for task in tasks if task.is_failing]:
@@ -310,7 +310,7 @@ def check_run_leases() -> Status:
             "%(count)d runs lost their leases more than a minute ago, and nobody has noticed.",
             overdue_count,
         ) % {"count": overdue_count}
-        commands = _format_commands()
+        commands = _format_background_commands()
         advice = _("No sweeper runs. Start the site with %(serve)s, or run this command from cron:") % commands
         return Status("leases", title, Level.PROBLEM, summary, advice, commands["sweep"])
     if not live_count:
@@ -441,7 +441,7 @@ def check_free_disk_space() -> Status:
     return Status("disk", title, Level.OK, summary, advice)
 
 
-def _format_commands() -> dict[str, str]:
+def _format_background_commands() -> dict[str, str]:
     """Format the commands that do background work, by their names."""
     return {name: format_management_command(name) for name in ("serve", "sweep", "deliver")}
 

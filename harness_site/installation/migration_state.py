@@ -121,7 +121,7 @@ class SchemaProbe:
         with self._lock:
             if self._is_current or time.monotonic() < self._checked_at + _PAUSE_SECONDS:
                 return None if self._is_current else self._problem
-            problem = self._check_tables_complete()
+            problem = self._check_tables_and_find_problem()
             if problem is not None and problem is not self._problem:
                 with translation.override("en"):
                     logger.error("%s %s Until then, every page has status 503.", problem.summary, problem.advice)
@@ -139,7 +139,7 @@ class SchemaProbe:
                 return
         function()
 
-    def _check_tables_complete(self) -> StartupProblem | None:
+    def _check_tables_and_find_problem(self) -> StartupProblem | None:
         try:
             self._is_current = load_schema_state().is_current
             return None if self._is_current else StartupProblem.MIGRATIONS

@@ -32,7 +32,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def connect(self) -> None:
         self._seen_until = 0.0
         self._session_key: str | None = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME)
-        membership = await self._load_viewer_membership()
+        membership = await self._load_viewer_membership_and_record_activity()
         if membership is None:
             # A browser reports a refused handshake as an error and tries again; it understands a code after it.
             await self.accept()
@@ -67,10 +67,10 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def _can_still_view(self) -> bool:
         if monotonic() < self._trusted_until:
             return True
-        membership = await self._load_viewer_membership()
+        membership = await self._load_viewer_membership_and_record_activity()
         return membership is not None and membership.workspace_id == self._workspace
 
-    async def _load_viewer_membership(self) -> Membership | None:
+    async def _load_viewer_membership_and_record_activity(self) -> Membership | None:
         self._trusted_until = monotonic() + TRUSTED_SECONDS
         if monotonic() >= self._seen_until:
             self._seen_until = monotonic() + ACTIVITY_UPDATE_INTERVAL.total_seconds()

@@ -54,7 +54,7 @@ def _create_notices_of_workspace(workspace: int) -> int:
             groups[Event(call.status), call.tool].append(call)
         now = clock.database_now("default")
         for call in _query_unescalated_deadlines().filter(workspace=workspace).order_by("pk"):
-            if (event := _get_deadline_event_or_none(call, now)) is not None:
+            if (event := _get_deadline_event_if_readable(call, now)) is not None:
                 groups[event, call.tool].append(call)
         for (event, tool), calls in groups.items():
             _add_calls_to_open_or_new_notice(workspace, event, tool, calls, now)
@@ -85,10 +85,10 @@ def _list_workspaces_with_passed_deadlines() -> set[int]:
     if not calls:
         return set()
     now = clock.database_now("default")
-    return {call.workspace_id for call in calls if _get_deadline_event_or_none(call, now) is not None}
+    return {call.workspace_id for call in calls if _get_deadline_event_if_readable(call, now) is not None}
 
 
-def _get_deadline_event_or_none(call: ToolCall, now: datetime) -> Event | None:
+def _get_deadline_event_if_readable(call: ToolCall, now: datetime) -> Event | None:
     """Return the due event of a call's deadline; None if its record is unreadable, so that other calls are notified."""
     return call_or_use_fallback(f"The deadline of call {call.pk}", lambda: _get_deadline_event(call, now), None)
 

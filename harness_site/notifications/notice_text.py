@@ -133,13 +133,17 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
 def _build_headline(notice: Notice, items: list[NoticeItem], count: int, *, to_person: bool) -> str:
     if notice.event == Event.HANDED_OVER:
         template = _HANDED_TO_READER if to_person else _HANDED_OVER
-        by, to = _format_masked_line(notice.handed_by), _format_masked_line(notice.handed_to)
+        by, to = _mask_and_format_on_one_line(notice.handed_by), _mask_and_format_on_one_line(notice.handed_to)
         return template.format(by=by, to=to, sentence=items[0].sentence)
     singular, plural = _HEADLINES[Event(notice.event)]
-    return singular.format(items[0].sentence) if count == 1 else plural.format(count, _format_masked_line(notice.tool))
+    return (
+        singular.format(items[0].sentence)
+        if count == 1
+        else plural.format(count, _mask_and_format_on_one_line(notice.tool))
+    )
 
 
-def _format_masked_line(text: str) -> str:
+def _mask_and_format_on_one_line(text: str) -> str:
     """Mask a text and escape hidden characters and line breaks, so that it cannot start a line of its own."""
     return format_on_one_line(mask_and_reveal_hidden(text))
 
@@ -148,8 +152,8 @@ def _build_message_of_items(
     notice: Notice, headline: str, items: list[NoticeItem], count: int, link: str
 ) -> NoticeMessage:
     event = Event(notice.event)
-    workspace, tool = _format_masked_line(notice.workspace.name), _format_masked_line(notice.tool)
-    handover = [_format_masked_line(text) for text in (notice.handed_by, notice.handed_to, notice.note)]
+    workspace, tool = _mask_and_format_on_one_line(notice.workspace.name), _mask_and_format_on_one_line(notice.tool)
+    handover = [_mask_and_format_on_one_line(text) for text in (notice.handed_by, notice.handed_to, notice.note)]
     return NoticeMessage(
         event, workspace, tool, headline, str(_EXPLANATIONS[event]), link, count, tuple(items), *handover
     )
@@ -178,9 +182,9 @@ def _build_queue_url_filtered_by_tool(call: ToolCall, workspace: Workspace) -> s
 
 def _build_notice_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
     agent, session_id, tool = (
-        _format_masked_line(call.session.agent),
-        _format_masked_line(call.session.session_id),
-        _format_masked_line(call.tool),
+        _mask_and_format_on_one_line(call.session.agent),
+        _mask_and_format_on_one_line(call.session.session_id),
+        _mask_and_format_on_one_line(call.tool),
     )
     interrupted = call.status == CallStatus.INTERRUPTED
     facts = [tool, agent, gettext("session %(id)s") % {"id": session_id}]
@@ -188,12 +192,12 @@ def _build_notice_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
         facts.append(status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))
     return NoticeItem(
         call=call.pk,
-        call_id=_format_masked_line(call.call_id),
+        call_id=_mask_and_format_on_one_line(call.call_id),
         session_id=session_id,
         agent=agent,
         tool=tool,
         status=call.status,
-        sentence=_format_masked_line(format_call_sentence(call)),
+        sentence=_mask_and_format_on_one_line(format_call_sentence(call)),
         facts=" · ".join(filter(None, facts)),
         since=call.interrupted_at if interrupted else call.issued_at,
         deadline=call.deadline,

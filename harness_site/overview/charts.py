@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from math import ceil, floor, log10
+from math import ceil, floor, log, log10
 from typing import Final
 
 from django.utils import timezone
@@ -49,11 +49,8 @@ _LABEL_PERCENT: Final = 18
 _FILLED: Final = 0.72
 #: Minimum height of a bar for a non-zero value.
 _MIN_BAR_HEIGHT: Final = 2.0
-#: Ends of the axis of a duration, in seconds; the half of each is a whole number of a unit, because it is a label.
-_DURATIONS: Final = (
-    *(10, 30, 60, 120, 240, 360, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200),
-    *(86_400, 172_800, 345_600, 691_200, 1_209_600, 2_592_000),
-)
+#: Durations in seconds at the lines of a logarithmic axis: most decisions take minutes, and a few take days.
+_DURATIONS: Final = (1, 10, 60, 600, 3_600, 6 * 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`ticks` are the labels of the value axis from top to bottom, `labels` those of the time axis in `zone`.
+    """`ticks` are the labels of the value axis from top to bottom, at equal distances; `labels` are those of the time
+    axis in `zone`.
+
 
     `list_name` is the URL name of the list that the bars link to.
     """
@@ -130,6 +129,12 @@ class Chart:
     @property
     def view_box(self) -> str:
         return f"0 0 {WIDTH} {HEIGHT}"
+
+    @property
+    def grid(self) -> str:
+        """Path of the lines at the labels of the value axis."""
+        distance = (HEIGHT - 1) / (len(self.ticks) - 1)  # half a unit inside of each edge
+        return "".join(f"M0 {0.5 + number * distance:g}H{WIDTH}" for number in range(len(self.ticks)))
 
     @property
     def values(self) -> list[Bar]:
@@ -153,13 +158,17 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
         (("ok", t.completed), ("bad", t.failed), ("hatched", t.undecided), ("run", t.unfinished)) for _step, t in steps
     ]
     titles = [
-        _("%(time)s: %(sessions)s started, %(completed)s completed, %(failed)s failed, %(undecided)s need a decision")
+        _(
+            "%(time)s: %(sessions)s started, %(completed)s completed, %(failed)s failed, %(undecided)s need a decision,"
+            " %(others)s other"
+        )
         % {
             "time": format_step_of_period(period, step),
             "sessions": format_count(totals.sessions),
             "completed": format_count(totals.completed),
             "failed": format_count(totals.failed),
             "undecided": format_count(totals.undecided),
+            "others": format_count(totals.unfinished),
         }
         for step, totals in steps
     ]
@@ -200,19 +209,37 @@ def draw_cost_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotal
 
 def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, WaitingTimes]]) -> Chart:
     """Draw the median and the 95th percentile of the time from a question to its decision."""
-    highest = max((waits.p95 or 0 for _step, waits in steps), default=0)
-    top = next((end for end in _DURATIONS if end >= highest), ceil(highest / 2_592_000) * 2_592_000)
+    seconds = [value for _step, waits in steps for value in (waits.median, waits.p95) if value is not None]
+    lines = _choose_duration_lines(min(seconds, default=0), max(seconds, default=0))
     titles = [_describe_waiting_times(format_step_of_period(period, step), waits) for step, waits in steps]
     amounts = [_describe_decisions(waits) for _step, waits in steps]
     bars = _build_positioned_bars(
         period, [step for step, _waits in steps], [()] * len(steps), titles, amounts, DECIDED_QUERY
     )
-    lines = (
-        _draw_line("p50", [waits.median for _step, waits in steps], top),
-        _draw_line("p95", [waits.p95 for _step, waits in steps], top),  # its dashes leave an equal median visible
+    drawn_lines = (
+        _draw_line("p50", [_compute_height(waits.median, lines) for _step, waits in steps]),
+        # its dashes leave an equal median visible
+        _draw_line("p95", [_compute_height(waits.p95, lines) for _step, waits in steps]),
     )
-    ticks = (format_duration(top), format_duration(top / 2), "0")
-    return Chart(DECISIONS, bars, lines, ticks, build_time_labels(period), format_axis_zone(period))
+    ticks = tuple(format_duration_limit(line) for line in reversed(lines))
+    return Chart(DECISIONS, bars, drawn_lines, ticks, build_time_labels(period), format_axis_zone(period))
+
+
+def _choose_duration_lines(shortest: float, longest: float) -> Sequence[int]:
+    """Choose the lines of the axis: from the last one that is not above `shortest` to the first not below `longest`."""
+    first = max((number for number, line in enumerate(_DURATIONS) if line <= shortest), default=0)
+    last = next((number for number, line in enumerate(_DURATIONS) if line >= longest), len(_DURATIONS) - 1)
+    first = min(first, len(_DURATIONS) - 2)
+    return _DURATIONS[first : max(last, first + 1) + 1]
+
+
+def _compute_height(seconds: float | None, lines: Sequence[int]) -> float | None:
+    """Compute the height of a duration on the axis, from 0 to 1; the lines are at equal distances."""
+    if seconds is None:
+        return None
+    value = min(max(seconds, lines[0]), lines[-1])
+    below = max(number for number, line in enumerate(lines[:-1]) if line <= value)
+    return (below + log(value / lines[below]) / log(lines[below + 1] / lines[below])) / (len(lines) - 1)
 
 
 def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
@@ -336,16 +363,19 @@ def _stack_bar_segments(parts: Sequence[tuple[str, float]], top: float) -> tuple
     return tuple(pieces)
 
 
-def _draw_line(kind: str, values: Sequence[float | None], top: float) -> Line:
-    """Draw a line through neighbouring values, and a dot for each value (of many, only for one between two gaps)."""
-    width = WIDTH / max(1, len(values))
+def _draw_line(kind: str, heights: Sequence[float | None]) -> Line:
+    """Draw a line through neighbouring values, and a dot for each value (of many, only for one between two gaps).
+
+    `heights` are parts of the height of the drawing.
+    """
+    width = WIDTH / max(1, len(heights))
     parts: list[list[str]] = [[]]
-    for index, value in enumerate(values):
-        if value is None:
+    for index, height in enumerate(heights):
+        if height is None:
             parts.append([])
             continue
-        y = round(HEIGHT - min(value / top, 1) * HEIGHT, 1)
+        y = round(HEIGHT - height * HEIGHT, 1)
         parts[-1].append(f"{round((index + 0.5) * width, 1)},{y}")
-    dotted = [part for part in parts if len(values) <= MOST_DOTS or len(part) == 1]
+    dotted = [part for part in parts if len(heights) <= MOST_DOTS or len(part) == 1]
     dots = "".join(f"M{point.replace(',', ' ')}h0" for part in dotted for point in part)
     return Line(kind, tuple(" ".join(part) for part in parts if len(part) > 1), dots)

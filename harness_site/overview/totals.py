@@ -19,8 +19,10 @@ from harness_site.overview.utc_periods import Period
 from harness_site.search.hourly_call_statistics import convert_wait_class_to_seconds
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 
-#: Number of agents and models, and of tools, that are listed; other agents and models are only counted.
+#: Number of agents and models, and of tools, that are listed; other agents and models are listed on request.
 MAX_LISTED: Final = 8
+#: Largest number of agents or models that a reader can have listed; others are only counted.
+MAX_LISTED_ON_REQUEST: Final = 500
 TOOLS: Final = 6
 #: Minimum number of calls for a meaningful share.
 ENOUGH: Final = 3
@@ -165,7 +167,9 @@ class _ToolSumsRow(NamedTuple):
     seconds: float
 
 
-def load_period_totals(workspace: int, period: Period, agent: str = "") -> PeriodTotals:
+def load_period_totals(
+    workspace: int, period: Period, agent: str = "", *, max_agents: int = MAX_LISTED, max_models: int = MAX_LISTED
+) -> PeriodTotals:
     """Load everything about a period with six queries, each of which reads one range of an index.
 
     With `agent`, only the sessions and calls of this agent count.
@@ -189,11 +193,11 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
         total=_sum_session_rows(sessions.values()),
         preceding=_sum_session_rows(preceding_sessions.values()),
-        agents=agents[:MAX_LISTED],
-        others=max(0, len(agents) - MAX_LISTED),
+        agents=agents[:max_agents],
+        others=max(0, len(agents) - max_agents),
         agent_names=tuple(sorted(each.name for each in all_agents if each.name)),
-        models=models[:MAX_LISTED],
-        other_models=max(0, len(models) - MAX_LISTED),
+        models=models[:max_models],
+        other_models=max(0, len(models) - max_models),
         waits=compute_waiting_times(_sum_counters(waits.values())),
         preceding_waits=compute_waiting_times(_sum_counters(preceding_waits.values())),
         wait_steps=tuple(

@@ -40,7 +40,14 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     usual = utc_periods.choose_period_key(oldest_start, now)
     period, problem = utc_periods.parse_period(request.GET, now, usual)
     agent = get_text_parameter(request.GET, "agent")
-    sums = totals.load_period_totals(workspace.pk, period, agent)
+    listed_in_full = request.GET.get("all", "")
+    sums = totals.load_period_totals(
+        workspace.pk,
+        period,
+        agent,
+        max_agents=totals.MAX_LISTED_ON_REQUEST if listed_in_full == "agents" else totals.MAX_LISTED,
+        max_models=totals.MAX_LISTED_ON_REQUEST if listed_in_full == "models" else totals.MAX_LISTED,
+    )
     sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
     oldest = pending_calls.find_longest_waiting_call(workspace.pk, agent)
     if oldest is not None:
@@ -61,6 +68,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "period_words": _describe_period(period),
         "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
+        "listed_in_full": listed_in_full,
         "present": current_counts.load_current_counts(workspace.pk, agent),
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else None,
         "oldest": oldest,
@@ -133,7 +141,7 @@ def _describe_cost_change(amount: Decimal, before: Decimal) -> str:
         return _("as in the period before")
     sign = "+" if percent > 0 else "−"
     preceding = format_money(before.quantize(Decimal("0.01")))
-    return _("%(change)s, before: %(preceding)s") % {"change": f"{sign}{abs(percent)} %", "preceding": preceding}
+    return _("%(change)s, was %(preceding)s") % {"change": f"{sign}{abs(percent)} %", "preceding": preceding}
 
 
 def _describe_failures(total: SessionTotals, preceding: SessionTotals) -> str:
@@ -144,7 +152,7 @@ def _describe_failures(total: SessionTotals, preceding: SessionTotals) -> str:
     if not preceding.sessions:
         return _("%(share)s of %(number)s started") % values
     values["preceding"] = format_share(preceding.failed_share)
-    return _("%(share)s of %(number)s, before: %(preceding)s") % values
+    return _("%(share)s, was %(preceding)s") % values
 
 
 def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str:
@@ -152,8 +160,8 @@ def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str
     if waits.p95 is None:
         return _("no decision")
     if preceding.p95 is None:
-        return _("median; 95 %% within %(duration)s") % {"duration": format_duration_limit(waits.p95)}
-    return _("median; 95 %% within %(duration)s, before: %(preceding)s") % {
+        return _("95 %% within %(duration)s") % {"duration": format_duration_limit(waits.p95)}
+    return _("95 %% in %(duration)s, was %(preceding)s") % {
         "duration": format_duration_limit(waits.p95),
         "preceding": format_duration_limit(preceding.p95),
     }

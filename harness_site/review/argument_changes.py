@@ -54,7 +54,7 @@ def format_editable_arguments(stored: str) -> str | None:
         return None
     if not isinstance(value, dict) or len(stored) > LONGEST:
         return None
-    return json_tree.dump_masked_json(value, indent=2)
+    return json_tree.mask_and_dump_json(value, indent=2)
 
 
 def parse_edited_arguments(text: str, stored: str) -> dict[str, Any]:
@@ -171,4 +171,4 @@ def _is_word_diff_useful(before: str, after: str) -> bool:
 
 def _format_masked_value(value: Any) -> str:
     """Format a masked value so that a number and a text with the same digits differ."""
-    return json_tree.quote_ambiguous_text(value) if isinstance(value, str) else json_tree.dump_masked_json(value)
+    return json_tree.quote_ambiguous_text(value) if isinstance(value, str) else json_tree.mask_and_dump_json(value)

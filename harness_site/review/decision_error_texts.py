@@ -134,13 +134,13 @@ def find_session_problem_with_decision(call: ToolCall, kind: str) -> DecisionPro
     )
     return _build_conflict_problem(
         _("{session_ended} It does not continue, so nothing can run in it.").format(
-            session_ended=_format_session_ended(session)
+            session_ended=_describe_session_end(session)
         ),
         f"{NOTHING} {todo}",
     )
 
 
-def _format_session_ended(session: Session) -> str:
+def _describe_session_end(session: Session) -> str:
     event = AuditEvent.objects.filter(session=session, kind=AuditKind.SESSION_FINISHED).order_by("-pk").first()
     status = session.get_status_display().lower()
     if event is None:

@@ -80,7 +80,7 @@ class DecisionForm(forms.Form):
         file: UploadedFile[Any] | None = self.cleaned_data["file"]
         return file
 
-    def require_text(self, data: dict[str, Any], kind: DecisionKind, name: str, words: str) -> None:
+    def add_error_if_text_missing(self, data: dict[str, Any], kind: DecisionKind, name: str, words: str) -> None:
         """Add an error if an answer of this kind has no text in the field `name`."""
         if data.get("kind") == kind and not data.get(name, "").strip():
             self.add_error(name, words)
@@ -114,7 +114,9 @@ class OutcomeForm(DecisionForm):
     def clean(self) -> dict[str, Any]:
         data = super().clean()
         landed = DecisionKind.CONFIRM_LANDED
-        self.require_text(data, landed, "result", _("Enter the result that the call returned. The agent gets it."))
+        self.add_error_if_text_missing(
+            data, landed, "result", _("Enter the result that the call returned. The agent gets it.")
+        )
         return data
 
 
@@ -152,13 +154,15 @@ class ApprovalForm(DecisionForm):
         data = super().clean()
         reject, respond = DecisionKind.REJECT, DecisionKind.RESPOND
         if self.call.is_question:
-            self.require_text(data, reject, "message", _("Enter a message. It is recorded with your decision."))
-            self.require_text(data, respond, "answer", _("Enter an answer. The agent gets it."))
+            self.add_error_if_text_missing(
+                data, reject, "message", _("Enter a message. It is recorded with your decision.")
+            )
+            self.add_error_if_text_missing(data, respond, "answer", _("Enter an answer. The agent gets it."))
         else:
             message_missing = _("Enter a message. The agent gets it as the error of the call.")
-            self.require_text(data, reject, "message", message_missing)
+            self.add_error_if_text_missing(data, reject, "message", message_missing)
             answer_missing = _("Enter an answer. The agent gets it as the result of the call.")
-            self.require_text(data, respond, "answer", answer_missing)
+            self.add_error_if_text_missing(data, respond, "answer", answer_missing)
         if data.get("kind") == DecisionKind.EDIT:
             self._clean_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
         return data

@@ -123,6 +123,6 @@ CHOICES: Final = {
     "ages": [(value, words) for value, (_age, words) in AGES.items()],
     "limits": DeadlineFilter.choices,
     "claims": list(CLAIMED.items()),
-    "sorts": QueueSort.choices,
+    "sorts": [("" if value == QueueSort.OLDEST else value, words) for value, words in QueueSort.choices],
     "people": PEOPLE,
 }

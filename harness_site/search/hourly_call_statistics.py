@@ -82,7 +82,7 @@ def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     is_withdrawal = decision.kind == DecisionKind.WITHDRAW
     if is_withdrawal or not decision.final or decision.actor_kind not in DECIDING_PEOPLE or since is None:
         return None
-    wait = get_wait_time_histogram_bucket((decision.created_at - since).total_seconds())
+    wait = convert_seconds_to_wait_class((decision.created_at - since).total_seconds())
     key = (workspace, _truncate_to_hour(decision.created_at), True, decision.session__agent, wait)
     return Tally(DecisionSums, key, (1,))
 
@@ -127,7 +127,7 @@ def _has_call_run_since(decision: Any) -> bool:
     return decision.kind in APPROVAL_KINDS and issued_at is not None and issued_at > decision.created_at
 
 
-def get_wait_time_histogram_bucket(seconds: float) -> int:
+def convert_seconds_to_wait_class(seconds: float) -> int:
     """Return the class of a waiting time: 0 up to one second, then classes of which each is a fifth longer."""
     return min(_LAST_WAIT_CLASS, max(0, round(log(max(seconds, 1.0), _WAIT_FACTOR))))
 

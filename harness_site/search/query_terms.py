@@ -84,7 +84,7 @@ class SearchQuery:
         texts = sorted((term.text for term in self.terms), key=len, reverse=True)
         has_long_term = any(_WORD.search(text) for text in texts)
         single = [
-            rf"(?<!\w){re.escape(text)}(?!\w)" if has_long_term and _is_short(text) else re.escape(text)
+            rf"(?<!\w){re.escape(text)}(?!\w)" if has_long_term and _is_short_term(text) else re.escape(text)
             for text in texts
         ]
         # without white space at the ends of a word the end of each gap is certain, so that nothing is tried twice
@@ -97,7 +97,7 @@ class SearchQuery:
         return all(re.search(re.escape(term.text), text, re.IGNORECASE) for term in self.terms)
 
 
-def _is_short(text: str) -> bool:
+def _is_short_term(text: str) -> bool:
     """Return whether a term is one or two letters or digits of a script in which these are a syllable at most."""
     return len(text) < 3 and text.isalnum() and not _DENSE_RUN.search(text)
 

@@ -35,23 +35,28 @@ def replace_texts_by_those_of_verified_sources(passages: Sequence[Passage]) -> l
     for kind in Kind:
         keys = sorted({passage.source for passage in passages if passage.kind == kind})
         if keys:
-            texts |= {(kind.value, text.source): text for text in load_indexed_texts(kind, _verify_sources(kind, keys))}
-    return [passage for passage in passages if _replace_text(passage, texts.get((passage.kind, passage.source)))]
+            texts |= {
+                (kind.value, text.source): text
+                for text in load_indexed_texts(kind, _list_verified_source_keys(kind, keys))
+            }
+    return [
+        passage for passage in passages if _replace_passage_text(passage, texts.get((passage.kind, passage.source)))
+    ]
 
 
-def _verify_sources(kind: Kind, keys: Iterable[int]) -> list[int]:
+def _list_verified_source_keys(kind: Kind, keys: Iterable[int]) -> list[int]:
     """Return the keys of the sources that are as they were written."""
     column = "pk" if kind == Kind.SESSION else "session_id"
     stored: Any = SOURCES[kind]._default_manager.filter(pk__in=keys)
     rows = load_rows_or_mark_unreadable(stored, kind.value, session_column=column)
     messages = skip_unreadable_records(rows) if kind == Kind.MESSAGE else []
     chains = version_seals.read_chains_before_messages(connection, messages)
-    verify = partial(_verify_source, chains)
+    verify = partial(_verify_source_and_get_key, chains)
     verified = convert_rows_or_mark_unreadable(rows, verify, kind.value, lambda row: getattr(row, column))
     return skip_unreadable_records(verified)
 
 
-def _verify_source(chains: Mapping[tuple[int, int], Any], row: Any) -> int:
+def _verify_source_and_get_key(chains: Mapping[tuple[int, int], Any], row: Any) -> int:
     if isinstance(row, Message):
         version_seals.verify_separate_message(connection, row, chains)
     else:
@@ -59,7 +64,7 @@ def _verify_source(chains: Mapping[tuple[int, int], Any], row: Any) -> int:
     return int(row.pk)
 
 
-def _replace_text(passage: Passage, source: IndexedText | None) -> bool:
+def _replace_passage_text(passage: Passage, source: IndexedText | None) -> bool:
     """Give a passage the text of its source. Returns False if the source has none at its place."""
     place = passage.workspace_id, passage.session_id, passage.position
     if source is None or place != (source.workspace, source.session, source.position):

@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from checkpoints.formats.content_blocks import Part
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.masking.masker import mask_json_value
-from harness_site.core.rendering.json_tree import dump_json_for_display, dump_masked_json
+from harness_site.core.rendering.json_tree import dump_json_for_display, mask_and_dump_json
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
 from harness_site.sessions.transcript_search import iterate_masked_texts_of_part
@@ -39,7 +39,7 @@ def format_call_json(card: CallCard) -> str:
 
 
 def format_call_arguments(card: CallCard) -> str:
-    return dump_masked_json(_get_current_arguments(card), indent=2)
+    return mask_and_dump_json(_get_current_arguments(card), indent=2)
 
 
 def _get_current_arguments(card: CallCard) -> object:

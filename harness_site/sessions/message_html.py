@@ -74,7 +74,7 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         else "",
         marks=_render_marks_of_exported_page(entry)
         if is_offline
-        else _render_marks(entry, session_url, str(variables["version_text"]), more_url),
+        else _render_links_and_copy_button(entry, session_url, str(variables["version_text"]), more_url),
         parts=_render_parts(entry, {**variables, "session_url": session_url, "more_url": more_url, "entry": entry}),
     )
 
@@ -97,7 +97,7 @@ def _render_answer_time(span: timedelta) -> SafeString:
     return build_html('<span class="took" title="{}">{}</span>', title, format_duration(span.total_seconds()))
 
 
-def _render_marks(entry: Entry, session_url: str, shown_version: str, more_url: str) -> SafeString:
+def _render_links_and_copy_button(entry: Entry, session_url: str, shown_version: str, more_url: str) -> SafeString:
     labels = _translate_mark_labels(get_language())
     title = labels.version % {"number": entry.version}
     position = {"number": entry.position}

@@ -50,7 +50,7 @@ def serve_session_page(
     return require_member(Role.AUDITOR)(render_view_or_not_found)
 
 
-def get_session_head_or_404(request: MemberRequest, pk: int, *, verified: bool = True) -> SessionHead:
+def get_session_head_and_mask_secrets_or_404(request: MemberRequest, pk: int, *, verified: bool = True) -> SessionHead:
     """Load the session of a page and mask its secret values until the response.
 
     `verified` False is for the page about what was altered. Raises `PageNotFound`, also if the session belongs to

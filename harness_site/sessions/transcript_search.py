@@ -21,7 +21,7 @@ from checkpoints.formats.content_blocks import (
     TextPart,
 )
 from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_text, mask_text_beginning
-from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
@@ -91,12 +91,12 @@ def iterate_masked_texts_of_part(part: Part) -> Iterator[str]:
             yield mask_text(description) if description else mask_text_beginning(url, _ADDRESS)
         case CallPart(name=name, args=args):
             yield mask_text(name)
-            yield dump_masked_json(args)
+            yield mask_and_dump_json(args)
         case ResultPart(parts=inner):
             for inner_part in inner:
                 yield from _iterate_result_texts(inner_part)
         case OtherPart(value=value):
-            yield dump_masked_json(value)
+            yield mask_and_dump_json(value)
 
 
 def _iterate_result_texts(part: Part) -> Iterator[str]:
@@ -108,4 +108,4 @@ def _iterate_result_texts(part: Part) -> Iterator[str]:
     if value is None:
         yield from iterate_masked_texts_of_part(part)
     else:
-        yield dump_masked_json(value)
+        yield mask_and_dump_json(value)

@@ -25,7 +25,7 @@ urlpatterns = [
     path("", session_list.list_sessions, name="sessions"),
     path("export/", session_and_list_exports.export_session_list, name="sessions-export"),
     path("labels/", session_labels.edit_session_labels, name="session-labels"),
-    path("find/", session_list.find_session_by_id, name="session-find"),
+    path("find/", session_list.redirect_to_session_by_id, name="session-find"),
     path("<int:pk>/", transcript.show_transcript, name="session"),
     path("<int:pk>/messages/<int:position>/", transcript.show_message, name="session-message"),
     path(

@@ -46,7 +46,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.fast_format_html import build_html, join_html
-from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.display.display_preferences import get_reader_theme
 
@@ -69,7 +69,7 @@ register = template.Library()
 register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
 register.filter("duration", formatting.format_duration)
 register.filter("readable_json", formatting.format_json_or_text)
-register.filter("indented_json", formatting.indent_masked_json)
+register.filter("indented_json", formatting.mask_and_indent_json)
 register.filter("call_sentence", call_sentences.format_call_sentence)
 register.filter("visible", mask_and_reveal_hidden)
 register.filter("reference", build_masked_reference)
@@ -264,7 +264,7 @@ def lowercase_label_in_sentence(label: str, kind: str = "") -> str:
 def mask_json_for_copying(stored: str) -> str:
     """Return stored JSON masked for the reader, with hidden characters escaped."""
     return (
-        dump_masked_json(formatting.parse_json_or_text(stored))
+        mask_and_dump_json(formatting.parse_json_or_text(stored))
         if is_masking_active()
         else escape_hidden_in_json(stored)
     )
@@ -297,7 +297,14 @@ def render_copy_button_for_url(address: str, label: str) -> SafeString:
 @register.simple_tag(name="one_time_secret")
 def render_one_time_secret(secret: str) -> SafeString:
     """Render a new secret of this site unmasked, on the only page that displays it."""
-    return build_html('<span class="copyable"><code>{}</code>{}</span>', secret, _build_copy_button(secret))
+    return build_html(
+        '<span class="one-time"><code>{}</code>'
+        '<button type="button" class="btn needs-js" data-copy="{}">{}{}</button></span>',
+        secret,
+        secret,
+        render_icon("copy"),
+        _("Copy"),
+    )
 
 
 def _build_copy_button(text: str) -> SafeString:

@@ -15,14 +15,15 @@ import "./desktop_notifications.js";
 import "./sticky_column.js";
 import "./deadlines.js";
 import "./chart_tips.js";
+import "./filters.js";
 
 document.documentElement.classList.add("js");
 
-/** Scroll the current tab into view on narrow screens. */
+/** Scroll the current tab to the middle on narrow screens. */
 function scrollToCurrentTab() {
   for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
-    const beyond = tab.getBoundingClientRect().right - tab.parentElement.getBoundingClientRect().right;
-    if (beyond > 0) tab.parentElement.scrollLeft += beyond;
+    const [box, strip] = [tab, tab.parentElement].map((element) => element.getBoundingClientRect());
+    tab.parentElement.scrollLeft += box.left + box.width / 2 - (strip.left + strip.width / 2);
   }
 }
 

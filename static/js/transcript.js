@@ -252,13 +252,3 @@ document.body.addEventListener("htmx:afterSettle", () => {
   lastScrollY = window.scrollY;
   if (wasLinkFocused) earlierLink()?.focus({ preventScroll: true });
 });
-
-/** Where the strip above the transcript is wider than the screen, scroll it to what the session waits for. */
-function scrollStripToUndecidedCall() {
-  const decides = document.querySelector("#session-head .actions > .btn");
-  const strip = decides && document.querySelector("#lanes .scroll-x");
-  const bar = strip && [...strip.querySelectorAll(":is(.lost, .wait)")].at(-1);
-  if (bar) strip.scrollLeft = bar.getBoundingClientRect().left - strip.firstElementChild.getBoundingClientRect().left - 110;
-}
-
-scrollStripToUndecidedCall();

@@ -15,7 +15,7 @@ from tests.support.exhaustive_mode import choose_boundaries, count_examples
 
 #: Every operation that writes while a session runs.
 WRITING = {
-    "sessions.create_finish_release.create_session",
+    "sessions.create_finish_release.create_session_if_missing",
     "sessions.ownership._try_to_take_ownership",
     "sessions.ownership.renew_ownership",
     "sessions.ownership.release_ownership",

@@ -46,8 +46,8 @@ def test_timeline_without_javascript(
 
     page_without_javascript = open_page("carol", java_script_enabled=False)
     page_without_javascript.goto(f"{page.url}timeline/")
-    drawing = page_without_javascript.get_by_role("region", name="Drawing")
-    expect(drawing.get_by_role("group")).to_have_attribute("aria-label", re.compile("Outcome unknown"))
+    drawing = page_without_javascript.get_by_role("group", name="Timeline of")
+    expect(drawing).to_have_attribute("aria-label", re.compile("Outcome unknown"))
     page_without_javascript.get_by_text("As a table").click()
     expect(page_without_javascript.get_by_role("table", name="Cost, tokens and messages by version")).to_be_visible()
     page_without_javascript.get_by_role("link", name="Zoom in").click()

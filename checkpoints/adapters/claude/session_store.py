@@ -162,7 +162,7 @@ class HarnessSessionStore(SessionStore):
             if written is None:
                 mirror, before = self._append_lines_under_lock(key, mirror, lines)
             if mirror is not None:
-                self._remember_version(session_id, before, mirror.version)
+                self._cache_version_if_next(session_id, before, mirror.version)
                 known = write_cached_session_in_one_statement.find_cached_session(store, session_id)
                 mirror.revision = None if known is None else known.row.revision
                 with self._lock:
@@ -236,13 +236,13 @@ class HarnessSessionStore(SessionStore):
                 write_cached_session_in_one_statement.cache_session(store, session_id, log.owned_session, {})
         return mirror, newest[1]
 
-    def _remember_version(self, session_id: str, before: int, after: int) -> None:
+    def _cache_version_if_next(self, session_id: str, before: int, after: int) -> None:
         """Remember a version that was written behind the one that this store knows, or as the first one."""
         with self._lock:
             if self._versions.get(session_id, 0) == before:
-                self._set_version(session_id, after)
+                self._cache_version(session_id, after)
 
-    def _set_version(self, session_id: str, version: int) -> None:
+    def _cache_version(self, session_id: str, version: int) -> None:
         self._versions.pop(session_id, None)
         self._versions[session_id] = version
         while len(self._versions) > _MAX_VERSIONS:
@@ -340,7 +340,7 @@ class HarnessSessionStore(SessionStore):
             return None
         lines = self._load_all_lines(session_id)
         with self._lock:
-            self._set_version(session_id, version)
+            self._cache_version(session_id, version)
         return lines
 
     # ---- lists

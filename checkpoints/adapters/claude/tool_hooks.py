@@ -178,7 +178,7 @@ class _ToolHooks:
         if not self._policies.logs_calls(name):
             return {}
         try:
-            key = transcript_keys.find_transcript_key_of_hook(hook)
+            key = transcript_keys.get_transcript_key_of_hook(hook)
             await self._run_blocking(partial(self._create_session_of_fork, key, hook))
             return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
         except CheckpointsError as error:
@@ -251,7 +251,7 @@ class _ToolHooks:
 
     async def log_outcome_after_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Log the outcome of a call."""
-        key = transcript_keys.find_transcript_key_of_hook(hook)
+        key = transcript_keys.get_transcript_key_of_hook(hook)
         call = self._calls.pop((key, str(tool_use_id or hook.get("tool_use_id"))), None)
         if call is None:
             return {}
@@ -261,7 +261,7 @@ class _ToolHooks:
 
     async def release_session_after_turn(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Release the session at the end of a turn. Calls that the program refused have not happened."""
-        key = transcript_keys.find_transcript_key_of_hook(hook)
+        key = transcript_keys.get_transcript_key_of_hook(hook)
         waiting = {call_id: call for (of, call_id), call in self._calls.items() if of == key}
         if waiting:
             refused = await asyncio.to_thread(_find_refused_calls, hook, set(waiting))

@@ -89,7 +89,7 @@ def parse_project_key(project_key: object) -> TranscriptKey:
     return TranscriptKey(validate_id("project_key", project_key), "")
 
 
-def find_transcript_key_of_hook(hook: Mapping[str, Any]) -> TranscriptKey:
+def get_transcript_key_of_hook(hook: Mapping[str, Any]) -> TranscriptKey:
     """Find the transcript that a hook of a tool belongs to, from the input of the hook. Raises `InvalidInput`."""
     path = hook.get("transcript_path")
     project = PurePath(path).parent.name if isinstance(path, str) else ""

@@ -75,12 +75,12 @@ def _decode_line(stored: Any, before: Mapping[str, Any]) -> Line:
         return stored
     try:
         (marked,) = stored
-        return {name: _find_marked_text(name, value, before) for name, value in marked.items()}
+        return {name: _replace_mark_by_text(name, value, before) for name, value in marked.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("it is no line, or the line before it is another one") from error
 
 
-def _find_marked_text(name: str, value: Any, before: Mapping[str, Any]) -> Any:
+def _replace_mark_by_text(name: str, value: Any, before: Mapping[str, Any]) -> Any:
     if value == _SAME_AS_BEFORE:
         return before[name]
     return before["uuid"] if value == _UUID_OF_BEFORE else value

@@ -224,8 +224,8 @@ class MirrorTransaction:
         known = self._known
         return known is not None and self._pending is None and known.row.session_id == session_id
 
-    def add_version(self, pending: _PendingVersion) -> None:
-        """Write a version at the end."""
+    def queue_version(self, pending: _PendingVersion) -> None:
+        """Let a version be written at the end of the transaction."""
         self._pending = pending
 
     @property
@@ -412,7 +412,7 @@ class MirrorWriter(ImportWriter):
                     answered,
                     turn.messages[-1].created_at,
                 )
-                self._transaction.add_version(_PendingVersion(head, content, run_id))
+                self._transaction.queue_version(_PendingVersion(head, content, run_id))
                 head = TranscriptHead(head.segment_id, content.end.length, content.end.chain, head.version + 1)
             else:
                 head = self._execute_save_of_turns(row, head, [turn], run_id, answered)

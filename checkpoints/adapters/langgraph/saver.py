@@ -163,7 +163,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return get_sync_client(self.checkpointer)
 
     @property
-    def _claims(self) -> SessionClaims:
+    def _session_claims(self) -> SessionClaims:
         return SessionClaims.get_for_client(self.sync_checkpointer)
 
     async def _run_blocking(self, work: Callable[[], T]) -> T:
@@ -317,7 +317,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             )
 
         is_shown = self.transcript_channel in versions
-        with self._claims.lock_session_claims(thread_id):
+        with self._session_claims.lock_session_claims(thread_id):
             state = state_store.save_state(
                 self.sync_checkpointer.store,
                 thread_id,
@@ -414,7 +414,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         ]
         channels = {channel for channel, _ in writes}
         requests = self._build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
-        with self._claims.lock_session_claims(thread_id):
+        with self._session_claims.lock_session_claims(thread_id):
             is_waiting = state_store.save_task_writes(
                 self.sync_checkpointer.store,
                 thread_id,
@@ -428,7 +428,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 must_own=self._must_own,
             )
         if INTERRUPT in channels:
-            self._claims.release_session(thread_id)
+            self._session_claims.release_session(thread_id)
         elif is_waiting and ERROR not in channels:
             self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 
@@ -465,7 +465,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             decoded = () if value is None else self._decode_value(value)
             keys = [interrupts.get_idempotency_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
-            with self._claims.lock_session_claims(thread_id):
+            with self._session_claims.lock_session_claims(thread_id):
                 find_decisions_or_discard_interrupt_calls.discard_undecided_calls(store, thread_id, keys=keys)
 
     def _withdraw_requests_of_earlier_states(self, thread_id: str, checkpoint_id: str) -> None:
@@ -474,13 +474,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         The tasks of subgraphs work on states that are later than that of the root graph.
         """
 
-        def list_keys(values: Sequence[EncodedValue]) -> list[str]:
+        def list_interrupt_keys(values: Sequence[EncodedValue]) -> list[str]:
             found = [each for value in values for each in interrupts.list_interrupts(self._decode_value(value))]
             return list(map(interrupts.get_idempotency_key_prefix, found))
 
-        with self._claims.lock_session_claims(thread_id):
+        with self._session_claims.lock_session_claims(thread_id):
             find_decisions_or_discard_interrupt_calls.discard_undecided_calls_of_earlier_states(
-                self.sync_checkpointer.store, thread_id, checkpoint_id, INTERRUPT, list_keys
+                self.sync_checkpointer.store, thread_id, checkpoint_id, INTERRUPT, list_interrupt_keys
             )
 
     def build_resume(self, config: RunnableConfig) -> Command[Any] | None:
@@ -532,7 +532,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a guarded call."""
-        with self._claims.lock_session_claims(str(thread_id)):
+        with self._session_claims.lock_session_claims(str(thread_id)):
             find_decisions_or_discard_interrupt_calls.discard_undecided_calls(
                 self.sync_checkpointer.store, str(thread_id)
             )
@@ -546,7 +546,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             return [state for state in states if state.run_key in wanted]
 
         for session_id in remove_and_copy_states.find_session_ids_of_framework_runs(store, wanted):
-            with self._claims.lock_session_claims(session_id):
+            with self._session_claims.lock_session_claims(session_id):
                 remove_and_copy_states.delete_selected_states(store, session_id, select_states_of_runs)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -555,7 +555,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         Raises `SessionNotFound` without the source, and `SessionExists` if the target has states.
         """
         store, target = self.sync_checkpointer.store, str(target_thread_id)
-        with self._claims.lock_session_claims(target):
+        with self._session_claims.lock_session_claims(target):
             remove_and_copy_states.copy_states(store, str(source_thread_id), target)
         newest = self.get_tuple(_build_checkpoint_config(target, "", ""))
         if newest is not None:
@@ -563,7 +563,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 "", newest.checkpoint["channel_values"], newest.metadata, newest.checkpoint["id"]
             )
             if content is not None:
-                with self._claims.lock_session_claims(target):
+                with self._session_claims.lock_session_claims(target):
                     state_store.write_version_of_transcript_if_changed(store, target, content)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -579,7 +579,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         else:
             delete = remove_and_copy_states.delete_selected_states
         for thread_id in map(str, thread_ids):
-            with self._claims.lock_session_claims(thread_id):
+            with self._session_claims.lock_session_claims(thread_id):
                 delete(self.sync_checkpointer.store, thread_id)
 
     # ---- ownership
@@ -677,7 +677,7 @@ class OwnedThreadSaver(HarnessSaver):
             review_interrupts=saver.review_interrupts,
         )
         self.thread_id = thread_id
-        self._claims.claim_session_permanently(
+        self._session_claims.claim_session_permanently(
             thread_id, NewSessionFields(agent=self.agent), takeover="another writer claimed the thread"
         )
 
@@ -694,7 +694,7 @@ class OwnedThreadSaver(HarnessSaver):
 
     def release(self) -> None:
         """Release the thread, so that any process may write to it."""
-        self._claims.end_permanent_claim(self.thread_id)
+        self._session_claims.end_permanent_claim(self.thread_id)
 
     async def arelease(self) -> None:
         """Release the thread, async."""

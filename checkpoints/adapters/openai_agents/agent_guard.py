@@ -209,7 +209,7 @@ class AgentGuard:
             wanted = tool.needs_approval
             if callable(wanted):
                 wanted = await wanted(context, args, call_id)
-            return await self._needs_decision(tool.qualified_name, args, call_id, wanted=bool(wanted))
+            return await self._ask_for_decision_if_needed(tool.qualified_name, args, call_id, wanted=bool(wanted))
 
         guarded = copy.copy(tool)
         guarded.on_invoke_tool = _GuardedInvoker(on_invoke_tool)
@@ -255,8 +255,8 @@ class AgentGuard:
             codec=self._codec,
         )
 
-    async def _needs_decision(self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool) -> bool:
-        """Return whether a person has to decide before a call can run. Calls that need approval are in the queue."""
+    async def _ask_for_decision_if_needed(self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool) -> bool:
+        """Log a call that needs a decision, so that it is in the review queue. Returns whether it waits for that."""
         if wanted:
             self._approvals.add(call_id)
         try:
@@ -284,8 +284,8 @@ class AgentGuard:
             for call in calls
         )
 
-    async def is_item_decided(self, item: ToolApprovalItem) -> bool:
-        """Return whether a call that a state of the SDK waits for is decided in the log.
+    async def register_item_if_decided(self, item: ToolApprovalItem) -> bool:
+        """Register a call that a state of the SDK waits for as one that needed approval, if the log has its decision.
 
         Args:
             item: Interruption of the state.

@@ -111,7 +111,7 @@ def _build_content_with_input(
     row: Session, newest: Checkpoint | None, items: list[Item], new: OpenRun
 ) -> VersionContent:
     """Return the version with the input of a run, which may arrive while the answer of an earlier run is open."""
-    run = _get_open_run(row, newest)
+    run = _read_open_run(row, newest)
     if run is not None and run.count:
         new = replace(run, input_digest=new.input_digest)
     else:
@@ -146,7 +146,7 @@ def store_model_answer(
     """
 
     def build_version_with_answer(row: Session, newest: Checkpoint | None) -> VersionContent:
-        before = _get_open_run(row, newest) or OpenRun()
+        before = _read_open_run(row, newest) or OpenRun()
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response, start=before.start)
         return VersionContent(None, added=items, payload=run.to_payload())
 
@@ -188,7 +188,7 @@ def add_items(
 
     def build_version_with_items(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         nonlocal is_open
-        run = _get_open_run(row, newest)
+        run = _read_open_run(row, newest)
         content, after = _build_content_of_turn(store, row, run, items, answered)
         is_open = after is not None
         if after is not None and agent and not after.count:
@@ -237,7 +237,7 @@ def end_run(store: Store, session_id: str, description: NewSessionFields, *, dis
     """
 
     def build_version_without_open_run(row: Session, newest: Checkpoint | None) -> VersionContent | None:
-        run = _get_open_run(row, newest)
+        run = _read_open_run(row, newest)
         if run is None:
             return None
         keep = run.first if discard and run.count and row.message_count == run.first + run.count else None
@@ -246,7 +246,7 @@ def end_run(store: Store, session_id: str, description: NewSessionFields, *, dis
     durable_message_list.write_next_version_under_lock(store, session_id, description, build_version_without_open_run)
 
 
-def _get_open_run(row: Session, newest: Checkpoint | None) -> OpenRun | None:
+def _read_open_run(row: Session, newest: Checkpoint | None) -> OpenRun | None:
     if newest is None or newest.payload is None:
         return None
     try:

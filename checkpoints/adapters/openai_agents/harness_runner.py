@@ -148,7 +148,7 @@ class HarnessRunner(AgentRunner):
             await session.client.run_database_work(partial(_require_state_not_resumed_before, session, input))
             state = await RunState.from_json(clone, input.to_json(), context_override=input._context)
             for item in state.get_interruptions():
-                if await guard.is_item_decided(item):
+                if await guard.register_item_if_decided(item):
                     state.approve(item)  # the log says whether the tool runs, and with which arguments
             run.is_begun = run.is_open = True
             return self._wrap_models_of_run(_PreparedRun(clone, state, options, run, guard))

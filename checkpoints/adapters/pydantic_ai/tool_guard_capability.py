@@ -148,7 +148,7 @@ class Harness(AbstractCapability[Any]):
             if self._choose_pause_mode(ctx) == "raise":
                 raise
             raise exceptions.ApprovalRequired(metadata={_KEY: _describe_calls_awaiting_decision(gate)}) from gate
-        return _convert_result_to_value(result)
+        return _get_value_or_raise(result)
 
     def _choose_pause_mode(self, ctx: RunContext[Any]) -> Pause:
         if self._pause is not None:
@@ -280,7 +280,7 @@ async def _run_tool_and_raise_hidden_timeout(handler: Callable[[dict[str, Any]],
         raise
 
 
-def _convert_result_to_value(result: ToolResult) -> Any:
+def _get_value_or_raise(result: ToolResult) -> Any:
     if isinstance(result.value, Returned):
         if isinstance(result.value.value, Deferral):
             raise result.value.value.build_error()

@@ -388,7 +388,7 @@ class HarnessSessionRepository(SessionRepository):
         """Read the state of a graph or a swarm. Returns None if there is none."""
         name = _MULTI_AGENT + _validate_identifier(multi_agent_id)
         state = self._run_blocking(partial(self._load_document, _validate_identifier(session_id), name))
-        return None if state is None else _end_answered_interrupts(state)
+        return None if state is None else _remove_interrupts_if_all_answered(state)
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Replace the state of a graph or a swarm. Raises `SessionException` if there is none."""
@@ -407,7 +407,7 @@ class HarnessSessionRepository(SessionRepository):
         self._finished_calls.setdefault(agent, []).extend(call_ids)
 
     def _save_multi_agent(self, session_id: str, multi_agent: Any, *, exists: bool) -> None:
-        agents = [each for each in _list_agents_of_completed_nodes(multi_agent) if each in self._finished_calls]
+        agents = [each for each in _iterate_agents_of_completed_nodes(multi_agent) if each in self._finished_calls]
         closed = [call_id for agent in agents for call_id in self._finished_calls[agent]]
         name, state = _MULTI_AGENT + _validate_identifier(multi_agent.id), multi_agent.serialize_state()
 
@@ -477,7 +477,7 @@ class HarnessSessionRepository(SessionRepository):
         return self._thread.submit(lambda: asyncio.run(run_on_thread(self.client.given, work))).result()
 
 
-def _end_answered_interrupts(state: dict[str, Any]) -> dict[str, Any]:
+def _remove_interrupts_if_all_answered(state: dict[str, Any]) -> dict[str, Any]:
     """Return the state of a graph or a swarm without interrupts, if it runs and all of them have their responses.
 
     A graph stores the interrupts that it was resumed from until the nodes after them have ended. If its process dies
@@ -498,23 +498,23 @@ def _replace_interrupts_by_none(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "_internal_state": {**(record.get("_internal_state") or {}), "interrupt_state": none}}
 
 
-def _list_agents_of_completed_nodes(multi_agent: Any) -> Iterator[Any]:
+def _iterate_agents_of_completed_nodes(multi_agent: Any) -> Iterator[Any]:
     """List the agents of a graph or a swarm whose nodes are completed. In a swarm, one node runs at a time."""
     nodes = getattr(multi_agent, "nodes", {}).values()
     completed = getattr(getattr(multi_agent, "state", None), "completed_nodes", nodes)
     for node in nodes:
         if node in completed:
-            yield from _list_agents(node.executor)
+            yield from _iterate_agents_of_executor(node.executor)
 
 
-def _list_agents(executor: Any) -> Iterator[Any]:
+def _iterate_agents_of_executor(executor: Any) -> Iterator[Any]:
     """List the agent that a node has, or the agents of the graph or swarm that it has."""
     nodes = getattr(executor, "nodes", None)
     if nodes is None:
         yield executor
         return
     for node in nodes.values():
-        yield from _list_agents(node.executor)
+        yield from _iterate_agents_of_executor(node.executor)
 
 
 def _get_agent_document_name(place: str) -> str:

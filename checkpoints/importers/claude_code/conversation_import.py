@@ -56,9 +56,7 @@ class ConversationImport:
         """Add the next line of the file."""
         is_note_line = parse_line.is_note_line(line)
         # A note without a uuid is not looked for again, so it needs no key.
-        key = (
-            "" if is_note_line and parse_line.get_valid_message_uuid(line) is None else self._get_key_of_new_line(line)
-        )
+        key = "" if is_note_line and parse_line.find_valid_message_uuid(line) is None else self._assign_line_key(line)
         if key is None:
             self.builder.report.repeated += 1
             return
@@ -75,8 +73,8 @@ class ConversationImport:
             self._group.append(_AgentLine(key, line, self._notes_after_group))
             self._notes_after_group = []
             return
-        self._close_group()
-        message = parse_line.get_message_of_line(line)
+        self._write_and_clear_group()
+        message = parse_line.find_message_of_line(line)
         if message is not None and parse_line.get_type(line) == "assistant":
             self._group.append(_AgentLine(key, line))
             return
@@ -90,12 +88,12 @@ class ConversationImport:
         self._set_session_context_of_line(line)
         self.builder.add_note(line)
 
-    def _get_key_of_new_line(self, line: Line) -> str | None:
-        """Return the key of a line; None if the same line has been read.
+    def _assign_line_key(self, line: Line) -> str | None:
+        """Give a line its key; None if the same line has been read.
 
         The same uuid with other content is another line, and so is a line without a uuid that has the same content.
         """
-        uuid = parse_line.get_valid_message_uuid(line)
+        uuid = parse_line.find_valid_message_uuid(line)
         if uuid is None:
             return self._make_key_unique(f"line:{parse_line.digest_line(line)[:32]}")
         fingerprint = parse_line.fingerprint_line(line)
@@ -120,7 +118,7 @@ class ConversationImport:
 
     def _set_session_context_of_line(self, line: Line) -> None:
         self._titles.add_line(line)
-        message = parse_line.get_message_of_line(line) if parse_line.get_type(line) == "assistant" else None
+        message = parse_line.find_message_of_line(line) if parse_line.get_type(line) == "assistant" else None
         model = message.get("model") if message is not None else line.get("model")
         self.builder.set_context(
             cwd=line.get("cwd"),
@@ -139,13 +137,13 @@ class ConversationImport:
     # messages of the agent
 
     def _belongs_to_group(self, line: Line) -> bool:
-        message = parse_line.get_message_of_line(line)
+        message = parse_line.find_message_of_line(line)
         if not self._group or message is None or parse_line.get_type(line) != "assistant":
             return False
         previous = self._group[-1].line["message"]
         return isinstance(message.get("id"), str) and message["id"] == previous.get("id")
 
-    def _close_group(self) -> None:
+    def _write_and_clear_group(self) -> None:
         """Write the message that the lines of the group make up; the notes after it belong to the next message."""
         self._write_grouped_message()
         self._group, self._written_size = [], 0
@@ -212,7 +210,7 @@ class ConversationImport:
         """Count the usage of a message once: each of its lines repeats it, the last one in full."""
         message = line["message"]
         name = parse_line.get_text_or_empty(message.get("id")) or str(
-            parse_line.get_valid_message_uuid(line) or id(line)
+            parse_line.find_valid_message_uuid(line) or id(line)
         )
         counted = self._counted.pop(name, Counter())
         now = counted | parse_line.count_message_tokens(message)
@@ -314,7 +312,7 @@ class ConversationImport:
             self._write_grouped_message()
             self._written_size = len(self._group)
         else:
-            self._close_group()
+            self._write_and_clear_group()
         self._titles.set_title(self.builder, self._seen)
         self.builder.flush()
 

@@ -124,7 +124,7 @@ _INSERTED_ELEMENT_PATTERN = re.compile(rf"<({'|'.join(_INSERTED_ELEMENTS)})>.*?<
 _INTERRUPTION: Final = "[Request interrupted"
 
 
-def get_valid_message_uuid(line: Line) -> str | None:
+def find_valid_message_uuid(line: Line) -> str | None:
     """Return the uuid of a line if it can be the key of a message."""
     uuid = line.get("uuid")
     is_key = isinstance(uuid, str) and 0 < len(uuid) < MAX_LENGTH - 20 and uuid.isascii() and uuid.isprintable()
@@ -139,7 +139,7 @@ def fingerprint_line(line: Line) -> bytes:
 
 def get_result_call_id(line: Line) -> str:
     """Return the id of the first call whose result is on a line."""
-    message = get_message_of_line(line)
+    message = find_message_of_line(line)
     for block in convert_content_to_blocks(message.get("content")) if message is not None else ():
         if isinstance(block, dict) and block.get("type") == "tool_result":
             return get_text_or_empty(block.get("tool_use_id"))
@@ -174,7 +174,7 @@ def get_text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def get_message_of_line(line: Line) -> dict[str, Any] | None:
+def find_message_of_line(line: Line) -> dict[str, Any] | None:
     """Return the message on a line of a person or the agent."""
     message = line.get("message")
     return message if isinstance(message, dict) and line.get("type") in _MESSAGE_TYPES else None
@@ -251,7 +251,7 @@ def extract_command(content: Any) -> str:
 def build_envelope(line: Line) -> Line:
     """Return the fields of a line beside its message, to be stored with it."""
     envelope = {name: value for name, value in line.items() if name != "message"}
-    if (message := get_message_of_line(line)) is not None:
+    if (message := find_message_of_line(line)) is not None:
         envelope["message"] = {name: value for name, value in message.items() if name != "content"}
     return envelope
 
@@ -273,7 +273,7 @@ def iterate_unknown_types(line: Line) -> Iterator[str]:
     """Iterate over the types on a line that this library does not know."""
     if not is_note_line(line) and get_type(line) not in SHOWN_TYPES:
         yield f"line {get_type(line) or 'without a type'}"
-    message = get_message_of_line(line)
+    message = find_message_of_line(line)
     for block in convert_content_to_blocks(message.get("content")) if message is not None else ():
         type_name = get_type(block) if isinstance(block, dict) else type(block).__name__
         if type_name not in KNOWN_BLOCKS:

@@ -21,7 +21,7 @@ class SessionTitles:
         self._summaries: list[tuple[str, str]] = []
 
     def add_line(self, line: Line) -> None:
-        kind, message = parse_line.get_type(line), parse_line.get_message_of_line(line)
+        kind, message = parse_line.get_type(line), parse_line.find_message_of_line(line)
         if kind == "summary":
             self._summaries.append((_to_short_text(line.get("leafUuid")), _to_short_text(line.get("summary"))))
         elif kind in {"custom-title", "ai-title"}:

@@ -78,7 +78,7 @@ def change_member_role(request: MemberRequest, pk: int) -> HttpResponse:
 @require_recent_login
 def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("%(name)s is no longer a member of this workspace.")
-    return _apply_member_change(request, pk, member_services.remove_member, confirmation)
+    return _change_member_and_redirect(request, pk, member_services.remove_member, confirmation)
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -86,7 +86,7 @@ def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
 @require_recent_login
 def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("The second factors of %(name)s were removed, and their sessions ended.")
-    return _apply_member_change(request, pk, member_services.reset_member_factors, confirmation)
+    return _change_member_and_redirect(request, pk, member_services.reset_member_factors, confirmation)
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -94,14 +94,14 @@ def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
 @require_recent_login
 def deactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("%(name)s is deactivated and signed out. Past decisions stay recorded.")
-    return _apply_member_change(request, pk, member_services.deactivate_member, confirmation)
+    return _change_member_and_redirect(request, pk, member_services.deactivate_member, confirmation)
 
 
 @require_post_or_redirect("harness_settings:members")
 @require_member(Role.ADMIN)
 @require_recent_login
 def reactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
-    return _apply_member_change(request, pk, member_services.reactivate_member, _("%(name)s can sign in again."))
+    return _change_member_and_redirect(request, pk, member_services.reactivate_member, _("%(name)s can sign in again."))
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -134,12 +134,14 @@ def create_invitation(request: MemberRequest) -> HttpResponse:
 @require_POST
 @require_member(Role.ADMIN)
 def revoke_invitation(request: MemberRequest, pk: int) -> HttpResponse:
-    invitation = get_object_or_404(Invitation, pk=_parse_primary_key(pk), workspace=request.membership.workspace)
+    invitation = get_object_or_404(
+        Invitation, pk=_replace_out_of_range_key_by_zero(pk), workspace=request.membership.workspace
+    )
     member_services.revoke_invitation(request.membership, invitation, request=request)
     return _redirect_with_success_message(request, _("The invitation was revoked. Its link no longer works."))
 
 
-def _apply_member_change(request: MemberRequest, pk: int, change: Change, confirmation: str) -> HttpResponse:
+def _change_member_and_redirect(request: MemberRequest, pk: int, change: Change, confirmation: str) -> HttpResponse:
     member = _get_member_or_404(request, pk)
     try:
         change(request.membership, member, request=request)
@@ -153,14 +155,14 @@ def _redirect_with_success_message(request: MemberRequest, sentence: str) -> Htt
     return redirect("harness_settings:members")
 
 
-def _parse_primary_key(pk: int) -> int:
+def _replace_out_of_range_key_by_zero(pk: int) -> int:
     """Return 0, which matches no row, for keys beyond the database's integer range."""
     return pk if pk < 2**63 else 0
 
 
 def _get_member_or_404(request: MemberRequest, pk: int) -> Membership:
     members = Membership.objects.filter(workspace=request.membership.workspace).select_related("user", "workspace")
-    return get_object_or_404(members, pk=_parse_primary_key(pk))
+    return get_object_or_404(members, pk=_replace_out_of_range_key_by_zero(pk))
 
 
 def _query_members(request: MemberRequest) -> QuerySet[Membership]:

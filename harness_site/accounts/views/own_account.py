@@ -22,7 +22,7 @@ from harness_site.accounts.login_age import has_recent_link_login
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import WORKSPACE_KEY, get_request_membership
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect
-from harness_site.accounts.user_sessions import end_user_sessions, list_user_sessions
+from harness_site.accounts.user_sessions import delete_expired_and_list_user_sessions, end_user_sessions
 
 
 @require_GET
@@ -34,7 +34,7 @@ def show_account(request: HttpRequest) -> HttpResponse:
     context = {
         "factors": _build_factors_context(user),
         "foreign": SocialAccount.objects.filter(user=user).order_by("pk"),
-        "sign_ins": list_user_sessions(user),
+        "sign_ins": delete_expired_and_list_user_sessions(user),
         "this_sign_in": request.session.session_key,
         "memberships": Membership.objects.filter(user=user).select_related("workspace").order_by("pk"),
         "here": get_request_membership(request),

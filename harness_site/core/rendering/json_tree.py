@@ -73,7 +73,7 @@ def render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = Tr
     return RenderedTree(html, writer.whole, get_byte_size(json.dumps(value, ensure_ascii=False)))
 
 
-def dump_masked_json(value: Any, indent: int | None = None) -> str:
+def mask_and_dump_json(value: Any, indent: int | None = None) -> str:
     """Serialize a JSON value with secrets masked and hidden characters escaped, so that it parses to the same value.
 
     Large values are written on one line regardless of `indent`, as indentation would multiply their length.
@@ -125,11 +125,11 @@ class _Writer:
             return self._render_nested_value(value, depth)
         if isinstance(value, str):
             return self._render_text_value(quote_ambiguous_text(value))
-        return self._render_text_value(MASK if is_secret_number(value) else dump_masked_json(value))
+        return self._render_text_value(MASK if is_secret_number(value) else mask_and_dump_json(value))
 
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
         if depth >= _DEEP:
-            return self._render_text_value(dump_masked_json(value))
+            return self._render_text_value(mask_and_dump_json(value))
         pairs = _list_displayed_pairs(value)
         rows: list[tuple[str, SafeString]] = []
         for name, inner, is_secret in pairs:

@@ -15,8 +15,8 @@ from harness_site.review import claim_services, claims_and_presence, comments
 from harness_site.review.decision_card_context import may_member_decide_call
 from harness_site.review.forms import CommentForm
 from harness_site.review.views.decision_card import (
-    get_call_or_404,
     list_colleagues_who_may_decide,
+    refresh_call_and_mask_secrets_or_404,
     render_decision_card,
 )
 
@@ -24,7 +24,7 @@ from harness_site.review.views.decision_card import (
 @require_POST
 @require_member(Role.APPROVER)
 def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
-    call = get_call_or_404(request, pk)
+    call = refresh_call_and_mask_secrets_or_404(request, pk)
     if call.undecided and may_member_decide_call(call, request.membership):
         claim_services.claim_call(call, by=request.membership, request=request)
     return redirect("harness_review:card", pk)
@@ -33,7 +33,9 @@ def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
 @require_POST
 @require_member(Role.APPROVER)
 def release_call(request: MemberRequest, pk: int) -> HttpResponse:
-    claim_services.release_claim(get_call_or_404(request, pk), by=request.membership, request=request)
+    claim_services.release_claim(
+        refresh_call_and_mask_secrets_or_404(request, pk), by=request.membership, request=request
+    )
     return redirect("harness_review:card", pk)
 
 
@@ -41,7 +43,7 @@ def release_call(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.APPROVER)
 def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
     """Add a comment, and hand the call over to a colleague if one was chosen."""
-    call, member = get_call_or_404(request, pk), request.membership
+    call, member = refresh_call_and_mask_secrets_or_404(request, pk), request.membership
     colleagues = list_colleagues_who_may_decide(member)
     form = CommentForm(request.POST, colleagues=sorted(colleagues))
     if not form.is_valid():
@@ -51,11 +53,11 @@ def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
         comments.add_comment(call, text, by=member, request=request)
     if receiver is not None and call.undecided:
         claim_services.hand_over_call(call, by=member, to=receiver, note=text, request=request)
-        _add_handover_message(request, receiver)
+        _show_handover_confirmation(request, receiver)
     return redirect("harness_review:card", pk)
 
 
-def _add_handover_message(request: MemberRequest, receiver: Membership) -> None:
+def _show_handover_confirmation(request: MemberRequest, receiver: Membership) -> None:
     name = {"name": receiver.user.get_username()}
     if find_email_recipient(receiver, Event.HANDED_OVER) is None:
         sentence = _("The call was handed over to %(name)s, who gets no e-mail about it. Tell them yourself.") % name
@@ -70,7 +72,7 @@ def _add_handover_message(request: MemberRequest, receiver: Membership) -> None:
 def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResponse:
     """Record the heartbeat that an open card sends every ten seconds, and render the people at the call."""
     call, people = (
-        get_call_or_404(request, pk),
+        refresh_call_and_mask_secrets_or_404(request, pk),
         claims_and_presence.load_claims_and_presence_of_call(pk, request.membership),
     )
     if call.undecided:

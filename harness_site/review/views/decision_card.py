@@ -53,7 +53,7 @@ from harness_site.review.upload_limits import is_upload_too_large
 @require_http_methods(["GET", "POST"])
 @require_member(Role.AUDITOR)
 def show_decision_card(request: MemberRequest, pk: int) -> HttpResponse:
-    call = get_call_or_404(request, pk)
+    call = refresh_call_and_mask_secrets_or_404(request, pk)
     if request.method == "GET":
         people = claims_and_presence.load_claims_and_presence_of_call(pk, request.membership)
         if call.undecided and not request.htmx:
@@ -84,7 +84,7 @@ def _submit_decision_and_redirect(
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        call = get_call_or_404(request, call.pk)
+        call = refresh_call_and_mask_secrets_or_404(request, call.pk)
         return render_decision_card(request, call, form=form, problem=describe_decision_error(error, call))
     claim_services.remove_claims_after_decision(call, by=request.membership)
     return redirect("harness_review:card", call.pk)
@@ -94,7 +94,7 @@ def _submit_decision_and_redirect(
 @require_member(Role.APPROVER)
 def preview_argument_change(request: MemberRequest, pk: int) -> HttpResponse:
     """Render the differences of the arguments being edited; nothing is recorded."""
-    call = get_call_or_404(request, pk)
+    call = refresh_call_and_mask_secrets_or_404(request, pk)
     data = request.POST.copy()
     data["kind"] = DecisionKind.EDIT
     form = ApprovalForm(data, call=call) if call.status == CallStatus.AWAITING_APPROVAL else None
@@ -106,7 +106,7 @@ def preview_argument_change(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.APPROVER)
 def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
     """Ask the waiting process to run the tool's probe again; the result appears on the card."""
-    call = get_call_or_404(request, pk)
+    call = refresh_call_and_mask_secrets_or_404(request, pk)
     checkpointer = _build_checkpointer(request)
     try:
         checkpointer.verify_call(
@@ -119,7 +119,7 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        call = get_call_or_404(request, pk)
+        call = refresh_call_and_mask_secrets_or_404(request, pk)
         return render_decision_card(
             request, call, problem=describe_decision_error(error, call, nothing=_("The call is not being verified."))
         )
@@ -130,7 +130,7 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.APPROVER)
 def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     """Withdraw the decision about a call, unless the run has used it."""
-    call = get_call_or_404(request, pk)
+    call = refresh_call_and_mask_secrets_or_404(request, pk)
     form = WithdrawForm(request.POST)
     if not form.is_valid():
         return render_decision_card(request, call, withdraw_form=form, status=422)
@@ -145,7 +145,7 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        call = get_call_or_404(request, pk)
+        call = refresh_call_and_mask_secrets_or_404(request, pk)
         problem = describe_decision_error(error, call, nothing=_("The decision was not withdrawn."))
         return render_decision_card(request, call, withdraw_form=form, problem=problem)
     return redirect("harness_review:card", pk)
@@ -162,7 +162,7 @@ def list_colleagues_who_may_decide(member: Membership) -> dict[str, Membership]:
     return colleagues
 
 
-def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
+def refresh_call_and_mask_secrets_or_404(request: MemberRequest, pk: int) -> ToolCall:
     """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
     request.call_shown = (request.membership.workspace_id, pk)
     call = call_evidence.find_verified_call(request.membership.workspace, pk)
@@ -213,7 +213,7 @@ def render_decision_card(
     if context["decision"] and not context["own_decision"] and context["seen"] != str(call.revision):
         context["decided_meanwhile"] = describe_decision_by_other(context["decision"], call)
     # A file is shown if a decision cites it.
-    context["files"] = evidence_files.list_evidence_files(call) if context["known"].decisions else []
+    context["files"] = evidence_files.list_cited_evidence_files(call) if context["known"].decisions else []
     if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):

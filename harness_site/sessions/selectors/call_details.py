@@ -185,7 +185,7 @@ def load_call_page(session_pk: int, filters: CallFilter, *, before: int | None =
     if before is not None:
         calls = calls.filter(pk__lt=before)
     keys = list(calls.order_by(keyset_pagination.order_newest_first()).values_list("pk", flat=True)[: size + 1])
-    records = tuple(sorted(load_calls_with_keys(keys[:size]), key=attrgetter("pk"), reverse=True))
+    records = tuple(sorted(load_calls_with_pks(keys[:size]), key=attrgetter("pk"), reverse=True))
     return CallPage(
         records, keys[size - 1] if len(keys) > size else None, tuple(sorted(set(_query_tool_names(session_pk))))
     )
@@ -200,7 +200,7 @@ def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
     return records[0] if records else None
 
 
-def load_calls_with_ids(
+def load_calls_with_ids_or_since_step(
     session_pk: int, call_ids: Iterable[str], *, since_step: int | None = None
 ) -> tuple[CallRecord, ...]:
     """Load the calls with these ids; with `since_step` also the open ones and those issued at that step or later."""
@@ -252,7 +252,7 @@ def _query_replayed_calls_by_argument_digest(session: int, digests: list[str]) -
     return calls.order_by("step", "attempt", "pk")[:OPEN_LIMIT]
 
 
-def load_calls_with_keys(pks: list[int]) -> tuple[CallRecord, ...]:
+def load_calls_with_pks(pks: list[int]) -> tuple[CallRecord, ...]:
     """Load the calls with these keys without their results, in no particular order."""
     return build_verified_call_records(list(_query_calls_by_pk(pks)) if pks else [], results=False)
 

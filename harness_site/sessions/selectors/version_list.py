@@ -158,7 +158,7 @@ def find_last_common_version(session_pk: int, version: Version, shared: int) -> 
     return None if row is None else SavedVersion(*row)
 
 
-def list_version_numbers(session_pk: int, *, around: int) -> tuple[int, ...]:
+def list_version_choices(session_pk: int, *, around: int) -> tuple[int, ...]:
     """List version numbers to choose from, newest first, always including `around`."""
     newest = list(_query_version_numbers(session_pk))
     return tuple(newest if around in newest else [*newest, around])
@@ -222,8 +222,8 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
     """Mark the rows whose version only continues the last message of the version before it."""
     places = {
         row.version.version: (
-            _find_place(tree, row.previous, row.previous.length - 1),
-            _find_place(tree, row.version, row.previous.length - 1),
+            _find_segment_at_position(tree, row.previous, row.previous.length - 1),
+            _find_segment_at_position(tree, row.version, row.previous.length - 1),
         )
         for row in rows
         if row.previous is not None and row.removed == 1 and row.added
@@ -242,7 +242,9 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
     return [replace(row, is_answer_continued=row.version.version in continued) for row in rows]
 
 
-def _find_place(tree: Mapping[int, tuple[int | None, int]], version: Version, position: int) -> tuple[int, int]:
+def _find_segment_at_position(
+    tree: Mapping[int, tuple[int | None, int]], version: Version, position: int
+) -> tuple[int, int]:
     """Find the segment that has the message of a version at a position; returns both."""
     stretches = _compute_segment_ranges(tree, version)
     segment = next((each.segment_id for each in stretches if each.first <= position < each.upto), version.segment_id)

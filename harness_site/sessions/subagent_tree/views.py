@@ -5,13 +5,13 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.sessions.session_lookup import get_session_head_or_404, serve_session_page
+from harness_site.sessions.session_lookup import get_session_head_and_mask_secrets_or_404, serve_session_page
 from harness_site.sessions.subagent_tree import subagent_tree
 
 
 @require_GET
 @serve_session_page
 def show_tree(request: MemberRequest, pk: int) -> HttpResponse:
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     tree = subagent_tree.load_session_tree(head.stored)
     return render(request, "sessions/tree.html", {"head": head, "tab": "subagents", "tree": tree})

@@ -97,7 +97,7 @@ def format_field_value(change: FieldChange, side: str) -> str:
     if any(field.hidden for step in change.path for field in masker.list_fields_with_masked_names({str(step): value})):
         value = masker.MASK
     return display_text.mask_and_reveal_hidden(
-        session_formatting.format_text_beginning(json_tree.dump_masked_json(value))
+        session_formatting.format_text_beginning(json_tree.mask_and_dump_json(value))
     )
 
 

@@ -26,9 +26,7 @@ for _draw in (
     timeline_svg.render_event_signs,
     timeline_svg.render_sign_shape,
     timeline_svg.render_chart_dots,
-    timeline_svg.render_overview_bars,
-    timeline_svg.render_model_turns,
-    timeline_svg.render_version_ticks,
+    timeline_svg.render_overview_lane,
 ):
     register.simple_tag(_draw)
 

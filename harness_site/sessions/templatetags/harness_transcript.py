@@ -210,7 +210,7 @@ def parse_original_arguments(kept: Any) -> Any:
 @register.filter
 def render_json_text(value: Any) -> SafeString:
     """Render a complete JSON value, indented and highlighted."""
-    return syntax_highlighting.highlight_code(json_tree.dump_masked_json(value, indent=2), "json")
+    return syntax_highlighting.highlight_code(json_tree.mask_and_dump_json(value, indent=2), "json")
 
 
 @register.filter
@@ -256,7 +256,7 @@ def is_text(value: Any) -> bool:
 @register.filter
 def format_evidence_json(stored: str) -> str:
     """Format evidence as JSON text."""
-    return json_tree.dump_masked_json(mask_file_digests(session_formatting.parse_stored_value(stored)))
+    return json_tree.mask_and_dump_json(mask_file_digests(session_formatting.parse_stored_value(stored)))
 
 
 @register.filter

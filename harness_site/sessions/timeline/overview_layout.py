@@ -1,4 +1,4 @@
-"""Layout of the timeline overview in SVG units.
+"""Layouts of the timeline overview in SVG units: a wide one, and a narrow one for phones.
 
 The time scale is logarithmic between neighbouring events, so that the milliseconds of a tool and the hour a session
 waited for a person are visible side by side.
@@ -24,8 +24,9 @@ from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
 
-WIDTH = 1040
-LEFT = 60
+#: Width of the drawing on a wide screen and on a phone.
+WIDTHS: Final = (1040, 350)
+LEFT = 50
 ROW = 46
 TOP = 18
 _LEAST = 5
@@ -74,6 +75,16 @@ class ModelTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeoverMark:
+    """Mark of a takeover with a label, which ends before it if there is no room behind it."""
+
+    x: float
+    label: str
+    label_x: float
+    is_label_before: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     name: str
     title: str
@@ -81,7 +92,7 @@ class Row:
     x: float
     width: float
     lost: bool
-    taken_x: float | None
+    takeover: TakeoverMark | None
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     turns: tuple[ModelTurn, ...]
@@ -92,6 +103,7 @@ class Drawing:
     """Layout of the overview; `words` describes it for screen readers."""
 
     rows: tuple[Row, ...]
+    width: int
     height: int
     start: datetime
     end: datetime
@@ -99,16 +111,23 @@ class Drawing:
     earlier: bool
 
 
-def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
-    """Lay out the runs of a timeline; None if there is nothing to draw."""
+def compute_run_lanes_layouts(timeline: Timeline) -> tuple[Drawing, ...]:
+    """Lay out the runs of a timeline for each of the widths; nothing if there is nothing to draw."""
     instants = sorted({instant for lane in timeline.lanes for instant in _list_lane_instants(lane)})
     if not instants:
-        return None
-    scale = _Scale(instants)
-    rows = tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(timeline.lanes))
+        return ()
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
-    return Drawing(rows, TOP + ROW * len(rows), start, end, words, timeline.earlier)
+    height = TOP + ROW * len(timeline.lanes)
+    return tuple(
+        Drawing(_compute_rows(timeline.lanes, instants, width), width, height, start, end, words, timeline.earlier)
+        for width in WIDTHS
+    )
+
+
+def _compute_rows(lanes: Sequence[Lane], instants: Sequence[int], width: int) -> tuple[Row, ...]:
+    scale = _Scale(instants, width)
+    return tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(lanes))
 
 
 def _list_lane_instants(lane: Lane) -> list[int]:
@@ -119,11 +138,12 @@ def _list_lane_instants(lane: Lane) -> list[int]:
 
 
 class _Scale:
-    def __init__(self, instants: Sequence[int]) -> None:
+    def __init__(self, instants: Sequence[int], width: int) -> None:
+        self.width = width
         places = [0.0]
         for before, after in pairwise(instants):
             places.append(places[-1] + log1p((after - before) / _GRAIN))
-        unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
+        unit = (width - LEFT - 8) / (places[-1] or 1.0)
         self.places = {instant: round(LEFT + place * unit, 1) for instant, place in zip(instants, places, strict=True)}
 
     def get_x(self, instant: int) -> float:
@@ -142,11 +162,17 @@ def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:
         x=begin,
         width=max(_LEAST, end - begin),
         lost=lane.run.status == "lost",
-        taken_x=None if lane.takeover is None else end,
+        takeover=None if lane.takeover is None else _compute_takeover_mark(end, scale.width),
         bars=bars,
         ticks=tuple(Tick(scale.get_x(mark.start), mark.version) for mark in lane.marks),
         turns=tuple(_compute_model_turn_layouts(lane, scale)),
     )
+
+
+def _compute_takeover_mark(x: float, width: int) -> TakeoverMark:
+    label = _("taken over")
+    is_before = x + 8 + len(label) * _LETTER > width
+    return TakeoverMark(x, label, round(x - 8 if is_before else x + 8, 1), is_before)
 
 
 def _compute_model_turn_layouts(lane: Lane, scale: _Scale) -> Iterator[ModelTurn]:
@@ -164,8 +190,8 @@ def _compute_bar_layout(stretch: Stretch, y: float, scale: _Scale, places: Seque
     x = scale.get_x(stretch.start)
     width = max(_LEAST, scale.get_x(max(stretch.end, stretch.start)) - x)
     after = bisect_right(places, x)
-    next_x = places[after] if after < len(places) else WIDTH
-    x = min(x, WIDTH - width)
+    next_x = places[after] if after < len(places) else scale.width
+    x = min(x, scale.width - width)
     tool = mask_and_reveal_hidden(stretch.tool)
     took = formatting.format_duration(max(0, stretch.end - stretch.start) / 1_000_000)
     labels: tuple[str, ...] = (tool,)

@@ -23,9 +23,10 @@ from harness_site.core import formatting
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds
 from harness_site.core.formatting import convert_to_zone
 
-#: Width of a break, and maximum number of breaks.
+#: Width of a break, maximum number of breaks, and the part of the axis that they may take.
 BREAK = 34
 _BREAKS = 8
+_BREAKS_PART = 1 / 3
 #: Shortest gap that is folded, in microseconds, and its minimum ratio to the remaining time.
 _SHORTEST = 10_000_000
 _MANY_TIMES = 2
@@ -183,7 +184,7 @@ def _are_labels_apart(x: float, text: str, other_x: float, other: str) -> bool:
 
 def _build_linear_and_folded_axis_pieces(points: Sequence[int], left: float, right: float) -> list[_AxisPiece]:
     """Build the pieces of the axis; neighbouring linear gaps are merged."""
-    folded_gaps = _choose_folded_gaps(points)
+    folded_gaps = _choose_folded_gaps(points, min(_BREAKS, int((right - left) * _BREAKS_PART / BREAK)))
     edges = sorted({0, len(points) - 1, *folded_gaps, *(index + 1 for index in folded_gaps)})
     seconds = {index: points[index] / _SECOND for index in edges}
     scaled = (seconds[edges[-1]] - seconds[0]) - sum(seconds[index + 1] - seconds[index] for index in folded_gaps)
@@ -198,15 +199,15 @@ def _build_linear_and_folded_axis_pieces(points: Sequence[int], left: float, rig
     return pieces
 
 
-def _choose_folded_gaps(points: Sequence[int]) -> set[int]:
-    """Choose the gaps to fold: the longest ones, each much longer than all shorter ones together."""
+def _choose_folded_gaps(points: Sequence[int], most: int) -> set[int]:
+    """Choose at most `most` gaps to fold: the longest ones, each much longer than all shorter ones together."""
     gaps = [*map(sub, points[1:], points)]
     unfolded_time = points[-1] - points[0]
-    if max(gaps) * (_BREAKS + 1) < unfolded_time:
+    if max(gaps) * (most + 1) < unfolded_time:
         return set()  # the remaining time is always longer than any one gap
     longest: set[int] = set()
     folded_gaps: set[int] = set()
-    for length, index in nlargest(min(_BREAKS, len(gaps) // 2), zip(gaps, count(), strict=False)):
+    for length, index in nlargest(min(most, len(gaps) // 2), zip(gaps, count(), strict=False)):
         unfolded_time -= length
         longest.add(index)
         if length >= _SHORTEST and length > _MANY_TIMES * unfolded_time:

@@ -30,9 +30,11 @@ from harness_site.sessions.timeline.timeline_items import (
     get_item_texts,
 )
 
-WIDTH = 1040
-LEFT = 72
-RIGHT = 1024
+#: Width of the drawing on a wide screen and on a phone.
+WIDTHS: Final = (1040, 350)
+LEFT = 50
+#: Space to the right of the last moment.
+MARGIN = 16
 TOP = 30
 #: Heights of the rows of a lane.
 _TURN = 16
@@ -102,6 +104,7 @@ class Drawing:
 
     lanes: tuple[Lane, ...]
     axis: Axis
+    width: int
     height: float
     folds: tuple[AxisBreak, ...]
     labels: tuple[AxisLabel, ...]
@@ -111,9 +114,10 @@ class Drawing:
     signs: tuple[tuple[str, str], ...]
 
 
-def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems]) -> Drawing:
+def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems], width: int = WIDTHS[0]) -> Drawing:
     """Lay out a timeframe; `items_by_run` has the items of each of its runs."""
-    axis = Axis(_list_timeframe_instants(frame.courses, items_by_run), frame.since, frame.until, left=LEFT, right=RIGHT)
+    instants = _list_timeframe_instants(frame.courses, items_by_run)
+    axis = Axis(instants, frame.since, frame.until, left=LEFT, right=width - MARGIN)
     texts = get_item_texts()
     lanes: list[Lane] = []
     y = float(TOP)
@@ -124,6 +128,7 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems])
     return Drawing(
         lanes=tuple(lanes),
         axis=axis,
+        width=width,
         height=y,
         folds=axis.folds,
         labels=axis.build_labels(),
@@ -209,7 +214,7 @@ class _RunItemsLayout:
         count = kinds.total()
         if count == 1:
             item = build_timeline_item(first, self._run, self._texts)
-            kind, grave, title, labels = item.kind, "", item.title, _list_labels(item, self._texts)
+            kind, grave, title, labels = item.kind, "", item.title, _list_bar_labels(item, self._texts)
         else:
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
@@ -232,7 +237,7 @@ class _RunItemsLayout:
         )
 
 
-def _list_labels(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
+def _list_bar_labels(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.version is not None:
         return f"{texts.kinds[item.kind]} v{item.version}", f"v{item.version}"

@@ -132,25 +132,36 @@ def _render_chart_dot(dot: ChartDot) -> SafeString:
     return build_html(path, dot.x, dot.y)
 
 
-def render_overview_bars(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
-    """Render the bars of a lane in the overview of a session."""
-    bar = (
-        '<a href="{}" tabindex="-1"><title>{}</title>'
-        '<rect class="{}" x="{}" y="{}" width="{}" height="16" rx="4"/>{}</a>'
+def render_overview_lane(row: overview_layout.Row, leading: TimelineUrls | None) -> SafeString:
+    """Render model turns, version marks and calls of a lane in the overview of a session.
+
+    Without `leading` they have no links and titles: on a phone, the whole drawing is one link.
+    """
+    life, turns_y = round(row.y + 23.5, 1), round(row.y + 20, 1)
+    turn = '<rect class="model" x="{}" y="{}" width="{}" height="7" rx="2"/>'
+    tick = '<circle class="tick" cx="{}" cy="{}" r="3"/>'
+    bar = '<rect class="{}" x="{}" y="{}" width="{}" height="16" rx="4"/>{}'
+    turns = ((each.version, each.title, build_html(turn, each.x, turns_y, each.width)) for each in row.turns)
+    ticks = (
+        (mark.version, _("Version %(version)s") % {"version": mark.version}, build_html(tick, mark.x, life))
+        for mark in row.ticks
     )
-    rows = (
+    bars = (
         (
-            leading.build_call_url(lane_bar.call_pk),
-            lane_bar.title,
-            lane_bar.kind,
-            lane_bar.x,
-            lane_bar.y,
-            lane_bar.width,
-            _render_label_beside_bar(lane_bar),
+            each.call_pk,
+            each.title,
+            build_html(bar, each.kind, each.x, each.y, each.width, _render_label_beside_bar(each)),
         )
-        for lane_bar in row.bars
+        for each in row.bars
     )
-    return join_html("", bar, rows)
+    if leading is None:
+        return join_html("", "{}", ((shape,) for _key, _title, shape in (*turns, *ticks, *bars)))
+    link = '<a href="{}" tabindex="-1"><title>{}</title>{}</a>'
+    linked = [
+        *((leading.build_version_url(version), title, shape) for version, title, shape in (*turns, *ticks)),
+        *((leading.build_call_url(call_pk), title, shape) for call_pk, title, shape in bars),
+    ]
+    return join_html("", link, linked)
 
 
 def _render_label_beside_bar(bar: overview_layout.Bar) -> str:
@@ -159,30 +170,3 @@ def _render_label_beside_bar(bar: overview_layout.Bar) -> str:
     words = '<text class="on-{}{}" x="{}" y="{}">{}</text>'
     side = " outside-label" if bar.beside else ""
     return build_html(words, bar.kind, side, bar.label_x, round(bar.y + 12, 1), bar.label)
-
-
-def render_model_turns(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
-    """Render the model turns of a lane in the overview of a session, on the line of the run."""
-    turn = (
-        '<a href="{}" tabindex="-1"><title>{}</title>'
-        '<rect class="model" x="{}" y="{}" width="{}" height="7" rx="2"/></a>'
-    )
-    y = round(row.y + 20, 1)
-    rows = ((leading.build_version_url(each.version), each.title, each.x, y, each.width) for each in row.turns)
-    return join_html("", turn, rows)
-
-
-def render_version_ticks(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
-    """Render the version marks of a lane in the overview of a session."""
-    tick = '<a href="{}" tabindex="-1"><title>{}</title><circle class="tick" cx="{}" cy="{}" r="3"/></a>'
-    y = round(row.y + 23.5, 1)
-    rows = (
-        (
-            leading.build_version_url(mark.version),
-            _("Version %(version)s") % {"version": mark.version},
-            mark.x,
-            y,
-        )
-        for mark in row.ticks
-    )
-    return join_html("", tick, rows)

@@ -12,11 +12,16 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.datetime_parameters import parse_aware_datetime
-from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
+from harness_site.sessions.session_lookup import (
+    get_session_head_and_mask_secrets_or_404,
+    parse_number_parameter,
+    serve_session_page,
+)
 from harness_site.sessions.timeline import timeframe_layout, timeline_items, version_charts
 from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
-from harness_site.sessions.timeline.timeframe_layout import LEFT, RIGHT, Drawing
+from harness_site.sessions.timeline.time_axis import Axis
+from harness_site.sessions.timeline.timeframe_layout import WIDTHS
 from harness_site.sessions.timeline.timeline_items import RunItems, TimelineItem
 from harness_site.sessions.timeline.timeline_links import build_time_range_query
 
@@ -64,7 +69,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
 
     Query parameters: `from` and `to` are moments, the whole session by default; `row` is the offset of the table.
     """
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     since, until = _parse_time_span(request)
     group_size = timeframe_contents.choose_call_group_size(head, since, until)
     frame = timeframe_contents.load_timeframe(
@@ -73,11 +78,11 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
         runs = timeline_items.list_run_items(frame)
-        layout = timeframe_layout.compute_timeframe_layout(frame, runs)
+        drawings = [timeframe_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
         growth = version_growth.load_version_growth(pk, since=since, until=until)
         context |= {
-            "drawing": layout,
-            "ways": _build_zoom_and_pan_links(frame, layout),
+            "drawings": drawings,
+            "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),
             "rows": _build_table_page(runs, parse_number_parameter(request, "row") or 0),
             "here": build_time_range_query(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query(since, frame.cut)
@@ -94,9 +99,9 @@ def _parse_time_span(request: HttpRequest) -> tuple[datetime | None, datetime | 
     return (None, None) if since and until and since >= until else (since, until)
 
 
-def _build_zoom_and_pan_links(frame: Timeframe, layout: Drawing) -> NavigationLinks:
-    quarter, length = (RIGHT - LEFT) / 4, frame.until - frame.since
-    inner = layout.axis.convert_to_moment(LEFT + quarter), layout.axis.convert_to_moment(RIGHT - quarter)
+def _build_zoom_and_pan_links(frame: Timeframe, axis: Axis) -> NavigationLinks:
+    quarter, length = (axis.right - axis.left) / 4, frame.until - frame.since
+    inner = axis.convert_to_moment(axis.left + quarter), axis.convert_to_moment(axis.right - quarter)
     return NavigationLinks(
         closer=build_time_range_query(*inner) if length > _CLOSEST else "",
         wider=_build_moved_range_query(frame, -length / 2, length / 2),

@@ -82,7 +82,7 @@ class TouchedFiles:
 def load_touched_files(session_pk: int) -> TouchedFiles:
     """Load the files from the logged calls of a session, in two queries."""
     calls = ToolCall.objects.filter(session=session_pk)
-    tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _touches_files(name)]
+    tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _may_touch_files(name)]
     rows = calls.filter(tool__in=tools).order_by("pk").values_list("pk", "tool", "issued_at", "args", "status")
     rows = rows[: MAX_CALLS + 1]
     files: dict[str, TouchedFile] = {}
@@ -98,7 +98,7 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
     return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
 
 
-def _touches_files(tool: str) -> bool:
+def _may_touch_files(tool: str) -> bool:
     builders = tool_view_registry.find_view_builders(tool)
     return any(build in _FILE_VIEWS for build in builders) or tool_view_registry.is_command_tool(tool)
 

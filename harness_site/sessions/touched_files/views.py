@@ -11,7 +11,11 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.session_environment import read_session_environment
-from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
+from harness_site.sessions.session_lookup import (
+    get_session_head_and_mask_secrets_or_404,
+    parse_number_parameter,
+    serve_session_page,
+)
 from harness_site.sessions.tool_views import diff_lines, file_edits
 from harness_site.sessions.tool_views.file_edits import ShownFile
 from harness_site.sessions.tool_views.tool_view_types import ToolUse
@@ -53,7 +57,7 @@ class FileRow:
 @serve_session_page
 def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
     """Show every file that the calls of a session touched; with `file`, the net change of one of them completely."""
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     touched = touched_files.load_touched_files(pk)
     folders = read_session_environment(head.stored).folders
     wanted = parse_number_parameter(request, "file")

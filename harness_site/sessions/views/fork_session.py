@@ -24,7 +24,7 @@ from harness_site.sessions.selectors.version_list import Version
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
-    get_session_head_or_404,
+    get_session_head_and_mask_secrets_or_404,
     parse_number_parameter,
     serve_session_page,
 )
@@ -48,7 +48,7 @@ def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
     Query parameter `v` is the version to fork from; the default is the newest. Every member may see the preview; only
     approvers may create a fork.
     """
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     if request.method == "GET":
         origin = _get_requested_version(request, head)
         origin_name = mask_text(head.row.session_id).replace(MASK, "masked")

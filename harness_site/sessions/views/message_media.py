@@ -15,8 +15,12 @@ from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_formatting import DATA_URL, parse_audio_data_url
-from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
-from harness_site.sessions.views.transcript import find_requested_transcript_version, load_stored_message
+from harness_site.sessions.session_lookup import (
+    PageNotFound,
+    get_session_head_and_mask_secrets_or_404,
+    serve_session_page,
+)
+from harness_site.sessions.views.transcript import get_requested_transcript_version, load_stored_message
 
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -60,8 +64,8 @@ def serve_message_audio(request: MemberRequest, pk: int, position: int, index: i
 def _load_session_head_and_message_parts(
     request: MemberRequest, pk: int, position: int
 ) -> tuple[SessionHead, tuple[Part, ...]]:
-    head = get_session_head_or_404(request, pk)
-    stored = load_stored_message(find_requested_transcript_version(request, head, head.stored), position)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
+    stored = load_stored_message(get_requested_transcript_version(request, head, head.stored), position)
     return head, content_blocks.parse_message_parts(stored.body) if stored else ()
 
 

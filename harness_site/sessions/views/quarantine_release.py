@@ -24,7 +24,11 @@ from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_hints import format_management_command
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
+from harness_site.sessions.session_lookup import (
+    PageNotFound,
+    get_session_head_and_mask_secrets_or_404,
+    serve_session_page,
+)
 
 #: What a row of a table is, for the tables that members know. Other tables are shown by their name.
 _RECORD_BY_TABLE: Final = {
@@ -59,7 +63,7 @@ class ReleaseForm(forms.Form):
 @serve_session_page
 def show_or_release_quarantine(request: MemberRequest, pk: int) -> HttpResponse:
     """Show what was found in a quarantined session to every member; an admin may release it."""
-    head = get_session_head_or_404(request, pk, verified=False)
+    head = get_session_head_and_mask_secrets_or_404(request, pk, verified=False)
     if head.stored.quarantined_at is None:
         raise PageNotFound(
             _("This session is not quarantined."), _("Somebody may have released it. Its history says who."), head

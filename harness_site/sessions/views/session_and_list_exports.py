@@ -26,7 +26,11 @@ from harness_site.core.streamed_downloads import CSV, HTML, JSONL, build_downloa
 from harness_site.sessions import html_export, jsonl_export, session_list_csv_export, session_list_filter_parameters
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
+from harness_site.sessions.session_lookup import (
+    PageNotFound,
+    get_session_head_and_mask_secrets_or_404,
+    serve_session_page,
+)
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -35,7 +39,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 @serve_session_page
 def export_session(request: MemberRequest, pk: int, form: str) -> HttpResponseBase:
     """Export a session; `form` is one of `FORMS`."""
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     if form not in FORMS:
         raise PageNotFound(
             _("Sessions cannot be exported in this format."), _("Use one of jsonl, html and file."), head

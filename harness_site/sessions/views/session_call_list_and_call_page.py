@@ -19,7 +19,7 @@ from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
 from harness_site.sessions.session_lookup import (
     PageNotFound,
-    get_session_head_or_404,
+    get_session_head_and_mask_secrets_or_404,
     parse_number_parameter,
     serve_session_page,
 )
@@ -30,7 +30,7 @@ from harness_site.sessions.views.workspace_call_log_page import parse_call_filte
 @require_GET
 @serve_session_page
 def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     filters = parse_call_filter(request.GET)
     page = call_details.load_call_page(pk, filters, before=parse_number_parameter(request, "before"))
     context = {
@@ -49,14 +49,18 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
 @serve_session_page
 def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
     """Show a call with all its attempts, arguments and results; with `as`, return it as plain text for copying."""
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     call = call_details.load_call_record(pk, call_pk) if call_pk < 2**63 else None
     if call is None:
         raise PageNotFound(
             _("This session has no such call."), _("The list of its tool calls shows those it has."), head
         )
     mask_values_until_response(collect_secret_values(parse_stored_value(call.args)))
-    attempts = [record for record in call_details.load_calls_with_ids(pk, [call.call_id]) if record.step == call.step]
+    attempts = [
+        record
+        for record in call_details.load_calls_with_ids_or_since_step(pk, [call.call_id])
+        if record.step == call.step
+    ]
     card = CallCard(
         CallPart(call.call_id, call.tool, parse_json_or_return_text(call.args_json_in_caller_order)),
         None,

@@ -92,7 +92,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
 
 @require_GET
 @serve_session_page
-def find_session_by_id(request: MemberRequest) -> HttpResponse:
+def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
     session_id = request.GET.get("id", "")
     pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
     if pk is None:

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_GET
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.selectors import version_list
 from harness_site.sessions.session_lookup import (
-    get_session_head_or_404,
+    get_session_head_and_mask_secrets_or_404,
     serve_session_page,
 )
 from harness_site.sessions.tool_views import load_newest_todo_list
@@ -16,7 +16,7 @@ from harness_site.sessions.tool_views import load_newest_todo_list
 @require_GET
 @serve_session_page
 def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     version = version_list.load_newest_version(pk)
     kept = load_newest_todo_list.load_newest_todo_list(pk) if version is None or version.plan is None else None
     return render(request, "sessions/plan.html", {"head": head, "tab": "plan", "version": version, "kept": kept})

@@ -10,7 +10,7 @@ from harness_site.sessions.selectors import waits_for_other_agents, workflow_ste
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_lookup import (
     PageNotFound,
-    get_session_head_or_404,
+    get_session_head_and_mask_secrets_or_404,
     parse_number_parameter,
     serve_session_page,
 )
@@ -19,7 +19,7 @@ from harness_site.sessions.session_lookup import (
 @require_GET
 @serve_session_page
 def list_workflows(request: MemberRequest, pk: int) -> HttpResponse:
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     after = WorkflowCursor.parse(request.GET.get("after", ""))
     page = workflow_steps.load_workflow_page(pk, after=after)
     return render(request, "sessions/workflows.html", {"head": head, "tab": "workflows", "page": page, "after": after})
@@ -32,7 +32,7 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
 
     With `join` (a primary key), only the calls of that join whose keys are greater than `after`.
     """
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     join_pk, before = parse_number_parameter(request, "join"), parse_number_parameter(request, "before")
     context = {"head": head, "tab": "peers", "before": before}
     if join_pk is None:

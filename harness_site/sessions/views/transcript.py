@@ -42,7 +42,7 @@ from harness_site.sessions.session_formatting import format_count, parse_stored_
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
-    get_session_head_or_404,
+    get_session_head_and_mask_secrets_or_404,
     parse_number_parameter,
     serve_session_page,
 )
@@ -63,8 +63,8 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     Query parameters: `before`, `after`, `at`, `since` and `until` are positions, `v` is the version, `find` searches
     the whole transcript. A session that has ended opens with its first prompt and its last answer.
     """
-    head = get_session_head_or_404(request, pk)
-    place = find_requested_transcript_version(request, head, head.stored)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
+    place = get_requested_transcript_version(request, head, head.stored)
     words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter(request, "at")
     piece = _get_requested_direction(request)
     hit = transcript_search.find_first_hit_position(place, words) if words and at is None and not piece else None
@@ -113,7 +113,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
 
 def _build_version_context(request: HttpRequest, head: SessionHead, place: TranscriptVersion) -> dict[str, Any]:
     """Build the variables for choosing a version; `older` and `newer` are the neighbours of the displayed one."""
-    numbers = version_list.list_version_numbers(head.row.pk, around=place.version)
+    numbers = version_list.list_version_choices(head.row.pk, around=place.version)
     return {
         "as_of": bool(request.GET.get("v")) and not place.newest,
         "numbers": numbers,
@@ -141,10 +141,10 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
 
     With `as`, return it as plain text for copying: the message, or one `call` of it, or the arguments of that call.
     """
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
-    place = find_requested_transcript_version(request, head, session)
-    window = conversation_window.load_conversation(session, place, first=position, upto=position + 1)
+    place = get_requested_transcript_version(request, head, session)
+    window = conversation_window.load_conversation_window(session, place, first=position, upto=position + 1)
     masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
     entries = [
         item for item in window.items if isinstance(item, Entry) and _has_message_or_result_at_position(item, position)
@@ -219,7 +219,7 @@ def _list_call_arguments(window: Conversation) -> list[Any]:
     return [card.call.args for card in cards if isinstance(card, CallCard)]
 
 
-def find_requested_transcript_version(request: HttpRequest, head: SessionHead, found: Session) -> TranscriptVersion:
+def get_requested_transcript_version(request: HttpRequest, head: SessionHead, found: Session) -> TranscriptVersion:
     """Return the version `v`, or the newest one. Raises `PageNotFound`."""
     text = request.GET.get("v", "")
     version = parse_number_parameter(request, "v")
@@ -250,7 +250,7 @@ def _get_requested_direction(request: MemberRequest) -> str:
 
 def _load_requested_window(request: MemberRequest, head: SessionHead, place: TranscriptVersion) -> Conversation:
     before, after, at, since = (parse_number_parameter(request, name) for name in ("before", "after", "at", "since"))
-    load = partial(conversation_window.load_conversation, head.stored, place, newest_run=head.runs)
+    load = partial(conversation_window.load_conversation_window, head.stored, place, newest_run=head.runs)
     if before is not None:
         return load(upto=min(before, place.length))
     if at is not None and at < place.length:

@@ -17,8 +17,12 @@ from harness_site.sessions.parse_jump_target import JumpTarget
 from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, MessageTime
-from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
-from harness_site.sessions.views.transcript import find_requested_transcript_version
+from harness_site.sessions.session_lookup import (
+    get_session_head_and_mask_secrets_or_404,
+    parse_number_parameter,
+    serve_session_page,
+)
+from harness_site.sessions.views.transcript import get_requested_transcript_version
 
 #: Days with messages that are tried for a time of day without a day.
 _MAX_DAYS = 100
@@ -33,9 +37,9 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     `to` is the kind of landmark, `at` the start position, and `back` reverses the direction; with `to=day`, `day` is a
     day or a time in UTC, as in lists.
     """
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
-    place = find_requested_transcript_version(request, head, session)
+    place = get_requested_transcript_version(request, head, session)
     target, at = request.GET.get("to", ""), parse_number_parameter(request, "at")
     if (where := request.GET.get("where")) is not None:
         typed = parse_jump_target.parse_jump_target(where)

@@ -14,7 +14,7 @@ from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
-    get_session_head_or_404,
+    get_session_head_and_mask_secrets_or_404,
     parse_number_parameter,
     serve_session_page,
 )
@@ -26,7 +26,7 @@ _OPEN = 20
 @require_GET
 @serve_session_page
 def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     page = version_list.load_version_page(pk, before=parse_number_parameter(request, "before"))
     context = {
         "head": head,
@@ -46,13 +46,13 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     versions, the newest is compared with the one before it, or the newest versions of both sessions. `other` is the id
     of another session, as entered in the form.
     """
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_and_mask_secrets_or_404(request, pk)
     if session_id := request.GET.get("other", "").strip():
         return redirect(_build_other_session_url(request, head, session_id))
     other = _get_other_session(request, head)
-    numbers_a = numbers_b = version_list.list_version_numbers(pk, around=head.row.version)
+    numbers_a = numbers_b = version_list.list_version_choices(pk, around=head.row.version)
     if other is not head:
-        numbers_b = version_list.list_version_numbers(other.row.pk, around=other.row.version)
+        numbers_b = version_list.list_version_choices(other.row.pk, around=other.row.version)
     a, b = _get_version_parameter(request, "a", head), _get_version_parameter(request, "b", other)
     if b is None:
         b = next((found for found in numbers_b if found != a or other is not head), None)
@@ -91,7 +91,7 @@ def _get_other_session(request: MemberRequest, head: SessionHead) -> SessionHead
         raise PageNotFound(
             _("There is no such session to compare with."), _("The address of a session ends in a number."), head
         )
-    return head if pk == head.row.pk else get_session_head_or_404(request, pk)
+    return head if pk == head.row.pk else get_session_head_and_mask_secrets_or_404(request, pk)
 
 
 def _build_other_session_url(request: MemberRequest, head: SessionHead, session_id: str) -> str:

@@ -86,8 +86,10 @@ def test_factor_under_a_lost_key_is_reported(alice: User, settings: Settings) ->
 
 def test_recovery_codes_are_shown_once(fresh: Client, alice: User) -> None:
     activated(fresh)
-    first = fresh.get("/accounts/codes/")
-    assert len(re.findall(r"<li>\d{8}</li>", first.content.decode())) == 10
+    first = fresh.get("/accounts/codes/").content.decode()
+    codes = re.findall(r"<li>(\d{8})</li>", first)
+    assert len(codes) == 10
+    assert f'data-copy="{"&#10;".join(codes)}"' in first  # one line for each
     again = fresh.get("/accounts/codes/")
     assert re.findall(r"\d{8}", visible_text(again)) == []
     assert "10 of 10 codes are left. They were shown when they were created and cannot be shown again." in visible_text(

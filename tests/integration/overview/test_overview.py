@@ -337,7 +337,7 @@ def test_waiting_time_of_a_call_that_has_run_begins_with_the_request_for_its_app
 
 def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     for seconds in (0, 1, 5, 59, 3600, 86_400 * 30):
-        wait = hourly_call_statistics.get_wait_time_histogram_bucket(seconds)
+        wait = hourly_call_statistics.convert_seconds_to_wait_class(seconds)
         assert hourly_call_statistics.convert_wait_class_to_seconds(wait) == pytest.approx(max(seconds, 1), rel=0.1)
 
 
@@ -536,13 +536,23 @@ def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "ticks"),
-    [(250, ("6 min", "3 min", "0")), (500_000, ("8 days", "4 days", "0")), (7, ("10 s", "5.0 s", "0"))],
+    ("median", "p95", "ticks", "heights"),
+    [
+        (60, 3_600, ("1 h", "10 min", "1 min"), (160, 0)),
+        (600, 600, ("1 h", "10 min"), (160, 160)),
+        (0.2, 5, ("10 s", "1 s"), (160, 48.2)),
+        (120, 172_800, ("7 days", "1 day", "6 h", "1 h", "10 min", "1 min"), (150.4, 20.6)),
+        (4e8, 9e8, ("365 days", "30 days"), (0, 0)),
+    ],
 )
-def test_labels_of_the_axis_of_waiting_times_are_where_they_say(seconds: float, ticks: tuple[str, ...]) -> None:
+def test_waiting_times_are_at_their_labels_on_a_logarithmic_axis(
+    median: float, p95: float, ticks: tuple[str, ...], heights: tuple[float, ...]
+) -> None:
     period, _problem = utc_periods.parse_period(QueryDict("period=24h"), datetime.now(UTC))
-    steps = [(step, totals.WaitingTimes(1, seconds, seconds)) for step in period.list_steps()]
-    assert charts.draw_waiting_times_chart(period, steps).ticks == ticks
+    steps = [(step, totals.WaitingTimes(2, median, p95)) for step in period.list_steps()]
+    chart = charts.draw_waiting_times_chart(period, steps)
+    assert chart.ticks == ticks
+    assert tuple(float(line.parts[0].split()[0].split(",")[1]) for line in chart.lines) == heights
 
 
 @pytest.mark.usefixtures("drawn")
@@ -657,12 +667,12 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     page = visible_text(reader.get("/overview/"))
     assert "50 % of 2 started" in page
     assert "$2.00 Waiting" not in page
-    assert "before: $" not in page
+    assert "was $" not in page
     begun(40, "1", agent="desk")
     recount_hourly_session_sums.update_hourly_session_sums(None)
     page = visible_text(reader.get("/overview/"))
-    assert "50 % of 2, before: 0 %" in page
-    assert "+100 %, before: $1.00" in page
+    assert "50 %, was 0 %" in page
+    assert "+100 %, was $1.00" in page
 
 
 @pytest.mark.parametrize(
@@ -707,6 +717,18 @@ def test_tables_without_rows_are_left_out(reader: Client) -> None:
     page = visible_text(reader.get("/overview/"))
     assert "Slowest tools" in page
     assert "lost 1 of 1 100 %" in page
+
+
+def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "MAX_LISTED", 1)
+    for name in ("desk", "mail", "bills"):
+        begun(0, agent=name)
+    recount_hourly_session_sums.update_hourly_session_sums(None)
+    page = reader.get("/overview/?period=7d")
+    assert 'href="?period=7d&amp;all=agents#agents">Show 2 more agents</a>' in page.content.decode()
+    page = reader.get("/overview/?period=7d&all=agents")
+    assert [each.name for each in page.context["sums"].agents] == ["bills", "desk", "mail"]
+    assert 'href="?period=7d#agents">Show fewer agents</a>' in page.content.decode()
 
 
 def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:

@@ -56,9 +56,7 @@ def test_queue_links_to_the_outage(people: dict[str, Client], lost: Lost) -> Non
     page = people["carol"].get("/review/")
     assert "3 calls of refund_card interrupted by one outage" in visible_text(page)
     assert visible_text(page).count("One of 3 calls interrupted by the same outage") == 0
-    assert "Outages come first. The others are in the order of their waiting time, the longest first." in visible_text(
-        page
-    )
+    assert "Outages come first, then the longest waiting calls." in visible_text(page)
     address = page.context["groups"][0].address
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
 

@@ -55,8 +55,8 @@ def test_tab_of_approvals_counts_the_urgent_ones(reader: Client) -> None:
         within = None if minutes is None else timedelta(minutes=minutes)
         call = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=within)
         ToolCall.objects.filter(pk=call.pk).update(issued_at=datetime.now(UTC))
-    assert "Awaiting approval 4 2 overdue or due soon" in visible_text(reader.get("/review/?tab=interrupted"))
-    assert "due soon" not in visible_text(reader.get("/review/?deadline=day")).partition("Filter and sort")[0]
+    assert "Awaiting approval 4 2 urgent" in visible_text(reader.get("/review/?tab=interrupted"))
+    assert "urgent" not in visible_text(reader.get("/review/?deadline=day")).partition("Filter and sort")[0]
 
 
 def test_queue_opens_the_tab_with_an_urgent_call_and_an_open_list_stays(reader: Client) -> None:
@@ -79,7 +79,7 @@ def test_tab_of_interrupted_calls_counts_the_urgent_ones_and_opens_for_an_overdu
     interrupted(0, decide_within=timedelta(hours=2))
     page = reader.get("/review/")
     assert page.context["tab"] == "interrupted"
-    assert "Interrupted 1 1 overdue or due soon Awaiting approval 1 1 overdue or due soon" in visible_text(page)
+    assert "Interrupted 1 1 urgent Awaiting approval 1 1 urgent" in visible_text(page)
 
 
 def test_urgent_calls_come_before_longer_waiting_ones_and_on_the_first_page_alone(
@@ -88,7 +88,7 @@ def test_urgent_calls_come_before_longer_waiting_ones_and_on_the_first_page_alon
     waiting = [interrupted(minute) for minute in range(pending_calls.PAGE + 1)]
     overdue = interrupted(pending_calls.PAGE + 5, decide_within=timedelta(hours=2))
     first = reader.get("/review/")
-    assert "Overdue calls and calls due within an hour come first." in visible_text(first)
+    assert "Urgent calls come first, then the longest waiting calls." in visible_text(first)
     assert _listed(first) == [overdue.pk, *(call.pk for call in waiting[: pending_calls.PAGE])]
     assert _listed(reader.get(f"/review/{first.context['more']}")) == [waiting[-1].pk]
     assert _listed(reader.get("/review/?sort=risk"))[0] == waiting[0].pk

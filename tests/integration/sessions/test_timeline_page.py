@@ -119,6 +119,7 @@ def test_merged_items_are_counted_and_link_to_a_zoom(session: Session, reader: C
     call(session, 20)
     html = page(reader, session)
     assert "events are grouped. Click a bar to zoom in." in html
+    html, _narrow_drawing = html.split('<svg class="drawing narrow"')
     found = re.search(r'<a href="(\?from=[^"]*)" tabindex="-1"><title>(\d+) entries \(Tool call: \d+\)</title>', html)
     assert found
     assert sum(map(int, re.findall(r"<title>(\d+) entries", html))) == 12

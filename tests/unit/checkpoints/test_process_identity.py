@@ -26,14 +26,14 @@ def end(child: "subprocess.Popen[str]") -> None:
 def test_process_identity_of_this_process() -> None:
     here = process_identity.get_identity_of_this_process()
 
-    assert (here.pid, here.started) == (os.getpid(), process_identity.get_process_start_time(os.getpid()))
+    assert (here.pid, here.started) == (os.getpid(), process_identity.find_process_start_time(os.getpid()))
     assert here.host_identity != ""
 
 
 def test_living_process_is_not_known_dead(sleeper: "subprocess.Popen[str]") -> None:
     here, started = (
         process_identity.get_identity_of_this_process(),
-        process_identity.get_process_start_time(sleeper.pid),
+        process_identity.find_process_start_time(sleeper.pid),
     )
     assert started is not None
 
@@ -44,7 +44,7 @@ def test_living_process_is_not_known_dead(sleeper: "subprocess.Popen[str]") -> N
 def test_stopped_process_is_not_known_dead(sleeper: "subprocess.Popen[str]") -> None:
     here, started = (
         process_identity.get_identity_of_this_process(),
-        process_identity.get_process_start_time(sleeper.pid),
+        process_identity.find_process_start_time(sleeper.pid),
     )
     assert started is not None
     os.kill(sleeper.pid, signal.SIGSTOP)
@@ -57,7 +57,7 @@ def test_stopped_process_is_not_known_dead(sleeper: "subprocess.Popen[str]") -> 
 def test_killed_process_is_known_dead(sleeper: "subprocess.Popen[str]") -> None:
     here, started = (
         process_identity.get_identity_of_this_process(),
-        process_identity.get_process_start_time(sleeper.pid),
+        process_identity.find_process_start_time(sleeper.pid),
     )
     assert started is not None
     end(sleeper)
@@ -68,7 +68,7 @@ def test_killed_process_is_known_dead(sleeper: "subprocess.Popen[str]") -> None:
 def test_zombie_is_known_dead(sleeper: "subprocess.Popen[str]") -> None:
     here, started = (
         process_identity.get_identity_of_this_process(),
-        process_identity.get_process_start_time(sleeper.pid),
+        process_identity.find_process_start_time(sleeper.pid),
     )
     assert started is not None
     sleeper.kill()

@@ -63,7 +63,7 @@ def test_times_are_formatted_in_utc() -> None:
 
 
 def test_json_is_formatted_completely() -> None:
-    assert formatting.indent_masked_json('{"a":[1,"\\ud800"]}') == '{\n  "a": [\n    1,\n    "\\ud800"\n  ]\n}'
+    assert formatting.mask_and_indent_json('{"a":[1,"\\ud800"]}') == '{\n  "a": [\n    1,\n    "\\ud800"\n  ]\n}'
 
 
 def test_stored_json_string_is_shown_as_text() -> None:
@@ -72,5 +72,5 @@ def test_stored_json_string_is_shown_as_text() -> None:
 
 
 def test_text_that_is_not_json_is_shown_unchanged() -> None:
-    assert formatting.indent_masked_json("{half") == "{half"
+    assert formatting.mask_and_indent_json("{half") == "{half"
     assert formatting.parse_json_or_text("{half") == "{half"

@@ -3,7 +3,7 @@ from html import unescape
 
 import pytest
 
-from harness_site.core.rendering.json_tree import MAX_INDENTED, MAX_NODES, dump_masked_json, render_json_tree
+from harness_site.core.rendering.json_tree import MAX_INDENTED, MAX_NODES, mask_and_dump_json, render_json_tree
 
 
 def test_object_is_rendered_as_a_labelled_list() -> None:
@@ -112,5 +112,5 @@ def test_copied_json_is_compact_if_indentation_would_dominate() -> None:
     for _ in range(150):
         deep = [deep]
     many = [deep] * (MAX_INDENTED // 100)
-    assert dump_masked_json(many, indent=2) == json.dumps(many)
-    assert dump_masked_json([1, 2], indent=2) == "[\n  1,\n  2\n]"
+    assert mask_and_dump_json(many, indent=2) == json.dumps(many)
+    assert mask_and_dump_json([1, 2], indent=2) == "[\n  1,\n  2\n]"

@@ -161,7 +161,7 @@ SHOWN: dict[str, Callable[[str], str]] = {
     "highlighted": lambda text: syntax_highlighting.highlight_code(f'{{"a": "{text}"}}', "json"),
     "tree": lambda text: json_tree.render_json_tree({"a": text}).html,
     "whole tree": lambda text: json_tree.render_json_tree({"a": text}, limit=None, fold=False).html,
-    "dumped": lambda text: json_tree.dump_masked_json({"a": [text]}),
+    "dumped": lambda text: json_tree.mask_and_dump_json({"a": [text]}),
     "beginning": session_formatting.format_text_beginning,
 }
 

@@ -21,7 +21,7 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.masking.secret_shapes import is_card_number
 from harness_site.core.rendering import markdown
-from harness_site.core.rendering.json_tree import dump_masked_json, render_json_tree
+from harness_site.core.rendering.json_tree import mask_and_dump_json, render_json_tree
 from tests.support.linear_growth import assert_linear
 
 TOKEN = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
@@ -277,7 +277,7 @@ def test_card_numbers_are_detected_by_issuer_length_and_check_digit(number: str)
 
 def test_workspace_words_are_found_in_encoded_text() -> None:
     with use_masking_rules(build_masking_rules((), ("acme_*",))):
-        assert dump_masked_json({"a": "acme\\_17"}) == f'{{"a": "{MASK}"}}'
+        assert mask_and_dump_json({"a": "acme\\_17"}) == f'{{"a": "{MASK}"}}'
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,13 @@ def test_long_idle_periods_are_folded() -> None:
     assert drawn.convert_to_x(at(30_002)) == 1000
 
 
+def test_breaks_take_at_most_a_third_of_a_narrow_axis() -> None:
+    moments = [second for night in range(5) for second in (night * 50_000, night * 50_000 + 1)]
+    drawn = Axis(map(at, moments), later(moments[0]), later(moments[-1]), left=0, right=300)
+    assert len(drawn.folds) <= 2
+    assert drawn.convert_to_x(at(moments[-1])) == 300
+
+
 @pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 0.1, 9, 9.1), (0, 60, 120, 180, 240)])
 def test_short_uniform_and_single_periods_are_not_folded(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)

@@ -13,7 +13,7 @@ from harness_site.sessions.timeline.bar_packing import LEVELS
 from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import Takeover
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, VersionMark
 from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe, Turn
-from harness_site.sessions.timeline.timeframe_layout import LEFT, RIGHT, Bar, Drawing
+from harness_site.sessions.timeline.timeframe_layout import LEFT, MARGIN, WIDTHS, Bar, Drawing
 from harness_site.sessions.timeline.timeline_items import (
     count_listed_items,
     list_first_items_in_time_order,
@@ -57,8 +57,8 @@ def busy(count: int) -> Timeframe:
     return Timeframe((made,), BEGIN, later(count * 10), None)
 
 
-def draw(frame: Timeframe) -> Drawing:
-    return timeframe_layout.compute_timeframe_layout(frame, list_run_items(frame))
+def draw(frame: Timeframe, width: int = WIDTHS[0]) -> Drawing:
+    return timeframe_layout.compute_timeframe_layout(frame, list_run_items(frame), width)
 
 
 def drawn(drawing: Drawing) -> list[Bar]:
@@ -66,11 +66,12 @@ def drawn(drawing: Drawing) -> list[Bar]:
 
 
 @pytest.mark.parametrize("count", [1, 5, 5_000])
-def test_every_item_is_counted_and_the_drawing_is_bounded(count: int) -> None:
-    drawing = draw(busy(count))
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_item_is_counted_and_the_drawing_is_bounded(count: int, width: int) -> None:
+    drawing = draw(busy(count), width)
     bars = drawn(drawing)
     assert sum(bar.count for bar in bars) == 4 * count
-    assert len(bars) <= 4 * LEVELS * (RIGHT - LEFT) / 4
+    assert len(bars) <= 4 * LEVELS * (width - MARGIN - LEFT) / 4
     assert len(drawing.labels) + len(drawing.folds) <= 20
     assert len(bars) < 200
     assert f"Model turn: {count:,}" in drawing.words
@@ -98,7 +99,7 @@ def test_label_of_a_bar_is_not_crossed_by_a_break(before: float, after: float, w
     drawing = draw(Timeframe((made,), BEGIN, later(end + 10), None))
     (fold,) = drawing.folds
     (bar,) = (bar for bar in drawing.lanes[0].bars if bar.kind == "wait")
-    assert bar.x < fold.x < bar.x + bar.width  # it goes through the break
+    assert round(bar.x - fold.x, 1) <= 0 < bar.x + bar.width - fold.x  # it goes through the break
     assert bool(bar.label) is written
     assert bar.label_x + len(bar.label) * 6 < fold.x or bar.label_x > fold.x + fold.width or not written
 
@@ -113,12 +114,13 @@ def test_many_items_are_counted_by_kind_with_visible_failures() -> None:
     assert [bar.since for bar in bars] == sorted(bar.since for bar in bars)
 
 
-def test_every_element_is_inside_the_drawing() -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_element_is_inside_the_drawing(width: int) -> None:
     for count in (1, 5, 5_000):
-        drawing = draw(busy(count))
+        drawing = draw(busy(count), width)
         for bar in drawn(drawing):
             assert bar.x >= LEFT - 7
-            assert bar.x + bar.width <= RIGHT + 16
+            assert bar.x + bar.width <= width
             assert bar.y + bar.height <= drawing.height
 
 

@@ -166,14 +166,14 @@ def load_timeframe(
         _DecisionRow(*row) for row in reversed(list(timeline_queries.prepare_decisions_query(session_pk, most=LIMIT)))
     ]
     decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
-    calls, earlier_calls = _load_calls(session_pk, span, group_size, decisions_by_call)
+    calls, earlier_calls = _load_call_rows_and_cut(session_pk, span, group_size, decisions_by_call)
     pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT)) if has_pauses else []
     peer_query = timeline_queries.prepare_agent_calls_query(session_pk, since, until, most=LIMIT + 1) if pauses else ()
     peer_rows, earlier_peer_calls = _load_newest_rows_and_cut(peer_query, begin=3)
     runs = _load_runs_in_span(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
     )
-    marks, earlier_marks = _load_version_marks(session_pk, span)
+    marks, earlier_marks = _load_version_marks_and_cut(session_pk, span)
     events = run_events_from_audit_trail.load_run_events(session_pk)
     courses = {
         run_lanes.get_run_key(run): RunCourse(run_lanes.build_run_lane(run, events)) for run in reversed(runs[:LANES])
@@ -192,7 +192,7 @@ def load_timeframe(
     return _build_timeframe(courses.values(), span, [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut])
 
 
-def _load_calls(
+def _load_call_rows_and_cut(
     session_pk: int, span: _TimeSpan, group_size: CallGroupSize | None, decided: Collection[int]
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return rows of `LoggedCallRow`, oldest first, and the start of the oldest if there are more."""
@@ -233,7 +233,9 @@ def _load_runs_in_span(session_pk: int, span: _TimeSpan, run_keys: Iterable[str]
     return list(timeline_queries.prepare_runs_in_time_query(session_pk, *span.datetime_bounds, keys, most=LANES + 1))
 
 
-def _load_version_marks(session_pk: int, span: _TimeSpan) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
+def _load_version_marks_and_cut(
+    session_pk: int, span: _TimeSpan
+) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
     """Load the versions of the range, and one on either side, whose turns overlap it."""
     rows_inside, cuts = _load_newest_rows_and_cut(
         timeline_queries.prepare_versions_query(session_pk, span.since, span.until, most=LIMIT + 1), begin=2

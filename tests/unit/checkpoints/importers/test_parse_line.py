@@ -51,9 +51,9 @@ def test_prompts_written_by_a_person(content: Any, prompt: str) -> None:
 
 
 def test_uuid_is_used_if_it_is_a_valid_key() -> None:
-    assert parse_line.get_valid_message_uuid({"uuid": "u1"}) == "u1"
+    assert parse_line.find_valid_message_uuid({"uuid": "u1"}) == "u1"
     for odd in ("", "a" * 300, "a\nb", "ü", 7):
-        assert parse_line.get_valid_message_uuid({"uuid": odd}) is None
+        assert parse_line.find_valid_message_uuid({"uuid": odd}) is None
 
 
 def test_digest_of_a_line_ignores_its_position() -> None:

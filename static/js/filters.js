@@ -1,0 +1,8 @@
+// Leave empty fields of a filter form out of the address that it leads to.
+
+document.addEventListener("formdata", ({ target, formData }) => {
+  if (!target.matches("form[role='search']")) return;
+  for (const [name, value] of [...formData]) {
+    if (value === "") formData.delete(name);
+  }
+});
