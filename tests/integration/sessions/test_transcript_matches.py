@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -83,7 +84,7 @@ def test_words_are_found_in_any_case_and_language(session: Session) -> None:
 
 
 def test_message_that_a_framework_wrote_is_found_and_shown_like_another_one(open_checkpointer: Open) -> None:
-    said = [
+    said: list[dict[str, Any]] = [
         {"role": "user", "content": "Where is the LAMP? " * 20},
         {
             "role": "assistant",
