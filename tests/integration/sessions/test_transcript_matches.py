@@ -159,12 +159,12 @@ def test_search_opens_the_first_match_and_continues_from_there(reader: Client) -
     response = reader.get(f"/sessions/{pk}/", {"find": "order-"})
     assert response.headers["Location"] == f"/sessions/{pk}/?v=3&find=order-&at=16#m-16"
     page = reader.get(response.headers["Location"])
-    assert "order- in message 16 0 before · 28 after Next Clear" in visible_text(page)
+    assert "order- in message 17 0 before · 28 after Next Clear" in visible_text(page)
     html = page.content.decode()
     assert "<code><mark>order-</mark>16</code>" in html
     assert f'href="/sessions/{pk}/?v=3&amp;find=order-&amp;at=24#m-24" data-key="n"' in html
     last = reader.get(f"/sessions/{pk}/?v=3&find=order-&at=296")
-    assert "order- in message 296 28 before · 0 after Previous Clear" in visible_text(last)
+    assert "order- in message 297 28 before · 0 after Previous Clear" in visible_text(last)
 
 
 def test_match_in_folded_text_is_located(session: Session, reader: Client) -> None:
@@ -252,13 +252,13 @@ def test_jump_opens_the_position(session: Session, reader: Client) -> None:
     def led(**query: str) -> str:
         return reader.get(jump, query).headers["Location"]
 
-    assert led(where="1") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
+    assert led(where="2") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
     assert led(where="999") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
     assert led(to="error") == f"/sessions/{session.pk}/?v=1&at=0#m-0"
     assert led(to="error", at="0") == f"/sessions/{session.pk}/?v=1&at=0&none=error#m-0"
     address = led(to="decision", at="1", back="1")
     assert parse_qs(urlsplit(address).query)["none"] == ["decision"]
-    assert "There is no decision before message 1." in visible_text(reader.get(address))
+    assert "There is no decision before message 2." in visible_text(reader.get(address))
     call = make_call(session=session, call_id="c9", step=1)
     assert led(to="error", at="0") == f"/sessions/{session.pk}/#call-{call.pk}"
     assert reader.get(jump, {"v": "7"}).status_code == 404
