@@ -84,9 +84,9 @@ class Databases:
             return Database(kind, alias, self.get_sqlite_path(name))
         with psycopg.connect(self._server, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
-        return Database(kind, alias, self.get_url(name))
+        return Database(kind, alias, self.get_postgresql_url(name))
 
-    def get_url(self, name: str) -> str:
+    def get_postgresql_url(self, name: str) -> str:
         return f"{self._server.rpartition('/')[0]}/{name}"
 
     def get_sqlite_path(self, name: str) -> str:
@@ -95,7 +95,7 @@ class Databases:
     def get_urls(self, names: Sequence[str]) -> dict[str, str]:
         """Return the URLs of the databases of these names, on both kinds of server, by alias."""
         paths = {make_alias("sqlite", name): self.get_sqlite_path(name) for name in names}
-        return paths | {make_alias("postgresql", name): self.get_url(name) for name in names}
+        return paths | {make_alias("postgresql", name): self.get_postgresql_url(name) for name in names}
 
     def get_server_version(self) -> str:
         with psycopg.connect(self._server) as connection:

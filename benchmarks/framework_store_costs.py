@@ -108,7 +108,7 @@ class Store(ABC):
         """Release all resources."""
 
 
-def _get_url(database: Database) -> str:
+def _get_library_url(database: Database) -> str:
     return database.url if database.kind == "postgresql" else f"sqlite:///{database.url}"
 
 
@@ -179,7 +179,7 @@ class HarnessLangGraphSaver(LangGraphSaver):
     peer = "LangGraphSaver"
 
     def open_saver(self) -> Any:
-        self.connection = SyncCheckpointer(_get_url(self.database), migrate=True)
+        self.connection = SyncCheckpointer(_get_library_url(self.database), migrate=True)
         return HarnessSaver(self.connection)
 
 
@@ -213,7 +213,7 @@ class HarnessOpenAISession(OpenAISqliteSession):
     kinds = KINDS
 
     def open_session(self) -> Any:
-        self.client = Checkpointer(_get_url(self.database), migrate=True)
+        self.client = Checkpointer(_get_library_url(self.database), migrate=True)
         return HarnessSession("measured", self.client)
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ class HarnessPydanticAIConversations(Store):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.client, self.loop = Checkpointer(_get_url(database), migrate=True), asyncio.Runner()
+        self.client, self.loop = Checkpointer(_get_library_url(database), migrate=True), asyncio.Runner()
         self.store = HarnessConversationStore(self.client)
         self.conversation = Conversation(conversation_id="measured", messages=[])
 
@@ -247,7 +247,7 @@ class HarnessClaudeTranscripts(Store):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.client, self.loop = Checkpointer(_get_url(database), migrate=True), asyncio.Runner()
+        self.client, self.loop = Checkpointer(_get_library_url(database), migrate=True), asyncio.Runner()
         self.store = HarnessSessionStore(self.client)
         self.parent: str | None = None
 
@@ -283,7 +283,7 @@ class HarnessStrandsRepository(Store):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.client = SyncCheckpointer(_get_url(database), migrate=True)
+        self.client = SyncCheckpointer(_get_library_url(database), migrate=True)
         self.repository = HarnessSessionRepository(self.client)
         self.repository.create_session(StrandsSession("measured", SessionType.AGENT))
         self.repository.create_agent("measured", SessionAgent("default", {}, {}))
@@ -576,7 +576,7 @@ def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, Worker
         _INTRODUCTION.format(
             at_a_time=TURNS_AT_A_TIME, turns=len(turns), size=size, window=WINDOW, cores=cores, day=datetime.now(UTC)
         ),
-        "\n".join([_TARGET_HEADING, *_list_targets(len(turns), results, rates), ""]),
+        "\n".join([_TARGET_HEADING, *_format_target_rows(len(turns), results, rates), ""]),
     ]
     for kind, measured in results.items():
         rows = [_format_row(store, measured) for store in STORES if store.__name__ in measured]
@@ -609,7 +609,7 @@ def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, Worker
     return "\n".join(parts)
 
 
-def _list_targets(turns: int, results: Results, rates: dict[str, WorkerRates]) -> list[str]:
+def _format_target_rows(turns: int, results: Results, rates: dict[str, WorkerRates]) -> list[str]:
     """List the rows of the targets: bytes on both databases, and saves and workers on PostgreSQL."""
     rows = []
     for kind, measured in results.items():
@@ -672,7 +672,7 @@ def main() -> None:
     with create_temporary_databases() as databases:
         if options.workers_only:
             rates = measure_workers(databases, options.turns, options.shared_turns)
-            print("\n".join(_list_targets(options.turns, {}, rates)))
+            print("\n".join(_format_target_rows(options.turns, {}, rates)))
             return
         if "postgresql" in options.kinds:
             rates = measure_workers(databases, options.turns, options.shared_turns)

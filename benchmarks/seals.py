@@ -63,7 +63,7 @@ class Comparison:
     before: Sequence[Cost]
     after: Sequence[Cost]
 
-    def get_median(self, unit: str) -> float:
+    def get_median_before(self, unit: str) -> float:
         """Return the median before."""
         return float(statistics.median(getattr(cost, unit) for cost in self.before))
 
@@ -74,7 +74,7 @@ class Comparison:
 
     def get_share(self, unit: str) -> float:
         """Return the difference as a share of the median before."""
-        return self.get_difference(unit) / self.get_median(unit)
+        return self.get_difference(unit) / self.get_median_before(unit)
 
 
 def main() -> None:
@@ -179,7 +179,7 @@ def _start_worker(url: str, kind: str, witness: Path) -> Iterator[Callable[[str]
         requests.close()
 
 
-def _measure_alternating(url: str) -> dict[tuple[str, str], list[Cost]]:
+def _measure_operations_alternating(url: str) -> dict[tuple[str, str], list[Cost]]:
     """Measure every operation in each kind of process. Returns the costs by operation and kind, in the same order."""
     from checkpoints.seals.witness_file import FileWitness
 
@@ -200,13 +200,13 @@ def _measure_alternating(url: str) -> dict[tuple[str, str], list[Cost]]:
 
 
 def _print_seal_costs(url: str) -> None:
-    costs = _measure_alternating(url)
+    costs = _measure_operations_alternating(url)
     for operation, target in TARGETS.items():
         sealed = Comparison(costs[operation, PLAIN], costs[operation, SEALED])
         for unit in ("wall", "processor"):
             goal = f"target {target:+.0%}: {_describe_verdict(sealed.get_share(unit) <= target)}"
             print(
-                f"{operation:20} {unit:10} {sealed.get_median(unit) * 1e6:7.0f} µs "
+                f"{operation:20} {unit:10} {sealed.get_median_before(unit) * 1e6:7.0f} µs "
                 f"{sealed.get_difference(unit) * 1e6:+7.1f} µs with seals {sealed.get_share(unit):+7.1%}  {goal}"
             )
         medians = [statistics.median(cost.statements for cost in costs[operation, kind]) for kind in (PLAIN, SEALED)]

@@ -50,7 +50,7 @@ def count_refunds(effects: Path) -> int:
     return len(effects.read_text().splitlines()) if effects.exists() else 0
 
 
-def run_example(ask: Callable[[str, Path], object], play: Callable[[str, Path], None]) -> None:
+def play_story_or_run_agent(ask: Callable[[str, Path], object], play: Callable[[str, Path], None]) -> None:
     """Play a story on a new database; with a database and a file as arguments, run only the agent that is killed."""
     if len(sys.argv) > 1:
         ask(sys.argv[1], Path(sys.argv[2]))

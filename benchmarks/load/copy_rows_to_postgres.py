@@ -17,7 +17,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
-from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows
+from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows_without_messages
 from checkpoints.db.sql_quoting import quote_columns, quote_table
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
 
@@ -74,7 +74,7 @@ def copy_sessions(sessions: Iterable[GeneratedSession]) -> None:
     rows: defaultdict[type[Model], list[tuple[Any, ...]]] = defaultdict(list)
     for generated in sessions:
         rows[Message] += generated.messages
-        for row in iterate_rows(generated):
+        for row in iterate_rows_without_messages(generated):
             rows[type(row)].append(_prepare_row_for_copy(row, generated.session.updated_at))
     with transaction.atomic(), connection.cursor() as cursor:
         _skip_foreign_key_checks(cursor)

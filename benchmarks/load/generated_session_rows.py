@@ -283,7 +283,7 @@ class SessionBuilder:
         last_call.result, last_call.result_digest, last_call.settled_at, last_call.revision = None, "", None, 2
 
 
-def iterate_rows(built: GeneratedSession) -> Iterator[Model]:
+def iterate_rows_without_messages(built: GeneratedSession) -> Iterator[Model]:
     """Yield all rows but the messages, session first."""
     yield from (built.session, built.segment, built.run)
     yield from built.checkpoints

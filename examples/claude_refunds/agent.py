@@ -30,7 +30,7 @@ POLICIES = ToolPolicies(
 def answer_as_scripted_model(lines: Sequence[Line]) -> list[dict[str, Any]]:
     """Play the model: look the order up, refund it, and say what came of it. A restart changes nothing."""
     last = max(place for place, line in enumerate(lines) if _is_prompt(line))
-    results = [block for line in lines[last:] for block in _list_results(line)]
+    results = [block for line in lines[last:] for block in _list_tool_results(line)]
     if len(results) < 2:
         name, amount = (REFUND, {"amount": 40}) if results else (LOOK_UP, {})
         call = {"type": "tool_use", "id": f"toolu_{len(lines)}", "name": name, "input": {"order": 17, **amount}}
@@ -42,7 +42,7 @@ def _is_prompt(line: Line) -> bool:
     return line["type"] == "user" and isinstance(line["message"]["content"], str)
 
 
-def _list_results(line: Line) -> list[dict[str, Any]]:
+def _list_tool_results(line: Line) -> list[dict[str, Any]]:
     content = line["message"]["content"] if line["type"] == "user" else None
     return [block for block in content if block["type"] == "tool_result"] if isinstance(content, list) else []
 

@@ -14,7 +14,7 @@ from examples.framework_example_helpers import (
     AFTER_EFFECT,
     confirm_refund,
     count_refunds,
-    run_example,
+    play_story_or_run_agent,
     run_killed_agent,
 )
 from examples.openai_agents_refunds.agent import POLICIES, build_agent
@@ -44,7 +44,7 @@ def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_example(
+    play_story_or_run_agent(
         lambda database, effects: asyncio.run(ask_agent_for_refund(database, effects, AFTER_EFFECT)),
         kill_and_resume_agent_with_decision,
     )

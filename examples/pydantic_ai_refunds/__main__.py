@@ -13,7 +13,7 @@ from examples.framework_example_helpers import (
     AFTER_EFFECT,
     confirm_refund,
     count_refunds,
-    run_example,
+    play_story_or_run_agent,
     run_killed_agent,
 )
 from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
@@ -61,7 +61,7 @@ async def continue_after_decision(database: str, effects: Path) -> str:
 
 
 if __name__ == "__main__":
-    run_example(
+    play_story_or_run_agent(
         lambda database, effects: asyncio.run(ask_agent_for_refund(database, effects)),
         kill_and_resume_agent_with_decision,
     )

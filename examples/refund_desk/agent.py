@@ -98,12 +98,12 @@ class RefundDesk:
             if answer is None and work.budget.is_exhausted:
                 self.checkpointer.finish_session(self.session_id, "failed", {"error": "The budget is used up."})
                 return
-            self._run_tools(work, answer or self._ask_model(work), settled_results)
+            self._run_unsettled_calls(work, answer or self._ask_model_and_save_answer(work), settled_results)
             answer, settled_results = None, {}
         outcome = {"refunded": work.plan.is_done("refund_card"), "customer_told": work.plan.is_done("send_email")}
         self.checkpointer.finish_session(self.session_id, "completed", {"order": self.order, **outcome})
 
-    def _ask_model(self, work: WorkState) -> Message:
+    def _ask_model_and_save_answer(self, work: WorkState) -> Message:
         """Ask the model and save its answer before acting on it, so that it is not asked again after a crash."""
         answer = self.model.generate_answer(work.transcript)
         work.usage.add_usage(answer.usage)
@@ -117,7 +117,7 @@ class RefundDesk:
             self._save_version(work, "run_terminal")
         return answer.message
 
-    def _run_tools(self, work: WorkState, answer: Message, settled_results: dict[str, ToolResult]) -> None:
+    def _run_unsettled_calls(self, work: WorkState, answer: Message, settled_results: dict[str, ToolResult]) -> None:
         """Run the calls of `answer`, except for those that an earlier process or a person has settled."""
         for call in list_tool_calls_of_answer(answer):
             result = settled_results.get(call["id"]) or self.tools.dispatch(call["name"], call["args"], call["id"])

@@ -10,7 +10,7 @@ from examples.framework_example_helpers import (
     AFTER_EFFECT,
     confirm_refund,
     count_refunds,
-    run_example,
+    play_story_or_run_agent,
     run_killed_agent,
 )
 from examples.strands_refunds.agent import build_agent
@@ -53,4 +53,4 @@ def continue_after_decision(database: str, effects: Path) -> str:
 
 
 if __name__ == "__main__":
-    run_example(ask_agent_for_refund, kill_and_resume_agent_with_decision)
+    play_story_or_run_agent(ask_agent_for_refund, kill_and_resume_agent_with_decision)

@@ -73,7 +73,7 @@ class AuditPage:
     before: int | None
 
 
-def load_page(
+def load_folded_page(
     workspace_pk: int, wanted: AuditFilter, *, before: int | None = None, oldest: int | None = None
 ) -> AuditPage:
     """Load a page of about `ROWS_PER_PAGE` rows, from at most `MAX_ENTRIES_PER_PAGE` entries.

@@ -28,7 +28,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     audit_filter = _parse_audit_filter(request.GET)
     before, oldest = (_parse_entry_key(request.GET.get(name, "")) for name in ("before", "oldest"))
-    page = folded_entries.load_page(workspace, audit_filter, before=before, oldest=oldest)
+    page = folded_entries.load_folded_page(workspace, audit_filter, before=before, oldest=oldest)
     context = {
         "page": page,
         "is_row_opened": oldest is not None,

@@ -80,7 +80,7 @@ class GuardProxy:
             if isinstance(message, types.JSONRPCRequest) and message.method == "tools/call":
                 await self._start_logged_call_or_forward(tasks, message)
             elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-                await self._cancel_call(tasks, message)
+                await self._cancel_call_or_forward(tasks, message)
             else:
                 if isinstance(message, types.JSONRPCRequest) and message.method == "tools/list":
                     self._tool_lists.add(message.id)
@@ -231,7 +231,7 @@ class GuardProxy:
         await self._send_to_server(forwarded)
         return await running.reply
 
-    async def _cancel_call(self, tasks: TaskGroup, message: types.JSONRPCNotification) -> None:
+    async def _cancel_call_or_forward(self, tasks: TaskGroup, message: types.JSONRPCNotification) -> None:
         request_id = (message.params or {}).get("requestId")
         running = self._calls.get(request_id) if isinstance(request_id, str | int) else None
         if running is None:

@@ -123,7 +123,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
         "withdrawal": _build_withdrawal_context(call, decision),
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
-        "next_call": None if undecided else pending_calls.find_next_call(call.workspace_id),
+        "next_call": None if undecided else pending_calls.find_next_call_to_decide(call.workspace_id),
     }
 
 

@@ -59,12 +59,12 @@ def build_evidence_reference(kept: EvidenceFile) -> dict[str, Any]:
     return {"id": kept.pk, "name": kept.name, "size": kept.size, "sha256": kept.sha256}
 
 
-def list_evidence_files(call: ToolCall) -> list[EvidenceFile]:
+def list_cited_evidence_files(call: ToolCall) -> list[EvidenceFile]:
     """List the files that decisions about this call cite, without their contents; one query."""
-    return sorted(_query_evidence_files(call.pk), key=attrgetter("pk"))
+    return sorted(_query_cited_evidence_files(call.pk), key=attrgetter("pk"))
 
 
-def _query_evidence_files(call: int) -> QuerySet[EvidenceFile]:
+def _query_cited_evidence_files(call: int) -> QuerySet[EvidenceFile]:
     return _select_cited_files().filter(call=call).defer("content")
 
 

@@ -38,7 +38,7 @@ def extract_message_text(body: str, message_id: str) -> ExtractedText:
     parts = content_blocks.parse_message_parts(body)
     with mask_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
         words = _TextCollector()
-        words.add(message_id)
+        words.add_text(message_id)
         words.add_parts(parts)
         return words.build_masked_text()
 
@@ -49,17 +49,17 @@ def extract_call_text(call: ToolCall) -> ExtractedText:
         words = _TextCollector()
         sentence = build_masked_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
         for text in (call.call_id, call.tool, sentence):
-            words.add(text)
+            words.add_text(text)
         words.add_value(args)
-        words.add(call.error_type)
+        words.add_text(call.error_type)
         words.add_result(parse_json_or_return_text(call.result or "null"))
         return words.build_masked_text()
 
 
 def extract_decision_text(decision: Decision) -> ExtractedText:
     words = _TextCollector()
-    words.add(decision.actor)
-    words.add(decision.reason)
+    words.add_text(decision.actor)
+    words.add_text(decision.reason)
     words.add_value(parse_json_or_return_text(decision.evidence or "null"))
     words.add_value(parse_json_or_return_text(decision.result or "null"))
     return words.build_masked_text()
@@ -68,7 +68,7 @@ def extract_decision_text(decision: Decision) -> ExtractedText:
 def extract_session_text(session: Session) -> ExtractedText:
     words = _TextCollector()
     for text in (session.session_id, session.title, session.agent):
-        words.add(text)
+        words.add_text(text)
     return words.build_masked_text()
 
 
@@ -100,7 +100,7 @@ class _TextCollector:
         text = mask_text("\n".join(self.lines))
         return ExtractedText(replace_unstorable_characters(text[:LONGEST]), self.whole and len(text) <= LONGEST)
 
-    def add(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         if not text:
             return
         self.whole = self.whole and len(text) <= self.remaining_chars
@@ -112,14 +112,14 @@ class _TextCollector:
         for part in parts:
             match part:
                 case TextPart(text=text) | ReasoningPart(text=text):
-                    self.add(text)
+                    self.add_text(text)
                 case ImagePart(url=url, alt=description) | AudioPart(url=url, transcript=description):
-                    self.add(description if description or url.startswith("data:") else url)
+                    self.add_text(description if description or url.startswith("data:") else url)
                 case CallPart(call_id=call_id, name=name, args=args):
-                    self.add(f"{name} {call_id}")
+                    self.add_text(f"{name} {call_id}")
                     self.add_value(args)
                 case ResultPart(call_id=call_id, parts=inner):
-                    self.add(call_id)
+                    self.add_text(call_id)
                     for result_part in inner:
                         if isinstance(result_part, TextPart):
                             self.add_result(result_part.text)
@@ -139,7 +139,7 @@ class _TextCollector:
         first = beginning.truncate_value(value)
         self.whole = self.whole and beginning.remaining_chars >= 0
         for line in _iterate_value_lines("", mask_json_value(first)):
-            self.add(line)
+            self.add_text(line)
 
 
 class _ValueTruncator:

@@ -45,7 +45,7 @@ class BrowserNotification:
 
 @require_GET
 @require_member(Role.AUDITOR)
-def list_notifications(request: MemberRequest) -> HttpResponse:
+def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     since = parse_aware_datetime(request.GET.get("since", ""))
     if since is None:
         raise BadRequest(_("The time in the address cannot be read."))

@@ -213,7 +213,7 @@ def render_decision_card(
     if context["decision"] and not context["own_decision"] and context["seen"] != str(call.revision):
         context["decided_meanwhile"] = describe_decision_by_other(context["decision"], call)
     # A file is shown if a decision cites it.
-    context["files"] = evidence_files.list_evidence_files(call) if context["known"].decisions else []
+    context["files"] = evidence_files.list_cited_evidence_files(call) if context["known"].decisions else []
     if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):

@@ -184,7 +184,7 @@ def _build_transcript_version(version: Version) -> TranscriptVersion:
     return TranscriptVersion(version.version, version.segment_id, version.length, newest=False)
 
 
-def load_conversation(
+def load_conversation_window(
     session: Session,
     at: TranscriptVersion,
     *,
@@ -218,7 +218,7 @@ def load_first_prompt_and_last_answer(session: Session, newest: Conversation, pr
     at = newest.place
     answers = [item.position for item in newest.items if isinstance(item, Entry) and _is_agent_text_answer(item)]
     start = answers[-1] if answers else at.length - _LAST
-    prompt = load_conversation(session, at, first=prompt_position, upto=prompt_position + 1)
+    prompt = load_conversation_window(session, at, first=prompt_position, upto=prompt_position + 1)
     if start - prompt.upto <= _FEW:
         return None
     first = next((index for index, item in enumerate(newest.items) if _get_item_position(item) >= start), 0)
@@ -238,14 +238,14 @@ def load_conversation_before_step(session: Session, step: int, *, size: int = 4)
     found = version_list.load_newest_version(session.pk, upto=step)
     if found is None:
         return None
-    return load_conversation(session, _build_transcript_version(found), first=max(0, found.length - size))
+    return load_conversation_window(session, _build_transcript_version(found), first=max(0, found.length - size))
 
 
 def iterate_conversation_windows(session: Session, at: TranscriptVersion, *, size: int = 100) -> Iterator[Conversation]:
     """Yield a version from start to end in windows of `size` messages, or fewer if the messages are large."""
     first, width = 0, size
     while not first or first < at.length:
-        window = load_conversation(session, at, first=first, upto=first + width)
+        window = load_conversation_window(session, at, first=first, upto=first + width)
         if window.first > first and width > 1:
             width //= 2
             continue

@@ -100,7 +100,7 @@ def _merge_first_sessions_of_querysets(
     return (unplaced + sorted(placed, key=attrgetter(column, "pk"), reverse=True))[:size]
 
 
-def count_sessions(workspace_id: int, wanted: SessionFilter) -> int:
+def count_sessions_up_to_limit(workspace_id: int, wanted: SessionFilter) -> int:
     """Count the matching sessions; the count stops soon after `LIMIT`."""
     parts: list[QuerySet[Any, Any]]
     if wanted.keys is not None and not wanted.has_column_conditions:

@@ -146,7 +146,7 @@ def load_session_page(
     limit = session_list_pages.LIMIT if after is None and len(wanted.among) > 1 else size
     first = session_list_pages.load_sessions_after_cursor(workspace_id, wanted, limit + 1, after=after)
     is_counted = after is None and (len(first) <= size or limit > size)
-    total = len(first) if is_counted else session_list_pages.count_sessions(workspace_id, wanted)
+    total = len(first) if is_counted else session_list_pages.count_sessions_up_to_limit(workspace_id, wanted)
     last = session_list_pages.get_session_cursor(first[size - 1], wanted.sort) if len(first) > size else None
     pks = [session.pk for session in first[:size]]
     rows = {row.pk: row for row in _build_session_rows(_query_sessions_with_owner(pks))} if pks else {}

@@ -28,7 +28,7 @@ def build_read_view(use: ToolUse) -> ToolView | None:
         return None
     first, plain = _strip_line_numbers_and_get_first(text)
     if first is None:
-        first = (use.get_number("offset", "start_line") or 1) if text else 1
+        first = (use.get_number_argument("offset", "start_line") or 1) if text else 1
     shown = use.mask_text_for_display(plain)
     lines = diff_lines.build_numbered_lines(shown.text, get_language_of_path(path), max(first, 0)) if plain else []
     return ToolView(
@@ -70,8 +70,8 @@ def _strip_line_numbers_and_get_first(text: str) -> tuple[int | None, str]:
 
 
 def _describe_range(use: ToolUse) -> str:
-    start, count = use.get_number("offset", "start_line"), use.get_number("limit")
-    end = use.get_number("end_line")
+    start, count = use.get_number_argument("offset", "start_line"), use.get_number_argument("limit")
+    end = use.get_number_argument("end_line")
     view_range = use.args.get("view_range")
     if isinstance(view_range, list) and len(view_range) == 2 and all(isinstance(number, int) for number in view_range):
         start, end = view_range

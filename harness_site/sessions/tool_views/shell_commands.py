@@ -55,12 +55,12 @@ def build_command_view(use: ToolUse) -> ToolView | None:
         "command",
         _("Shell"),
         chip=_make_exit_chip(code, use),
-        note=use.mask_line_for_display(use.get_text("description", "justification")),
+        note=use.mask_line_for_display(use.get_text_argument("description", "justification")),
         content={
             "command": shown.text,
-            "folder": use.mask_line_for_display(use.get_text("workdir", "cwd", "directory", "dir_path")).removeprefix(
-                "."
-            ),
+            "folder": use.mask_line_for_display(
+                use.get_text_argument("workdir", "cwd", "directory", "dir_path")
+            ).removeprefix("."),
             "output": ansi_colors.render_ansi_as_html(returned.text) if output.strip() else "",
             "is_silent": use.result is not None and not output.strip(),
         },

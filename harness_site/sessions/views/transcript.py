@@ -144,7 +144,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
     place = get_requested_transcript_version(request, head, session)
-    window = conversation_window.load_conversation(session, place, first=position, upto=position + 1)
+    window = conversation_window.load_conversation_window(session, place, first=position, upto=position + 1)
     masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
     entries = [
         item for item in window.items if isinstance(item, Entry) and _has_message_or_result_at_position(item, position)
@@ -165,7 +165,12 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     if (page := find_requested_text_page(request, entries[0].parts, stored.body, words)) is not None:
         up = f"{address}&{urlencode({'find': str(words)})}" if words else address
         return render_text_page(
-            request, head, page, address, up=up, title=_("Message %(position)s") % {"position": position}
+            request,
+            head,
+            page,
+            address,
+            up=up,
+            title=_("Message %(position)s") % {"position": format_count(position + 1)},
         )
     context = {
         "head": head,
@@ -250,7 +255,7 @@ def _get_requested_direction(request: MemberRequest) -> str:
 
 def _load_requested_window(request: MemberRequest, head: SessionHead, place: TranscriptVersion) -> Conversation:
     before, after, at, since = (parse_number_parameter(request, name) for name in ("before", "after", "at", "since"))
-    load = partial(conversation_window.load_conversation, head.stored, place, newest_run=head.runs)
+    load = partial(conversation_window.load_conversation_window, head.stored, place, newest_run=head.runs)
     if before is not None:
         return load(upto=min(before, place.length))
     if at is not None and at < place.length:
@@ -279,10 +284,9 @@ def load_stored_message(place: TranscriptVersion, position: int) -> message_wind
 
 def _build_missing_message_error(head: SessionHead, place: TranscriptVersion, position: int) -> PageNotFound:
     return PageNotFound(
-        _("Version %(version)s has no message %(position)s.") % {"version": place.version, "position": position},
-        ngettext(
-            "It has %(count)s message, counted from 0.", "It has %(count)s messages, counted from 0.", place.length
-        )
+        _("Version %(version)s has no message %(position)s.")
+        % {"version": place.version, "position": format_count(position + 1)},
+        ngettext("It has %(count)s message.", "It has %(count)s messages.", place.length)
         % {"count": format_count(place.length)},
         head,
     )

@@ -34,7 +34,7 @@ def read(session: Session, version: int | None = None, **bounds: int) -> Convers
     session.refresh_from_db()
     place = conversation_window.find_transcript_version(session, version)
     assert place is not None
-    return conversation_window.load_conversation(session, place, **bounds)
+    return conversation_window.load_conversation_window(session, place, **bounds)
 
 
 def entries(found: Conversation) -> list[Entry]:

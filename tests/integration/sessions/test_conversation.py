@@ -150,11 +150,11 @@ def test_runs_are_loaded_only_if_one_may_have_taken_over(
     session.refresh_from_db()
     place = conversation_window.get_newest_transcript_version(session)
     with django_assert_num_queries(4):
-        found = conversation_window.load_conversation(session, place, newest_run=1)
-    assert found == conversation_window.load_conversation(session, place)
+        found = conversation_window.load_conversation_window(session, place, newest_run=1)
+    assert found == conversation_window.load_conversation_window(session, place)
     make_run(session=session)
     with django_assert_num_queries(5):
-        found = conversation_window.load_conversation(session, place, newest_run=2)
+        found = conversation_window.load_conversation_window(session, place, newest_run=2)
     assert [item.kind for item in found.items] == ["message", "handover"]
 
 
@@ -265,4 +265,4 @@ def test_query_count_is_independent_of_the_length(
     place = conversation_window.find_transcript_version(session)
     assert place is not None
     with django_assert_num_queries(queries):
-        conversation_window.load_conversation(session, place)
+        conversation_window.load_conversation_window(session, place)

@@ -72,7 +72,9 @@ def test_timeline_draws_the_newest_runs(session: Session) -> None:
 
 def test_lost_runs_among_many_are_named(session: Session) -> None:
     Run.objects.filter(number__in=[110, 120, 130]).update(status="lost")
-    shown = conversation_window.load_conversation(session, conversation_window.get_newest_transcript_version(session))
+    shown = conversation_window.load_conversation_window(
+        session, conversation_window.get_newest_transcript_version(session)
+    )
     handovers = [item for item in shown.items if isinstance(item, Handover)]
 
     assert [run.number for run in handovers[-1].named_runs] == [100, 120, 130, 160]

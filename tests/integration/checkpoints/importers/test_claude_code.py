@@ -58,7 +58,7 @@ def test_imported_session_page_shows_the_conversation(
     import_transcripts(cp, transcript_writer.path)
     place = conversation_window.find_transcript_version(session())
     assert place is not None
-    user, agent, last = conversation_window.load_conversation(session(), place).items
+    user, agent, last = conversation_window.load_conversation_window(session(), place).items
     assert isinstance(user, Entry)
     assert isinstance(agent, Entry)
     assert isinstance(last, Entry)
@@ -134,7 +134,7 @@ def test_call_without_a_result_needs_no_decision(cp: SyncCheckpointer, transcrip
     assert not ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES).exists()
     place = conversation_window.find_transcript_version(session())
     assert place is not None
-    items = conversation_window.load_conversation(session(), place).items
+    items = conversation_window.load_conversation_window(session(), place).items
     assert [item.kind for item in items] == ["message", "message"]
 
 
@@ -222,7 +222,7 @@ def test_compaction_starts_a_new_segment(cp: SyncCheckpointer, transcript_writer
     import_transcripts(cp, transcript_writer.path)
     place = conversation_window.find_transcript_version(session())
     assert place is not None
-    items = conversation_window.load_conversation(session(), place).items
+    items = conversation_window.load_conversation_window(session(), place).items
     assert isinstance(items[0], Rewrite)
     assert items[0].compacted
     boundary, summary = items[1], items[2]
@@ -264,7 +264,7 @@ def test_unknown_lines_and_blocks_are_shown_unchanged(
     assert place is not None
     shown = [
         item.parts[0].kind
-        for item in conversation_window.load_conversation(session(), place).items
+        for item in conversation_window.load_conversation_window(session(), place).items
         if isinstance(item, Entry)
     ]
     assert shown == ["text", "other", "other"]

@@ -44,7 +44,7 @@ def shown(session_id: str) -> list[tuple[str, list[str]]]:
     """Return role and part kinds of each message on the page."""
     place = conversation_window.find_transcript_version(session(session_id))
     assert place is not None
-    items = conversation_window.load_conversation(session(session_id), place).items
+    items = conversation_window.load_conversation_window(session(session_id), place).items
     return [(item.role, [part.kind for part in item.parts]) for item in items if isinstance(item, Entry)]
 
 
