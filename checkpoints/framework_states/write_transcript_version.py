@@ -162,7 +162,7 @@ def write_version_to_end_if_changed(
     else:
         answered = call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        sealed_head = expected_sealed_head.lock_head(using, row.pk)
+        sealed_head = expected_sealed_head.lock_sealed_head(using, row.pk)
         version, _ = save_version.write_version(using, base, stored_end, state, None, answered, sealed_head)
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
