@@ -154,7 +154,7 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
-        sealed_head = expected_sealed_head.lock_head(store.using, row.pk)
+        sealed_head = expected_sealed_head.lock_sealed_head(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 

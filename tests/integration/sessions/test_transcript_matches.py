@@ -1,20 +1,29 @@
 """Search in a transcript for words, errors, decisions and message numbers."""
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
+from checkpoints.framework_states import durable_message_list
+from checkpoints.framework_states.write_transcript_version import VersionContent
+from checkpoints.integrity import verification
 from checkpoints.models import Segment, Session
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import transcript_search
-from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors import conversation_window, message_windows
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
+from harness_site.sessions.selectors.prompt_outline import load_prompt_outline
 from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, find_next_error_or_decision
+from tests.conftest import Open
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -72,6 +81,39 @@ def test_words_are_found_in_any_case_and_language(session: Session) -> None:
     assert found(session, "lamp", 1) == (1, 0, 2, 2)
     place = conversation_window.get_newest_transcript_version(session)
     assert first(place, "注文", "STRASSE", 'A "q', "“", "nowhere", "%", "_") == [3, None, 4, 2, None, None, None]
+
+
+def test_message_that_a_framework_wrote_is_found_and_shown_like_another_one(open_checkpointer: Open) -> None:
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": "Where is the LAMP? " * 20},
+        {
+            "role": "assistant",
+            "blocks": [{"kind": "tool_call", "id": "c1", "name": "look", "args": {"in": "shop " * 60}}],
+        },
+        {"role": "tool", "blocks": [{"kind": "tool_result", "call_id": "c1", "content": "no " * 99, "is_error": True}]},
+    ]
+    cp = open_checkpointer()
+    description = NewSessionFields("Where is the lamp?")
+    durable_message_list.write_next_version_under_lock(
+        cp.store, "framework", description, lambda row, newest: VersionContent(None, added=said)
+    )
+    assert [type(body) for body in read_stored_bodies()] == [bytes if connection.vendor == "sqlite" else str] * 3
+    session = Session.objects.get(session_id="framework")
+    at = conversation_window.get_newest_transcript_version(session)
+    assert first(at, "lamp", "shop", "nowhere") == [0, 1, None]
+    assert find_next_error_or_decision(session, at, Landmark.ERROR, beyond=-1) == LandmarkSpot(1)
+    assert [(prompt.position, prompt.title[:18]) for prompt in load_prompt_outline(at).prompts] == [
+        (0, "Where is the LAMP?")
+    ]
+    bodies = [message.body for message in message_windows.load_message_window(at.segment_id or 0, 0, 3)]
+    assert [json.loads(body) for body in bodies] == said
+    verification.require_session_unaltered(cp.store.using, session)
+
+
+def read_stored_bodies() -> list[str | bytes]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT body FROM checkpoints_message ORDER BY position")
+        return [body for (body,) in cursor.fetchall()]
 
 
 def test_several_words_match_in_any_order_and_phrases_exactly(session: Session) -> None:
