@@ -103,7 +103,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "piece": piece,
         "spot": _get_error_search_start(request, window, opening, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
-        "timeline": run_lanes.load_run_lanes(pk, events) if is_live and head.row.has_times else None,
+        "timeline": run_lanes.load_newest_run_lanes(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
         **_build_version_context(request, head, place),
         **_build_subagent_and_permission_context(head, window),
