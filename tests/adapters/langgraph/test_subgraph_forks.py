@@ -36,7 +36,7 @@ def list_texts(values: Any) -> list[str]:
 
 def play(saver: Any, durability: Any, *, keeps_states: bool) -> list[Any]:
     """Answer a question, fork before the answer, fork inside of the subgraph, and go on. Returns what was said."""
-    graph, seen = build_graph(saver, keeps_states=keeps_states), []
+    graph, seen = build_graph(saver, keeps_states=keeps_states), list[Any]()
 
     def invoke(value: Any, place: Any) -> None:
         seen.append(list_texts(graph.invoke(value, place, durability=durability)))
