@@ -1,5 +1,6 @@
 from django.apps import AppConfig
 from django.core import checks
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
 from checkpoints.checks import check_databases, check_seal_and_decision_keys
@@ -12,8 +13,10 @@ class CheckpointsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from checkpoints.db.readable_text import register_text_function
         from checkpoints.open_and_migrate import create_default_workspace
 
+        connection_created.connect(register_text_function)
         checks.register(check_databases, "checkpoints")
         checks.register(check_seal_and_decision_keys, "checkpoints")
         post_migrate.connect(create_default_workspace, sender=self)  # `flush` sends it too

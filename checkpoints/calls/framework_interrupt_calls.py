@@ -73,7 +73,7 @@ def load_interrupt_calls_by_key(store: Store, row: Session, keys: Collection[str
     return calls
 
 
-def discard_undecided_calls(
+def discard_undecided_calls_of_locked_session(
     store: Store,
     row: Session,
     *,

@@ -50,13 +50,15 @@ _ANSWER_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
 
 
 @dataclass(frozen=True)
-class StoreCallLog:
+class DatabaseCallLog:
     """Call log of a session of this process's database."""
 
     store: Store
     session_id: str
 
-    def issue_call_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[StoreExecution | ToolResult]:
+    def issue_call_flow(
+        self, request: DispatchRequest, wait_options: WaitOptions
+    ) -> Flow[DatabaseExecution | ToolResult]:
         store = self.store
         pairing = store.find_owned_session(self.session_id) if request.policy == "unanswered" else None
         if pairing is not None:
@@ -77,7 +79,7 @@ class StoreCallLog:
             if isinstance(issued_call, ToolCall):
                 result = _build_result_of_logged_call(owned_session, request, issued_call)
                 return (yield from _add_stored_value_flow(store, request.tool, issued_call, result))
-            return StoreExecution(store, owned_session, request.tool, issued_call, request)
+            return DatabaseExecution(store, owned_session, request.tool, issued_call, request)
         except (ApprovalRequired, CallInProgress):  # will be requested again with the same call id
             raise
         except BaseException:
@@ -87,7 +89,7 @@ class StoreCallLog:
 
 
 @dataclass(frozen=True)
-class StoreExecution:
+class DatabaseExecution:
     """Issued call of a session that this process owned when it issued it; `request` is None for a workflow's step."""
 
     store: Store

@@ -15,7 +15,7 @@ from checkpoints.archive import session_export, session_import
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.calls import call_queries, calls_awaiting_decision, calls_without_outcome, intent_log, write_outcomes
 from checkpoints.client_backend import ClientOptions, Closable
-from checkpoints.database_backend.database_call_log import StoreCallLog
+from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.database_backend.database_step_log import DatabaseStepLog
 from checkpoints.db import clock
 from checkpoints.db.connection import get_connection
@@ -100,7 +100,7 @@ class DatabaseBackend:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        store.open_call_log = StoreCallLog
+        store.open_call_log = DatabaseCallLog
 
     def close(self) -> None:
         create_finish_release.release_all_sessions(self.store)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from checkpoints.calls import call_queries
 from checkpoints.database_backend import database_call_log
-from checkpoints.database_backend.database_call_log import StoreExecution
+from checkpoints.database_backend.database_call_log import DatabaseExecution
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.enums import CallStatus, KeyPolicy
 from checkpoints.exceptions import StepRejected
@@ -47,7 +47,7 @@ class DatabaseStepLog:
         call = yield from database_call_log.issue_call_or_find_answer_flow(store, owned_session, intent, wait_options)
         if isinstance(call, ToolCall):
             return StepValue((yield Transact(partial(self._load_step_value_unless_rejected, step, call))))
-        return StoreExecution(store, owned_session, request.tool, call)
+        return DatabaseExecution(store, owned_session, request.tool, call)
 
     def _get_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(self._store, self._session_id)

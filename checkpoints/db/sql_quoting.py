@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from checkpoints.formats.compression import TextToCompress
 from checkpoints.models.packed_fields import PACKED_FIELDS
 
 #: Types that the driver converts.
@@ -78,6 +79,8 @@ def _convert_value(connection: BaseDatabaseWrapper, model: type[models.Model], f
     packed = _find_packed_fields(model).get(field)
     if packed is not None:
         return packed.get_db_prep_save(value, connection)
+    if isinstance(value, TextToCompress):
+        return value.compress()
     if isinstance(value, str):  # an enum member
         return str(value)
     # What depends only on the database has the same result as the field's own conversion, which takes longer.

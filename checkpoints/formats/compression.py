@@ -71,6 +71,22 @@ def decompress(packed: bytes) -> bytes:
     return content
 
 
+class TextToCompress(str):
+    """Text that a statement compresses before it stores it."""
+
+    __slots__ = ()
+
+    def compress(self) -> str | bytes:
+        """Return the compressed text, or the text itself if that is no longer."""
+        packed = compress(self.encode("utf-8", "surrogatepass"))
+        return str(self) if packed is None else packed
+
+
+def decompress_text(packed: bytes) -> str:
+    """Return the text that `TextToCompress` was. Raises `ValueError`."""
+    return decompress(packed).decode("utf-8", "surrogatepass")
+
+
 def compress_with_preset_dictionary(content: bytes) -> bytes:
     """Compress short bytes with the dictionary `_COMMON_PARTS`, if that makes them shorter."""
     if len(content) <= MAX_VALUE_BYTES:

@@ -21,11 +21,11 @@ def discard_undecided_calls(
 ) -> None:
     """Discard the calls of interrupts that await a decision and that the framework continues without.
 
-    Arguments and errors are those of `framework_interrupt_calls.discard_undecided_calls` and of
+    Arguments and errors are those of `framework_interrupt_calls.discard_undecided_calls_of_locked_session` and of
     `state_store.save_state`.
     """
     with suppress(SessionNotFound), state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        framework_interrupt_calls.discard_undecided_calls(store, row, keys=keys, call_ids=call_ids)
+        framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, keys=keys, call_ids=call_ids)
 
 
 def discard_undecided_calls_of_earlier_states(
@@ -48,7 +48,7 @@ def discard_undecided_calls_of_earlier_states(
     """
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
         kept = list_interrupt_keys(state_store.load_writes_since_state(store, row, channel, state_id))
-        framework_interrupt_calls.discard_undecided_calls(store, row, kept_keys=kept)
+        framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, kept_keys=kept)
 
 
 def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: Collection[str]) -> bool:
@@ -58,7 +58,7 @@ def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: 
     of `state_store.save_state`.
     """
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        if framework_interrupt_calls.discard_undecided_calls(store, row, call_ids=call_ids):
+        if framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, call_ids=call_ids):
             return True
         undecided = calls_without_outcome.list_undecided_calls(store, row)
         return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)

@@ -81,8 +81,8 @@ class LineLog:
             self._store.using, self.row, FrameworkWrite, self._take_rows_of_queued_lines(messages)
         )
 
-    def build_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
-        """Build the rows of the added lines and of the header, for a statement that stores them with `messages`."""
+    def take_queued_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
+        """Return the rows of the added lines and of the header, for a statement that stores them with `messages`."""
         place = {"namespace": "", "state_id": STATE_ID}
         return [
             state_rows.build_state_rows(FrameworkWrite, self._take_rows_of_queued_lines(messages)),

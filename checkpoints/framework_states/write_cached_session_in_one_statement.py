@@ -204,7 +204,7 @@ def write_simple_version_of_cached_session(
         return None
     end, state, messages = built
     return write_version_of_cached_session(
-        store, session_id, known, save_version.VersionContent(end, state), None, build_rows(messages)
+        store, session_id, known, save_version.VersionToWrite(end, state), None, build_rows(messages)
     )
 
 
@@ -212,7 +212,7 @@ def write_version_of_cached_session(
     store: Store,
     session_id: str,
     known: CachedSession,
-    content: save_version.VersionContent,
+    content: save_version.VersionToWrite,
     run_id: UUID | None,
     rows: Sequence[NewRows | ChangedRow],
 ) -> CachedSession | None:

@@ -16,6 +16,7 @@ from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical_json import to_canonical_json
+from checkpoints.formats.compression import TextToCompress
 from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import expected_sealed_head
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
@@ -154,18 +155,29 @@ def write_version_to_end_if_changed(
         and not answered_rows
     ):
         return None
+    stored_end = _compress_bodies_on_sqlite(using, end)
     if owned_session is not None:
         owned_session.head = head
-        version = save_version.execute_save_statement(store, owned_session, head, end, state, head.version)
+        version = save_version.execute_save_statement(store, owned_session, head, stored_end, state, head.version)
     else:
         answered = call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        sealed_head = expected_sealed_head.lock_head(using, row.pk)
-        version, _ = save_version.write_version(using, base, end, state, None, answered, sealed_head)
+        sealed_head = expected_sealed_head.lock_sealed_head(using, row.pk)
+        version, _ = save_version.write_version(using, base, stored_end, state, None, answered, sealed_head)
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
     messages = [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
     return WrittenVersion(version, end.chain, messages)
+
+
+def _compress_bodies_on_sqlite(using: str, end: TranscriptEnd) -> TranscriptEnd:
+    """Compress the new messages where the database does not do that itself.
+
+    Transcripts of frameworks are written for the pages: the framework reads its own form of them.
+    """
+    if connections[using].vendor != "sqlite":
+        return end
+    return replace(end, new=[each._replace(body=TextToCompress(each.body)) for each in end.new])
 
 
 def build_next_version_if_simple(

@@ -53,7 +53,7 @@ _GARBAGE_THRESHOLD: Final = 10_000
 
 
 @dataclass
-class _Worker:
+class _WorkerProcess:
     """Process of a worker as its parent sees it: the files that it imports now, and how many bytes of them it read."""
 
     process: BaseProcess
@@ -86,11 +86,11 @@ def import_in_processes(
         if has_pool(each):
             each.close_pool()  # type: ignore[attr-defined]
     groups = deque(group_files_by_transaction_size(files))
-    running: list[_Worker] = []
+    running: list[_WorkerProcess] = []
     merged = _MergedReport(report, files)
     try:
         running.extend(_start_worker(store, options) for _ in range(min(workers, len(groups))))
-        _Parent(merged, files, groups, progress).run(running)
+        _ParentProcess(merged, files, groups, progress).run(running)
     finally:
         merged.add_merged_lists()
         for worker in running:
@@ -128,7 +128,7 @@ class _MergedReport:
         return sorted(self._lists[name], key=lambda pair: pair[0])
 
 
-class _Parent:
+class _ParentProcess:
     """Distribution of groups of files to workers, and collection of their reports."""
 
     def __init__(
@@ -142,7 +142,7 @@ class _Parent:
         self._count, self._total = len(files), sum(file.size for file in files)
         self._done_files = self._done_bytes = 0
 
-    def run(self, running: Sequence[_Worker]) -> None:
+    def run(self, running: Sequence[_WorkerProcess]) -> None:
         """Give groups to workers until none is left; report the files of workers that have died."""
         for worker in running:
             self._send_group_to_worker(worker)
@@ -154,7 +154,7 @@ class _Parent:
         while self._groups:
             self._report_files_as_refused(self._groups.popleft(), "all processes of the import have ended before it")
 
-    def _send_group_to_worker(self, worker: _Worker) -> None:
+    def _send_group_to_worker(self, worker: _WorkerProcess) -> None:
         worker.files, worker.read = (self._groups.popleft() if self._groups else ()), 0
         if worker.files:
             try:
@@ -162,7 +162,7 @@ class _Parent:
             except OSError:  # it has died; the end of its messages says so
                 return
 
-    def _receive_worker_message(self, worker: _Worker, busy: Sequence[_Worker]) -> None:
+    def _receive_worker_message(self, worker: _WorkerProcess, busy: Sequence[_WorkerProcess]) -> None:
         path = worker.files[0].path
         try:
             message = worker.link.recv()
@@ -199,7 +199,7 @@ class _Parent:
 # workers
 
 
-def _start_worker(store: Store, options: ImportOptions) -> _Worker:
+def _start_worker(store: Store, options: ImportOptions) -> _WorkerProcess:
     context = get_context("fork")
     link, other = context.Pipe()
     process = context.Process(
@@ -207,7 +207,7 @@ def _start_worker(store: Store, options: ImportOptions) -> _Worker:
     )
     process.start()
     other.close()
-    return _Worker(process, link)
+    return _WorkerProcess(process, link)
 
 
 def _run_worker(

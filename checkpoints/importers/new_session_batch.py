@@ -27,7 +27,7 @@ from checkpoints.seals.session_heads import WRITTEN_FIELDS
 from checkpoints.store import expected_sealed_head
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import save_version
-from checkpoints.versions.save_version import PreparedVersions, VersionContent
+from checkpoints.versions.save_version import PreparedVersions, VersionToWrite
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class NewSession:
     origin: TranscriptOrigin
     row: Session
     run: Run
-    contents: Sequence[VersionContent]
+    contents: Sequence[VersionToWrite]
     calls: Sequence[ToolCall]
     remote_call_log: ImportedCallLog
     updated_at: datetime | None
@@ -144,6 +144,6 @@ def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:
     assert row.head_segment_id is not None  # noqa: S101 - inserted with the session
     difference = session.remote_call_log.complete_rows(row, session.run, session.calls)
     answered = AnsweredCalls(difference=difference)
-    contents = [VersionContent(first.end, first.state, answered, first.created_at), *others]
+    contents = [VersionToWrite(first.end, first.state, answered, first.created_at), *others]
     base = SaveBase(row.pk, row.fence, row.head_segment_id, 0, EMPTY_CHAIN, 0)
     return base, save_version.prepare_versions(base, contents, session.run.pk, session_heads.build_new_head(row))

@@ -33,7 +33,7 @@ from checkpoints.store.client_state import TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import find_new_messages, read_messages_along_segments, save_version
-from checkpoints.versions.save_version import TranscriptEnd, VersionContent
+from checkpoints.versions.save_version import TranscriptEnd, VersionToWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class ImportWriter:
                 self._open_file_savepoint()
                 row, run = self._create_session(first) if is_new else self._lock_session()
                 if self._sealed_head is None:
-                    self._sealed_head = expected_sealed_head.lock_head(self.store.using, row.pk)
+                    self._sealed_head = expected_sealed_head.lock_sealed_head(self.store.using, row.pk)
                 for group in _split_at_branches(turns):
                     self._write_turn_group(row, run, group, calls)
                 calls.insert_calls_and_late_results(row, [call for turn in turns for call in turn.calls])
@@ -295,9 +295,9 @@ def _build_find_session_sql() -> str:
     return f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {conditions}"  # noqa: S608 - names of models
 
 
-def _build_contents(turns: Sequence[ImportedTurn]) -> list[VersionContent]:
+def _build_contents(turns: Sequence[ImportedTurn]) -> list[VersionToWrite]:
     return [
-        VersionContent(
+        VersionToWrite(
             turn.build_transcript_end(), turn.get_version_state(), AnsweredCalls(), turn.messages[-1].created_at
         )
         for turn in turns

@@ -16,6 +16,7 @@ from django.db import connections, models
 from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError
 from checkpoints.models import Blob, Message, Session
+from checkpoints.models.packed_fields import CompressibleTextField
 from checkpoints.seals.seal_keys import get_seal_keys
 
 #: Number of sessions whose rows one statement compares.
@@ -27,6 +28,8 @@ _HELD = {"integer": "a whole number", "real": "a fraction", "text": "a text", "b
 #: Conditions on a column that hold where its value cannot be one of the column, by the type of the column.
 _INTEGER = "typeof({0}) NOT IN ('integer', 'null')"
 _TEXT = "typeof({0}) NOT IN ('text', 'null')"
+#: A stream of zlib begins with this byte.
+_COMPRESSIBLE_TEXT = f"{_TEXT} AND (typeof({{0}}) <> 'blob' OR substr({{0}}, 1, 1) <> x'78')"
 _CONDITIONS = {
     "bool": "{0} NOT IN (0, 1)",
     "integer": _INTEGER,
@@ -142,6 +145,8 @@ def _build_mistyped_rows_sql(using: str, model: type[models.Model]) -> str:
 
 def _build_mistyped_condition(using: str, field: models.Field[Any, Any]) -> str:
     column = quote_column(field.model, field.name)
+    if isinstance(field, CompressibleTextField):
+        return _COMPRESSIBLE_TEXT.format(column)
     target: Any = field
     while isinstance(target, models.ForeignKey):
         target = target.target_field

@@ -552,7 +552,7 @@ class Migration(migrations.Migration):
                 ("message_id", models.CharField(blank=True, max_length=255)),
                 ("role", models.CharField(blank=True, max_length=32)),
                 ("created_at", models.DateTimeField()),
-                ("body", models.TextField()),
+                ("body", checkpoints.models.packed_fields.CompressibleTextField()),
                 ("chain", models.BinaryField(max_length=32)),
             ],
             options={

@@ -50,6 +50,26 @@ class PackedTextField(_TextField):
         return _unpack(bytes(value)).decode("utf-8", "surrogateescape") if isinstance(value, _BYTES) else value
 
 
+class CompressibleTextField(_TextField):
+    """Text column in which SQLite may have compressed texts, for it compresses nothing itself.
+
+    Whoever writes a row decides that, by `compression.TextToCompress`. SQL reads the text by `db.readable_text`.
+    """
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return read_compressible_text(value)
+
+
+def read_compressible_text(value: Any) -> Any:
+    """Return the text of a stored value; of bytes that are no compressed text, some other text."""
+    if not isinstance(value, _BYTES):
+        return value
+    try:
+        return compression.decompress_text(bytes(value))
+    except ValueError:
+        return bytes(value).decode("utf-8", "replace")
+
+
 class PackedDigestField(_CharField):
     """Binary column with the bytes of hexadecimal digits."""
 

@@ -5,6 +5,7 @@ from typing import Final
 from django.db import models
 from django.db.models.functions import Now
 
+from checkpoints.models.packed_fields import CompressibleTextField
 from checkpoints.models.session import Session
 from checkpoints.seals.sealed_model import SealedModel
 
@@ -69,7 +70,7 @@ class Message(SealedModel):
     message_id = models.CharField(max_length=255, blank=True)
     role = models.CharField(max_length=32, blank=True)
     created_at = models.DateTimeField()
-    body = models.TextField()
+    body = CompressibleTextField()
     chain = models.BinaryField(max_length=32)
 
     class Meta:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import AtGate, CheckpointsError, OwnershipError, SessionFinished, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.remote.transport import Answer, Transport, escape_path_part
+from checkpoints.remote.transport import ServerAnswer, Transport, escape_path_part
 from checkpoints.store.client_state import ClientState, OwnedSession, TranscriptHead
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class RemoteStore(ClientState):
         session: OwnedSession | None = None,
         key: str | None = None,
         raw: Mapping[str, str] = {},
-    ) -> Answer:
+    ) -> ServerAnswer:
         """Do a write of a run, or of nobody. A session that was lost or has ended is no longer owned."""
         if session is None:
             return self.transport.send_write_request(method, path, fields, key=key, raw=raw)

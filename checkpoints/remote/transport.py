@@ -61,7 +61,7 @@ def escape_path_part(identifier: str) -> str:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServerAnswer:
     """Answer of the server that is no error."""
 
     status: int
@@ -105,7 +105,7 @@ class Transport:
 
     def send_write_request(
         self, method: str, path: str, fields: Mapping[str, Any], *, key: str | None = None, raw: Mapping[str, str] = {}
-    ) -> Answer:
+    ) -> ServerAnswer:
         """Do a write, once. `raw` are fields as JSON text; `key` is the key of a request that is made again.
 
         Raises what the server raises, and `ServerUnavailable`, which says whether the write may have happened. The
@@ -141,7 +141,7 @@ class Transport:
 
     def _send_request_with_retries(
         self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float
-    ) -> Answer:
+    ) -> ServerAnswer:
         may_have_happened = False
         for pause in (*PAUSES, None):
             try:
@@ -162,7 +162,7 @@ class Transport:
 
     def _send_request_once(
         self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float
-    ) -> Answer:
+    ) -> ServerAnswer:
         if self._is_closed:
             raise CheckpointerClosed
         connect_seconds = min(CONNECT_SECONDS, seconds)
@@ -171,7 +171,7 @@ class Transport:
         )
         if response.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise _build_error_of_response(response)
-        return Answer(response.status, parse_json(response.text) if response.content else None)
+        return ServerAnswer(response.status, parse_json(response.text) if response.content else None)
 
     def _build_unavailable_error(self, error: AnswerLost, *, may_have_happened: bool) -> ServerUnavailable:
         what = f"{self._connections.base_url} did not answer ({error})."

@@ -100,7 +100,7 @@ def _append_without_run(
     try:
         with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using):
             with transaction.atomic(using=store.using):
-                outcome = attempt.write_version()
+                outcome = attempt.write_version_or_find_error()
             store.unconfirmed_appends.pop(session_id, None)
             if isinstance(outcome, CheckpointsError):  # after the transaction, so that a lost owner stays declared
                 raise outcome
@@ -122,7 +122,7 @@ class _AppendAttempt:
         self.expected = expected
         self.lost: UnconfirmedAppend | None = None
 
-    def write_version(self) -> int | CheckpointsError:
+    def write_version_or_find_error(self) -> int | CheckpointsError:
         """Write the new version and return its number, or return the error that forbids it."""
         store = self.store
         row = look_up_and_lock_rows.get_session(store, self.session_id, lock=True)
@@ -154,7 +154,7 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
-        sealed_head = expected_sealed_head.lock_head(store.using, row.pk)
+        sealed_head = expected_sealed_head.lock_sealed_head(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 

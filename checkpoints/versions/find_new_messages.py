@@ -91,7 +91,7 @@ def create_branch_segment(using: str, session_pk: int, head: TranscriptHead, len
 # copies of transcripts, for comparison with the next one
 
 
-class _Exact:
+class _ExactNumber:
     """Number or boolean that equals only one of the same type and the same text: 1, 1.0 and True differ."""
 
     __slots__ = ("kind", "text")
@@ -114,7 +114,7 @@ def copy_json_value(value: Any) -> Any:
         return {key: copy_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [copy_json_value(item) for item in value]
-    return _Exact(value)
+    return _ExactNumber(value)
 
 
 def copy_messages(messages: Sequence[Any]) -> list[Any] | None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
+from checkpoints.db.readable_text import build_text_sql
+from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.models import Message, Segment
 
 Rows = list[tuple[Any, ...]]
@@ -25,7 +26,7 @@ def read_message_field_rows(
     """Read the messages `first` to `length` of the transcript that ends in `segment_id`, in order: a tuple of
     `fields` each."""
     return _select_messages_along_segments(
-        connection, f"SELECT {quote_columns(Message, fields)}", [], segment_id, length, first
+        connection, f"SELECT {_build_columns_sql(connection, fields)}", [], segment_id, length, first
     )
 
 
@@ -78,7 +79,12 @@ def read_message_bodies(connection: BaseDatabaseWrapper, segment_id: int, length
     """Read the bodies of messages `first` to `length`, in order, the last one with its chain, the others with NULL."""
     chain = f"CASE WHEN {quote_column(Message, 'position')} = %s THEN {quote_column(Message, 'chain')} END"
     return _select_messages_along_segments(
-        connection, f"SELECT {quote_column(Message, 'body')}, {chain}", [length - 1], segment_id, length, first
+        connection,
+        f"SELECT {_build_columns_sql(connection, ['body'])}, {chain}",
+        [length - 1],
+        segment_id,
+        length,
+        first,
     )
 
 
@@ -89,11 +95,14 @@ def read_messages_within_size(
 
     The newest message is always included.
     """
-    body, position = quote_column(Message, "body"), quote_column(Message, "position")
+    body, position = (
+        build_text_sql(connection.vendor, f"m.{quote_column(Message, 'body')}"),
+        quote_column(Message, "position"),
+    )
     # Sizes are measured, added up and sorted without the bodies, and the rows are sorted here, so that no large body is
     # copied. PostgreSQL knows a size in bytes without reading the text.
-    size_of = f"OCTET_LENGTH(m.{body})" if connection.vendor == "postgresql" else f"LENGTH(m.{body})"
-    columns = ", ".join(f"m.{quote_column(Message, field)}" for field in ("position", *fields))
+    size_of = f"OCTET_LENGTH({body})" if connection.vendor == "postgresql" else f"LENGTH({body})"
+    columns = _build_columns_sql(connection, ("position", *fields), "m.")
     sql = (
         f"{_build_segment_path_sql()}, "
         f"measured AS (SELECT m.id, m.{position} AS place, {size_of} AS size FROM {_build_path_messages_sql()}), "
@@ -109,6 +118,13 @@ def read_segment_ranges(connection: BaseDatabaseWrapper, segment_id: int, length
     path = _build_segment_path_sql()
     sql = f"{path} SELECT segment_id, low, high FROM path WHERE low < high AND high > %s ORDER BY low"
     return _fetch_rows(connection, sql, [length, segment_id, first, first])
+
+
+def _build_columns_sql(connection: BaseDatabaseWrapper, fields: Sequence[str], table: str = "") -> str:
+    columns = [(field, f"{table}{quote_column(Message, field)}") for field in fields]
+    return ", ".join(
+        build_text_sql(connection.vendor, column) if field == "body" else column for field, column in columns
+    )
 
 
 def _select_messages_along_segments(

@@ -402,7 +402,7 @@ def execute_save_statement(
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
         sealed_head = expected_sealed_head.get_expected_head(store.using, owned_session)
-        content = VersionContent(end, state, answered)
+        content = VersionToWrite(end, state, answered)
         return write_versions(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
         )[0]
@@ -420,7 +420,7 @@ def execute_save_statement(
 
 
 @dataclass(frozen=True)
-class VersionContent:
+class VersionToWrite:
     """Version to write: its new messages, its state beside them, and the calls whose results it contains.
 
     `created_at` is its time; None stands for that of the database.
@@ -445,14 +445,14 @@ def write_version(
     beside: Sequence[NewRows | ChangedRow] = (),
 ) -> tuple[int | None, SessionHead | None]:
     """Write the version that continues from `base` to `end`, as `write_versions` does."""
-    content = VersionContent(end, state, answered)
+    content = VersionToWrite(end, state, answered)
     return write_versions(using, base, [content], run_id, sealed_head, revision=revision, beside=beside)
 
 
 def write_versions(
     using: str,
     base: SaveBase,
-    contents: Sequence[VersionContent],
+    contents: Sequence[VersionToWrite],
     run_id: UUID | None,
     sealed_head: SessionHead | None,
     *,
@@ -505,7 +505,7 @@ class PreparedVersions(NamedTuple):
 
 
 def prepare_versions(
-    base: SaveBase, contents: Sequence[VersionContent], run_id: UUID | None, sealed_head: SessionHead | None
+    base: SaveBase, contents: Sequence[VersionToWrite], run_id: UUID | None, sealed_head: SessionHead | None
 ) -> PreparedVersions:
     """Build the rows of versions that continue from `base`, with the arguments of `write_versions`."""
     versions = [
@@ -522,7 +522,7 @@ def prepare_versions(
     )
 
 
-def build_session_columns_after(contents: Sequence[VersionContent]) -> dict[str, Any]:
+def build_session_columns_after(contents: Sequence[VersionToWrite]) -> dict[str, Any]:
     """Build the columns of a session that repeat those of its newest version, which is the last one of `contents`."""
     last = contents[-1]
     states_cost = any(content.state.is_cost_stated for content in contents)
@@ -535,7 +535,7 @@ def build_session_columns_after(contents: Sequence[VersionContent]) -> dict[str,
     }
 
 
-def _build_version_columns(base: SaveBase, content: VersionContent, run_id: UUID | None) -> dict[str, Any]:
+def _build_version_columns(base: SaveBase, content: VersionToWrite, run_id: UUID | None) -> dict[str, Any]:
     end, state = content.end, content.state
     return {
         "run": run_id,

@@ -12,7 +12,7 @@ from ninja import Router
 from checkpoints import sansio
 from checkpoints.calls import call_dicts, intent_log, write_outcomes
 from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, ToolResult, Unknown
-from checkpoints.database_backend.database_call_log import StoreCallLog
+from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.decisions.decision_target import DecisionTarget
@@ -112,7 +112,7 @@ def _build_issue_call_flow(store: Store, session_id: str, body: request_schemas.
         body.call_id,
         body.step,
     )
-    return StoreCallLog(store, session_id).issue_call_flow(request, WaitOptions(for_others=False))
+    return DatabaseCallLog(store, session_id).issue_call_flow(request, WaitOptions(for_others=False))
 
 
 def parse_call_args(body: request_schemas.DescribedCall) -> dict[str, Any]:

@@ -295,7 +295,7 @@ def check_background_work() -> Status:
         return Status("background", title, Level.PROBLEM, summary, advice)
     seconds = max(int((now - (task.round_at or task.started_at)).total_seconds()) for task in tasks)
     values = {"names": ", ".join(task.name for task in tasks), "seconds": seconds}
-    summary = _("Running in this process: %(names)s. The oldest round ended %(seconds)d s ago.") % values
+    summary = _("Running in this process: %(names)s. Each finished its last round at most %(seconds)d s ago.") % values
     return Status("background", title, Level.OK, summary)
 
 

@@ -118,8 +118,8 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "around": call_or_use_fallback(
             f"The conversation around call {call.pk}", lambda: _load_preceding_conversation(call), None
         ),
-        "driver": decision_preview.get_live_owner_run(call.session),
-        "waiting_run": decision_preview.get_run_waiting_for_decision(call.session),
+        "driver": decision_preview.find_live_owner_run(call.session),
+        "waiting_run": decision_preview.find_run_waiting_for_decision(call.session),
         "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
         "withdrawal": _build_withdrawal_context(call, decision),
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,

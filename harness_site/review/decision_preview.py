@@ -16,15 +16,15 @@ from harness_site.review.decision_options import list_answer_options
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 
-def get_live_owner_run(session: Session) -> Run | None:
+def find_live_owner_run(session: Session) -> Run | None:
     """Return the run that owns the session and still has a valid lease."""
     owner = session.owner
     return owner if owner is not None and owner.has_owning_status and owner.lease_expires_at > clock.now() else None
 
 
-def get_run_waiting_for_decision(session: Session) -> Run | None:
+def find_run_waiting_for_decision(session: Session) -> Run | None:
     """Return the live run that waits for a decision and continues by itself."""
-    run = get_live_owner_run(session)
+    run = find_live_owner_run(session)
     return run if run is not None and run.status == RunStatus.WAITING else None
 
 
@@ -108,7 +108,7 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
 
 def _format_resume_point(call: ToolCall, version: int | None) -> str:
     session = call.session
-    run = get_live_owner_run(session)
+    run = find_live_owner_run(session)
     if run is not None and run.status == RunStatus.WAITING:
         text = (
             _("Run {number} on {host} is waiting and continues at once from version {version}.")

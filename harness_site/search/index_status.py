@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from django.db.models import BigIntegerField, Case, Max, QuerySet, Subquery, When
 
+from checkpoints.db import clock
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Kind, Progress
+
+#: Time since the index was complete from which a reader is told about it. A working indexer stays far below it.
+_WORTH_TELLING: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,11 @@ class IndexStatus:
     @property
     def was_ever_complete(self) -> bool:
         return self.complete_at is not None
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether a search finds everything, except perhaps what was stored a moment ago."""
+        return not self.behind and self.complete_at is not None and clock.now() - self.complete_at < _WORTH_TELLING
 
 
 def load_index_status() -> IndexStatus:

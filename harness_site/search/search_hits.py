@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from django.db.models import Max, QuerySet
 
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
+from harness_site.core.rendering.display_text import strip_markdown_marks
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery
 
@@ -92,6 +93,8 @@ def _strip_leading_id(passage: Passage, row: Message | ToolCall | Decision | Non
 
 def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPart, ...]:
     """Build the excerpt around the first of the longest matches in `text`, with all matches in it marked."""
+    plain = strip_markdown_marks(text)
+    text = plain if pattern.search(plain) else text
     best = max(pattern.finditer(text), key=lambda match: len(match[0]), default=None)
     start = _find_start_of_word(text, best.start() - _BEFORE, best.start()) if best else 0
     end = max(start + _LENGTH, best.end() if best else 0)

@@ -100,7 +100,7 @@ def _render_answer_time(span: timedelta) -> SafeString:
 def _render_links_and_copy_button(entry: Entry, session_url: str, shown_version: str, more_url: str) -> SafeString:
     labels = _translate_mark_labels(get_language())
     title = labels.version % {"number": entry.version}
-    position = {"number": entry.position}
+    position = {"number": entry.position + 1}
     return build_html(
         _MARKS,
         version=build_html(_VERSION_LINK, session_url, entry.version, title, entry.version) if entry.version else "",
@@ -128,7 +128,7 @@ def _translate_mark_labels(_language: str | None) -> _MarkLabels:
 
 def _render_marks_of_exported_page(entry: Entry) -> SafeString:
     version = build_html(" v{}", entry.version) if entry.version else ""
-    return build_html(_OFFLINE_MARKS, entry.position, entry.position, version)
+    return build_html(_OFFLINE_MARKS, entry.position, entry.position + 1, version)
 
 
 def _render_parts(entry: Entry, variables: Mapping[str, Any]) -> SafeString:

@@ -17,7 +17,7 @@ _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 
 @dataclass(frozen=True, slots=True)
 class JumpTarget:
-    """A typed place: the `number` of a message, or else a day, a time of day, or both."""
+    """A typed place: the `number` of a message, counted from 1, or else a day, a time of day, or both."""
 
     number: int | None = None
     day: date | None = None

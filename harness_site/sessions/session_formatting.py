@@ -1,6 +1,7 @@
 """Formatting of session statuses, amounts, roles and results for the session pages."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
@@ -25,7 +26,7 @@ from harness_site.core.rendering.display_text import (
     mask_and_reveal_hidden,
 )
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.json_tree import dump_json_for_display, quote_ambiguous_text
+from harness_site.core.rendering.json_tree import dump_json_for_display, format_text_value
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
@@ -264,6 +265,11 @@ def count_money_digits(amount: Decimal) -> int:
     return 2 if exact == exact.quantize(_CENT, rounding=ROUND_HALF_UP) else -int(exact.as_tuple().exponent)
 
 
+def count_common_money_digits(amounts: Iterable[Decimal | None]) -> int:
+    """Count the decimal places with which each of the known amounts can be written exactly, so that they align."""
+    return max((count_money_digits(amount) for amount in amounts if amount is not None), default=2)
+
+
 def render_rounded_money(amount: Decimal | None) -> SafeString | str:
     """Format an amount in US dollars with cents; the exact amount is shown on hover if it differs."""
     if amount is None:
@@ -274,11 +280,12 @@ def render_rounded_money(amount: Decimal | None) -> SafeString | str:
     return rounded if shown == exact else build_html('<span title="{}">{}</span>', exact, shown)
 
 
-def format_money_delta(amount: Decimal | None) -> str:
+def format_money_delta(amount: Decimal | None, digits: int | None = None) -> str:
+    """Format a difference of amounts in US dollars with its sign; `digits` as in `format_money`."""
     if amount is None:
         return "–"
     sign = "+" if amount > 0 else "−" if amount < 0 else ""
-    return f"{sign}{format_money(abs(amount))}"
+    return f"{sign}{format_money(abs(amount), digits)}"
 
 
 def parse_json_container(text: str) -> dict[str, Any] | list[Any] | None:
@@ -310,7 +317,7 @@ def format_json_on_one_line(value: Any) -> str:
 
 def _format_inline_value(value: Any) -> str:
     if isinstance(value, str):
-        return escape_hidden_in_json(" ".join(quote_ambiguous_text(value).split()))
+        return escape_hidden_in_json(" ".join(format_text_value(value).split()))
     return dump_json_for_display(value)
 
 

@@ -58,7 +58,7 @@ def test_keyboard_navigates_to_search_results_errors_and_messages(open_page: Ope
     page.keyboard.type("order-")
     page.keyboard.press("Enter")
     expect_loaded_url(page, r"at=16#m-16$")
-    expect(page.locator(".search-status")).to_contain_text("message 16")
+    expect(page.locator(".search-status")).to_contain_text("message 17")
     page.keyboard.press("n")
     expect_loaded_url(page, r"at=24#m-24$")
     expect(page.locator("#m-24 mark").first).to_have_text("order-")

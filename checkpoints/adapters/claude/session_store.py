@@ -197,7 +197,7 @@ class HarnessSessionStore(SessionStore):
             ):  # the header is a row, too
                 mirror.lock_session()
             if mirror.is_without_lock:
-                mirror.write_without_lock(log.build_rows(mirror.written))
+                mirror.write_without_lock(log.take_queued_rows(mirror.written))
             else:
                 log.row = mirror.row
                 log.insert_queued_lines(mirror.written)

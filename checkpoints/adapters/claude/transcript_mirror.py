@@ -40,7 +40,7 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage
-from checkpoints.versions.save_version import VersionContent
+from checkpoints.versions.save_version import VersionToWrite
 
 AGENT_NAME: Final = transcript_reader.AGENT_NAME
 #: Sessions that a transaction has locked, by identifier, each with its state if the client owns it.
@@ -190,7 +190,7 @@ class _PendingVersion:
     """Version that is to be written: what it continues from, its content, and its run."""
 
     head: TranscriptHead
-    content: VersionContent
+    content: VersionToWrite
     run_id: UUID | None
 
 
@@ -406,7 +406,7 @@ class MirrorWriter(ImportWriter):
                 StoredMessage(head.segment_id, message.position, message.body) for message in turn.messages
             )
             if self._transaction.can_write_version_without_lock(self.origin.session_id):
-                content = VersionContent(
+                content = VersionToWrite(
                     turn.build_transcript_end(),
                     turn.get_version_state(),
                     answered,

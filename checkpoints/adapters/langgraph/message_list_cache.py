@@ -47,7 +47,7 @@ class MessageFields(NamedTuple):
         return MessageFields([*self.values[:kept], *added.values], [*self.extras[:kept], *added.extras])
 
 
-class StoredMessage:
+class CachedMessage:
     """Message as a load gives it, of which no program has an object; prepared for copies.
 
     A list of a thousand messages is copied by each load. Nearly all fields that a program may change in place are
@@ -87,15 +87,15 @@ class StoredMessage:
         return copied
 
 
-class StoredMessages(NamedTuple):
+class CachedMessages(NamedTuple):
     """Messages of a list as a load gives them, and their fields."""
 
-    messages: Sequence[StoredMessage]
+    messages: Sequence[CachedMessage]
     fields: MessageFields
 
-    def build_extended_messages(self, kept: int, added: StoredMessages) -> StoredMessages:
+    def build_extended_messages(self, kept: int, added: CachedMessages) -> CachedMessages:
         """Return the first `kept` messages, and others after them."""
-        return StoredMessages(
+        return CachedMessages(
             [*self.messages[:kept], *added.messages], self.fields.build_extended_fields(kept, added.fields)
         )
 
@@ -114,7 +114,7 @@ class SavedList:
 
     elements: Sequence[BaseMessage]
     fields: MessageFields
-    stored: StoredMessages
+    stored: CachedMessages
     digests: Sequence[str]
     nodes: ListNodes
 
@@ -150,7 +150,7 @@ class SavedList:
         kept: int,
         elements: Sequence[Any],
         fields: MessageFields | None,
-        stored: StoredMessages | None,
+        stored: CachedMessages | None,
         added: Sequence[str],
         nodes: ListNodes,
     ) -> SavedList | None:
@@ -180,10 +180,10 @@ class SavedList:
 
 _NO_FIELDS = MessageFields((), ())
 #: List without elements, from which others grow.
-EMPTY_LIST = SavedList((), _NO_FIELDS, StoredMessages((), _NO_FIELDS), (), EMPTY_LIST_NODES)
+EMPTY_LIST = SavedList((), _NO_FIELDS, CachedMessages((), _NO_FIELDS), (), EMPTY_LIST_NODES)
 
 
-def build_stored_messages(messages: Sequence[Any], fields: MessageFields | None) -> StoredMessages | None:
+def build_cached_messages(messages: Sequence[Any], fields: MessageFields | None) -> CachedMessages | None:
     """Build what a load gives from messages and copies of their fields, as `copy_fields` returns them.
 
     None without these, or if a message has a private attribute that cannot be copied.
@@ -191,7 +191,7 @@ def build_stored_messages(messages: Sequence[Any], fields: MessageFields | None)
     if fields is None:
         return None
     try:
-        return StoredMessages(list(map(StoredMessage, messages, *fields)), fields)
+        return CachedMessages(list(map(CachedMessage, messages, *fields)), fields)
     except Exception:  # of a type of the program
         return None
 

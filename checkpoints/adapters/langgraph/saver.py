@@ -33,11 +33,11 @@ from checkpoints.adapters.garbage_collection_pause import pause_garbage_collecti
 from checkpoints.adapters.langgraph import interrupts, message_conversion, message_list_cache
 from checkpoints.adapters.langgraph.message_list_cache import (
     EMPTY_LIST,
+    CachedMessages,
     ListMemory,
     MessageFields,
     Place,
     SavedList,
-    StoredMessages,
 )
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
@@ -187,7 +187,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for name, value in loaded.values.items():
                 if isinstance(value, StoredList):
                     fields = message_list_cache.copy_fields(values[name])
-                    stored = message_list_cache.build_stored_messages(values[name], fields)
+                    stored = message_list_cache.build_cached_messages(values[name], fields)
                     saved = _build_saved_list(values[name], fields, value.digests, stored)
                     self._memory.remember_list((thread_id, namespace, name), saved)
             for name, root in loaded.known.items():
@@ -345,7 +345,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         fields = message_list_cache.copy_fields(elements[kept:])
         encoded = [self.serde.dumps_typed(item) for item in elements[kept:]]
         decoded = [self.serde.loads_typed(item) for item in encoded]
-        stored = message_list_cache.build_stored_messages(decoded, message_list_cache.copy_fields(decoded))
+        stored = message_list_cache.build_cached_messages(decoded, message_list_cache.copy_fields(decoded))
         added = _encode_written_messages_as_patches(elements[kept:], encoded, written)
         added_digests = list(map(digest_element, added))
         if known is None or not kept:
@@ -555,16 +555,17 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         Raises `SessionNotFound` without the source, and `SessionExists` if the target has states.
         """
         store, target = self.sync_checkpointer.store, str(target_thread_id)
-        with self._session_claims.lock_session_claims(target):
-            remove_and_copy_states.copy_states(store, str(source_thread_id), target)
-        newest = self.get_tuple(_build_checkpoint_config(target, "", ""))
-        if newest is not None:
-            content = self._build_version_content(
+
+        def build_version_content_of_copy() -> VersionContent | None:
+            newest = self.get_tuple(_build_checkpoint_config(target, "", ""))
+            if newest is None:
+                return None
+            return self._build_version_content(
                 "", newest.checkpoint["channel_values"], newest.metadata, newest.checkpoint["id"]
             )
-            if content is not None:
-                with self._session_claims.lock_session_claims(target):
-                    state_store.write_version_of_transcript_if_changed(store, target, content)
+
+        with self._session_claims.lock_session_claims(target):
+            remove_and_copy_states.copy_states(store, str(source_thread_id), target, build_version_content_of_copy)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete the states of threads: all with `delete`; with `keep_latest` all but those a resume needs.
@@ -725,7 +726,7 @@ def _build_saved_list(
     elements: Sequence[Any],
     fields: MessageFields | None,
     element_digests: Sequence[str],
-    stored: StoredMessages | None,
+    stored: CachedMessages | None,
 ) -> SavedList | None:
     """Describe a list with the digests of its elements, and with what a load gives of them."""
     nodes = build_list_nodes(element_digests)

@@ -263,16 +263,14 @@ class AgentGuard:
             async with self._claim_session_during_call():
                 if not wanted and not self._policies.find_options(name).get("requires_approval"):
                     return False
-                if not await self._client.run_database_work(
-                    partial(self._is_call_logged_and_decided, name, args, call_id)
-                ):
+                if not await self._client.run_database_work(partial(self._is_call_logged, name, args, call_id)):
                     await self._run_logged_call(name, args, call_id, _refuse_to_run)
         except (ApprovalRequired, ReviewRequired):
             return True
         return False
 
-    def _is_call_logged_and_decided(self, name: str, args: dict[str, Any], call_id: str) -> bool:
-        """Return whether the log has a call, which is decided: an undecided one would have held the session."""
+    def _is_call_logged(self, name: str, args: dict[str, Any], call_id: str) -> bool:
+        """Return whether the log has a call. It is decided then: an undecided one would have held the session."""
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         calls = [call for call in call_queries.list_unanswered_calls(store, row.pk) if call.tool == name]
@@ -294,12 +292,14 @@ class AgentGuard:
             True if the call may go on: the log says whether it runs.
         """
         call_id = item.call_id
-        if call_id is None or not await self._client.run_database_work(partial(self._is_call_decided, call_id)):
+        if call_id is None or not await self._client.run_database_work(
+            partial(self._is_call_logged_and_decided, call_id)
+        ):
             return False
         self._approvals.add(call_id)
         return True
 
-    def _is_call_decided(self, call_id: str) -> bool:
+    def _is_call_logged_and_decided(self, call_id: str) -> bool:
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         if calls_without_outcome.list_undecided_calls(store, row):

@@ -1,7 +1,9 @@
 """Text for display: masked, without invisible or reordering characters, and encodable."""
 
 import math
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from django.utils.formats import number_format
 from django.utils.translation import ngettext
@@ -10,6 +12,13 @@ from harness_site.core.hidden_characters import replace_hidden_characters_by_nam
 from harness_site.core.masking.masker import mask_text, mask_text_beginning
 
 _UNITS = ("KB", "MB", "GB")
+#: Marks of Markdown, and what stands for them in plain text.
+_MARKDOWN_MARKS: Final = (
+    (re.compile(r"\*\*(?=\S)([^*\n]+)(?<=\S)\*\*"), r"\1"),
+    (re.compile(r"`([^`\n]+)`"), r"\1"),
+    (re.compile(r"^#{1,6} +", re.MULTILINE), ""),
+    (re.compile(r"^(?=[ |:]*-)[ |:-]{3,}$\n?", re.MULTILINE), ""),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,16 @@ def mask_and_reveal_hidden(text: str) -> str:
 def reveal_hidden_characters(text: str) -> str:
     """Name hidden characters in a text whose secrets are masked already."""
     return replace_hidden_characters_by_names(text)
+
+
+def strip_markdown_marks(text: str) -> str:
+    """Return a text without the marks of Markdown for bold text, code, headings and the rules of tables.
+
+    It is for excerpts, which are shown as plain text.
+    """
+    for pattern, replacement in _MARKDOWN_MARKS:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def shorten_text(text: str, limit: int) -> str:

@@ -37,6 +37,8 @@ MAX_NODES = 5_000
 _NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
 #: Maximum number of values for indentation.
 MAX_INDENTED = 10_000
+#: Texts that programs use for amounts, which people read as numbers.
+_AMOUNT = re.compile(r"-?[0-9]+\.[0-9]+")
 #: Texts that are blank or look like a number, a word of JSON, an object, a list, or a text in quotes.
 _AMBIGUOUS_TEXT = re.compile(
     r"""\s*+(?:
@@ -88,8 +90,14 @@ def dump_json_for_display(value: Any, indent: int | None = None) -> str:
     return escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
+def format_text_value(text: str) -> str:
+    """Format a text as a value of a tree or a line: an amount such as `40.00` as it is, others as
+    `quote_ambiguous_text` does."""
+    return text if _AMOUNT.fullmatch(text) else quote_ambiguous_text(text)
+
+
 def quote_ambiguous_text(text: str) -> str:
-    """Format a text as a value of a tree or a line: in quotes if it is blank or looks like another JSON value.
+    """Put a text in quotes if it is blank or looks like another JSON value.
 
     So the text `"17"` differs from the number 17, `"true"` from true, and a quoted text from one that contains quotes.
     """
@@ -124,7 +132,7 @@ class _Writer:
         if isinstance(value, dict | list) and value:
             return self._render_nested_value(value, depth)
         if isinstance(value, str):
-            return self._render_text_value(quote_ambiguous_text(value))
+            return self._render_text_value(format_text_value(value))
         return self._render_text_value(MASK if is_secret_number(value) else mask_and_dump_json(value))
 
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:

@@ -120,7 +120,7 @@ def list_pending_page_keys(
     return keys[:limit], keys[limit - 1] if len(keys) > limit else None
 
 
-def list_urgent_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> UrgentCalls:
+def list_first_urgent_calls_and_count(workspace: Workspace, status: CallStatus, filters: CallFilters) -> UrgentCalls:
     """List the calls in this status that are overdue or due within an hour, the nearest deadline first."""
     urgent = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.HOUR))
     rows = urgent.annotate(due=queue_order.build_deadline_expression(status)).order_by("due", "pk")

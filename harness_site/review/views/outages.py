@@ -258,7 +258,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             tuple(decisions[call.pk]),
             tuple(late_results[call.pk]),
             outage_groups.summarize_agreeing_late_results(late_results[call.pk]),
-            decision_preview.get_run_waiting_for_decision(call.session),
+            decision_preview.find_run_waiting_for_decision(call.session),
             people.get(call.pk, claims_and_presence.NOBODY),
             probe_times.get((call.session_id, (call.call_id, call.step))),
         )

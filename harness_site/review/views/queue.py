@@ -46,7 +46,8 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
     )
     counts = {"interrupted": interrupted, "awaiting": awaiting}
     urgent = {
-        name: _list_urgent_calls(request, name, filters) if count else UrgentCalls() for name, count in counts.items()
+        name: _list_first_urgent_calls_of_tab_and_count(request, name, filters) if count else UrgentCalls()
+        for name, count in counts.items()
     }
     tab = _get_selected_or_default_tab(request.GET.get("tab", ""), counts, urgent)
     tab_context = (
@@ -80,11 +81,11 @@ def show_queue_count(request: MemberRequest) -> HttpResponse:
     )
 
 
-def _list_urgent_calls(request: MemberRequest, tab: str, filters: CallFilters) -> UrgentCalls:
+def _list_first_urgent_calls_of_tab_and_count(request: MemberRequest, tab: str, filters: CallFilters) -> UrgentCalls:
     """List the calls of this tab that are overdue or due within an hour; none if the list filters deadlines."""
     if filters.limit is not None:
         return UrgentCalls()
-    return pending_calls.list_urgent_calls(request.membership.workspace, STATUS_OF[tab], filters)
+    return pending_calls.list_first_urgent_calls_and_count(request.membership.workspace, STATUS_OF[tab], filters)
 
 
 def _get_selected_or_default_tab(

@@ -12,7 +12,7 @@ from checkpoints.formats import parse_json
 from checkpoints.models import Checkpoint
 from harness_site.search.session_models_and_cost_by_model import compute_model_cost
 from harness_site.sessions.selectors.version_list import parse_cost, parse_total_tokens
-from harness_site.sessions.session_formatting import count_money_digits
+from harness_site.sessions.session_formatting import count_common_money_digits
 
 PAGE: Final = 50
 #: Names of the kinds of tokens in the usage objects of providers. Input does not include the cache.
@@ -109,7 +109,7 @@ class UsagePage:
     def cost_digits(self) -> int:
         """Number of decimal places with which each cost of this page can be written exactly, so that they align."""
         costs = [*(turn.cost for turn in self.turns), *(model.cost for model in self.models)]
-        return max((count_money_digits(cost) for cost in costs if cost is not None), default=2)
+        return count_common_money_digits(costs)
 
 
 def load_usage_page(

@@ -9,6 +9,7 @@ from datetime import datetime
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models.functions import Length
 
+from checkpoints.db.readable_text import ReadableText
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import Part
@@ -120,7 +121,7 @@ def load_bodies_at_places(
         return {}
     segments, positions = ({place[number] for place in places} for number in (0, 1))
     messages = Message.objects.filter(segment__in=segments, position__in=positions)
-    rows = messages.alias(size=Length("body")).filter(size__lte=longest)
+    rows = messages.alias(size=Length(ReadableText("body"))).filter(size__lte=longest)
     return {
         (segment, position): (message_id, body)
         for segment, position, message_id, body in rows.values_list("segment", "position", "message_id", "body")

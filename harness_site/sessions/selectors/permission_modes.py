@@ -18,7 +18,8 @@ def load_permission_modes_by_position(shown: Conversation) -> dict[int, str]:
     A message names the mode only where it differs from the one before. Positions before the first named one are left
     out. Raises `IntegrityError` for a message that was altered.
     """
-    messages = transcript_matches.query_version_messages(shown.place).filter(body__contains=_FIELD)
+    has_field = transcript_matches.build_body_condition(_FIELD)
+    messages = transcript_matches.query_version_messages(shown.place).filter(has_field)
     columns = messages.values_list("position", "body")
     before = columns.filter(position__lt=shown.first).order_by("-position").first()
     inside = list(columns.filter(position__gte=shown.first, position__lt=shown.upto).order_by("position"))

@@ -13,6 +13,7 @@ from typing import Final
 from django.db.models import BooleanField, Func, QuerySet
 from django.db.models.functions import Length, Substr
 
+from checkpoints.db.readable_text import ReadableText
 from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import TextPart
 from checkpoints.models import Message
@@ -113,7 +114,8 @@ def _build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tup
 
 
 def _query_message_beginnings(messages: QuerySet[Message], order: str = "position") -> QuerySet[Message, _Row]:
-    beginnings = messages.annotate(beginning=Substr("body", 1, _BEGINNING), size=Length("body"))
+    body = ReadableText("body")
+    beginnings = messages.annotate(beginning=Substr(body, 1, _BEGINNING), size=Length(body))
     return beginnings.order_by(order).values_list("position", "created_at", "beginning", "size")
 
 

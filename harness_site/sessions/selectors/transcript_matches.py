@@ -11,7 +11,9 @@ from functools import reduce
 from operator import and_, or_
 
 from django.db.models import Q, QuerySet
+from django.db.models.lookups import Contains, IContains
 
+from checkpoints.db.readable_text import ReadableText
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import content_blocks
@@ -77,7 +79,12 @@ def iterate_messages_with_words(
 def _build_word_condition(word: str) -> Q:
     stored = json.dumps(word.replace("\0", ""), ensure_ascii=False)[1:-1]
     cases = {stored} if stored.isascii() else {stored, stored.lower(), stored.upper(), stored.title()}
-    return reduce(or_, (Q(body__icontains=case) for case in sorted(cases)))
+    return reduce(or_, (Q(IContains(ReadableText("body"), case)) for case in sorted(cases)))
+
+
+def build_body_condition(part: str) -> Q:
+    """Build the condition that the body of a message contains a text."""
+    return Q(Contains(ReadableText("body"), part))
 
 
 def find_first_message_time(at: TranscriptVersion, *, since: datetime | None = None) -> MessageTime | None:
@@ -112,7 +119,7 @@ def _find_next_error_result(at: TranscriptVersion, landmark: Landmark, start: in
         return None
     matches = (
         _query_messages_beyond(at, start, back=back)
-        .filter(body__contains=_ERROR_FLAG_JSON)
+        .filter(build_body_condition(_ERROR_FLAG_JSON))
         .values_list("position", "body")
     )
     for position, body in matches[:_CHUNK_SIZE]:
@@ -128,7 +135,7 @@ def _find_position_of_failed_call(at: TranscriptVersion, position: int, body: st
         for part in content_blocks.parse_message_parts(body)
         if isinstance(part, ResultPart) and part.is_error
     ]
-    conditions = [Q(body__contains=json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]
+    conditions = [build_body_condition(json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]
     if not conditions:
         return position
     messages = query_version_messages(at).filter(
@@ -169,7 +176,9 @@ def _find_call_request_position(
     first = max((length for version, length in lengths if version < step), default=0)
     upto = min((length for version, length in lengths if version > step), default=at.length)
     call_id_json = json.dumps(call_id, ensure_ascii=False)
-    messages = query_version_messages(at).filter(position__gte=first, position__lt=upto, body__contains=call_id_json)
+    messages = query_version_messages(at).filter(
+        build_body_condition(call_id_json), position__gte=first, position__lt=upto
+    )
     return messages.order_by("position").values_list("position", flat=True).first()
 
 

@@ -292,7 +292,8 @@ def _get_step_status_chip(step: StepRow) -> tuple[str, str]:
 @register.filter
 def format_text_excerpt(content: str) -> str:
     """Format the beginning of a text with the size of the rest, which is one link away."""
-    return display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(content))
+    beginning = display_text.strip_markdown_marks(session_formatting.format_text_beginning(content))
+    return display_text.mask_and_reveal_hidden(beginning)
 
 
 register.filter("format_detail_name", event_details.format_detail_name)

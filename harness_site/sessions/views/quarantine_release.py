@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Final
 
@@ -18,12 +19,14 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import read_quarantine
-from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
+from checkpoints.integrity.verification import IntegrityProblem
+from checkpoints.models import Checkpoint, Decision, Message, Run, Session, ToolCall
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_hints import format_management_command
 from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.session_formatting import format_count
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
@@ -34,13 +37,26 @@ from harness_site.sessions.session_lookup import (
 _RECORD_BY_TABLE: Final = {
     model._meta.db_table: label
     for model, label in (
-        (Session, gettext_lazy("Session")),
-        (Message, gettext_lazy("Message")),
-        (Checkpoint, gettext_lazy("Version")),
-        (ToolCall, gettext_lazy("Tool call")),
-        (Decision, gettext_lazy("Decision")),
+        (Session, gettext_lazy("Session %(name)s")),
+        (Message, gettext_lazy("Message %(name)s")),
+        (Checkpoint, gettext_lazy("Version %(name)s")),
+        (ToolCall, gettext_lazy("Tool call %(name)s")),
+        (Decision, gettext_lazy("Decision %(name)s")),
+        (Run, gettext_lazy("Run %(name)s")),
     )
 }
+#: What the check found, in the words of the library, and in those of members.
+_SENTENCE_BY_FINDING: Final = {
+    "its columns do not match its seal": gettext_lazy("It is not as Harness wrote it."),
+    "its text does not match its chain": gettext_lazy("Its text is not the one that Harness wrote."),
+    "its transcript is not the one it was saved with": gettext_lazy("Its messages are not those it was saved with."),
+    "it is missing": gettext_lazy("It is missing."),
+}
+#: A row as the library describes it: its key, and what it is called in brackets, or its position in a transcript.
+_ROW: Final = re.compile(r"\S+ \((?P<name>.*)\)", re.DOTALL)
+_POSITION: Final = re.compile(r"(?:message|at position) (\d+)")
+#: Words that the name of a row repeats.
+_REPEATED: Final = re.compile(r"(?:version|run) (?=\d+$)")
 
 
 class ReleaseForm(forms.Form):
@@ -51,7 +67,7 @@ class ReleaseForm(forms.Form):
         error_messages={"required": gettext_lazy("Enter a reason: it is recorded with your name.")},
     )
     accept_altered = forms.BooleanField(
-        required=False, label=gettext_lazy("Seal the rows as they are now, although nobody knows who changed them")
+        required=False, label=gettext_lazy("Accept the altered data as it is now, although nobody knows who changed it")
     )
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -100,17 +116,33 @@ def _release_quarantine_and_redirect(request: MemberRequest, head: SessionHead, 
     return redirect("harness_sessions:session", head.row.pk)
 
 
+def _name_record(problem: IntegrityProblem) -> str | None:
+    """Name the record that an altered row stores, as the pages of its session do; None if they have no word for it."""
+    label = _RECORD_BY_TABLE.get(problem.table)
+    if label is None:
+        return None
+    row = _ROW.fullmatch(problem.row)
+    name = row["name"] if row else problem.row
+    if position := _POSITION.fullmatch(name):
+        name = format_count(int(position[1]) + 1)
+    return label % {"name": _REPEATED.sub("", name)}
+
+
 def _render_quarantine_page(
     request: MemberRequest, head: SessionHead, form: ReleaseForm, status: int = 200
 ) -> HttpResponse:
     found = read_quarantine(head.stored)
     context = {
         "head": head,
-        "tab": "",
+        "tab": "quarantine",
         "form": form,
         "quarantine": found,
         "problems": [
-            {**problem.to_dict(), "record": _RECORD_BY_TABLE.get(problem.table)}
+            {
+                **problem.to_dict(),
+                "record": _name_record(problem),
+                "finding": str(_SENTENCE_BY_FINDING.get(problem.why, problem.why)),
+            }
             for problem in (found.problems if found else ())
         ],
         "quarantine_command": format_management_command(

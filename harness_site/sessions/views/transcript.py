@@ -103,7 +103,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "piece": piece,
         "spot": _get_error_search_start(request, window, opening, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
-        "timeline": run_lanes.load_run_lanes(pk, events) if is_live and head.row.has_times else None,
+        "timeline": run_lanes.load_newest_run_lanes(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
         **_build_version_context(request, head, place),
         **_build_subagent_and_permission_context(head, window),
@@ -165,7 +165,12 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     if (page := find_requested_text_page(request, entries[0].parts, stored.body, words)) is not None:
         up = f"{address}&{urlencode({'find': str(words)})}" if words else address
         return render_text_page(
-            request, head, page, address, up=up, title=_("Message %(position)s") % {"position": position}
+            request,
+            head,
+            page,
+            address,
+            up=up,
+            title=_("Message %(position)s") % {"position": format_count(position + 1)},
         )
     context = {
         "head": head,
@@ -279,10 +284,9 @@ def load_stored_message(place: TranscriptVersion, position: int) -> message_wind
 
 def _build_missing_message_error(head: SessionHead, place: TranscriptVersion, position: int) -> PageNotFound:
     return PageNotFound(
-        _("Version %(version)s has no message %(position)s.") % {"version": place.version, "position": position},
-        ngettext(
-            "It has %(count)s message, counted from 0.", "It has %(count)s messages, counted from 0.", place.length
-        )
+        _("Version %(version)s has no message %(position)s.")
+        % {"version": place.version, "position": format_count(position + 1)},
+        ngettext("It has %(count)s message.", "It has %(count)s messages.", place.length)
         % {"count": format_count(place.length)},
         head,
     )

@@ -70,7 +70,7 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
     None if the messages have no times.
     """
     if typed.number is not None:
-        return typed.number
+        return max(0, typed.number - 1)  # people count from 1
     if not session.has_times or not place.length:
         return None
     zone = timezone.get_current_timezone()

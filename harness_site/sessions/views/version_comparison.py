@@ -11,6 +11,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.selectors import session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.session_formatting import count_common_money_digits
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
@@ -32,6 +33,9 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
         "head": head,
         "tab": "versions",
         "page": page,
+        "cost_digits": count_common_money_digits(
+            cost for row in page.rows for cost in (row.version.cost, row.cost_delta)
+        ),
         "first_page": parse_number_parameter(request, "before") is None,
     }
     return render(request, "sessions/versions.html", context)

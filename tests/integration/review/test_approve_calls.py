@@ -29,7 +29,7 @@ def test_card_asks_for_approval(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     assert "May this happen? Decide Awaiting approval · " in page
     assert "pay · agent accounts · mutates · high risk" in page
-    assert 'amount "40.00" order 17 Raw JSON' in page
+    assert "amount 40.00 order 17 Raw JSON" in page
     assert "10:42:07.118 Run 1 asked for approval; the tool was not started" in page
     assert "probe" not in page.partition("next or previous item")[0]
 

@@ -274,7 +274,7 @@ def test_decided_tab_lists_decisions_and_verifications(reader: Client) -> None:
 
 
 def test_empty_decided_tab_is_explained(reader: Client) -> None:
-    assert "No decisions yet." in visible_text(reader.get("/review/?tab=decided"))
+    assert "No decisions yet" in visible_text(reader.get("/review/?tab=decided"))
 
 
 def test_hostile_text_is_escaped(reader: Client) -> None:

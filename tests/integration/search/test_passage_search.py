@@ -3,16 +3,17 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test import Client
 
 from checkpoints.enums import CallStatus, Role, SessionStatus
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search import index_writer, indexer, passage_search
-from harness_site.search.models import Passage
+from harness_site.search.models import Passage, Progress
 from harness_site.search.query_terms import SearchQuery
 from tests.integration.search.conftest import Search, complete
 from tests.support.client_login import record_reauthentication
@@ -119,6 +120,17 @@ def test_session_id_is_found_before_indexing(reader: Client) -> None:
     page = reader.get("/sessions/", {"q": "x 1"})
     assert f'id="session-{session.pk}"' in page.content.decode()
     assert "The search index is being built" in visible_text(page)
+
+
+def test_state_of_the_index_is_shown_only_if_something_cannot_be_found(reader: Client) -> None:
+    make_message(session=make_session(), text="A lamp.")
+    complete()
+    assert 'id="index"' not in reader.get("/sessions/?q=lamp").content.decode()
+    make_message(session=make_session(), text="Another lamp.")
+    assert "About 2 of the newest texts are not indexed yet." in visible_text(reader.get("/sessions/?q=shade"))
+    complete()
+    Progress.objects.update(complete_at=F("complete_at") - timedelta(minutes=5))
+    assert "Texts up to 5 min ago were searched." in visible_text(reader.get("/sessions/?q=lamp"))
 
 
 def test_results_are_grouped_by_session_newest_first_and_marked(reader: Client) -> None:

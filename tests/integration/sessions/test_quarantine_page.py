@@ -50,9 +50,11 @@ def test_altered_data_found_by_a_page_quarantines_the_session(client: Client, ca
     assert "origin" in visible_text(reader.get("/sessions/?status=quarantined"))
     assert "origin" not in visible_text(reader.get("/sessions/?status=stalled"))
     shown = visible_text(reader.get(page))
-    assert "Tool call" in shown.partition("Row")[2]
-    assert "checkpoints_toolcall" not in shown
-    assert "Only an admin can release the session." in shown
+    plain, _, technical = shown.partition("Technical details")
+    assert "Tool call refund (forged) It is not as Harness wrote it." in plain
+    assert "Release the session. Only an admin can do this." in plain
+    assert "seal" not in plain
+    assert f"checkpoints_toolcall, {forged.pk} (refund (forged)): its columns do not match its seal" in technical
     models.QuerySet(Message).filter(position=1).update(role=Message.objects.get(position=0).role)
     card = reader.get(f"/review/calls/{call.pk}/")
     assert "Nobody can decide this call now" in visible_text(card)

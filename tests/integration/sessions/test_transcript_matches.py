@@ -1,20 +1,29 @@
 """Search in a transcript for words, errors, decisions and message numbers."""
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
+from checkpoints.framework_states import durable_message_list
+from checkpoints.framework_states.write_transcript_version import VersionContent
+from checkpoints.integrity import verification
 from checkpoints.models import Segment, Session
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import transcript_search
-from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors import conversation_window, message_windows
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
+from harness_site.sessions.selectors.prompt_outline import load_prompt_outline
 from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, find_next_error_or_decision
+from tests.conftest import Open
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -74,6 +83,39 @@ def test_words_are_found_in_any_case_and_language(session: Session) -> None:
     assert first(place, "注文", "STRASSE", 'A "q', "“", "nowhere", "%", "_") == [3, None, 4, 2, None, None, None]
 
 
+def test_message_that_a_framework_wrote_is_found_and_shown_like_another_one(open_checkpointer: Open) -> None:
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": "Where is the LAMP? " * 20},
+        {
+            "role": "assistant",
+            "blocks": [{"kind": "tool_call", "id": "c1", "name": "look", "args": {"in": "shop " * 60}}],
+        },
+        {"role": "tool", "blocks": [{"kind": "tool_result", "call_id": "c1", "content": "no " * 99, "is_error": True}]},
+    ]
+    cp = open_checkpointer()
+    description = NewSessionFields("Where is the lamp?")
+    durable_message_list.write_next_version_under_lock(
+        cp.store, "framework", description, lambda row, newest: VersionContent(None, added=said)
+    )
+    assert [type(body) for body in read_stored_bodies()] == [bytes if connection.vendor == "sqlite" else str] * 3
+    session = Session.objects.get(session_id="framework")
+    at = conversation_window.get_newest_transcript_version(session)
+    assert first(at, "lamp", "shop", "nowhere") == [0, 1, None]
+    assert find_next_error_or_decision(session, at, Landmark.ERROR, beyond=-1) == LandmarkSpot(1)
+    assert [(prompt.position, prompt.title[:18]) for prompt in load_prompt_outline(at).prompts] == [
+        (0, "Where is the LAMP?")
+    ]
+    bodies = [message.body for message in message_windows.load_message_window(at.segment_id or 0, 0, 3)]
+    assert [json.loads(body) for body in bodies] == said
+    verification.require_session_unaltered(cp.store.using, session)
+
+
+def read_stored_bodies() -> list[str | bytes]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT body FROM checkpoints_message ORDER BY position")
+        return [body for (body,) in cursor.fetchall()]
+
+
 def test_several_words_match_in_any_order_and_phrases_exactly(session: Session) -> None:
     make_messages(session=session, texts=["the shade", "a lamp", "its shade, cracked, and the lamp", "a cracked shade"])
     place = conversation_window.get_newest_transcript_version(session)
@@ -117,12 +159,12 @@ def test_search_opens_the_first_match_and_continues_from_there(reader: Client) -
     response = reader.get(f"/sessions/{pk}/", {"find": "order-"})
     assert response.headers["Location"] == f"/sessions/{pk}/?v=3&find=order-&at=16#m-16"
     page = reader.get(response.headers["Location"])
-    assert "order- in message 16 0 before · 28 after Next Clear" in visible_text(page)
+    assert "order- in message 17 0 before · 28 after Next Clear" in visible_text(page)
     html = page.content.decode()
     assert "<code><mark>order-</mark>16</code>" in html
     assert f'href="/sessions/{pk}/?v=3&amp;find=order-&amp;at=24#m-24" data-key="n"' in html
     last = reader.get(f"/sessions/{pk}/?v=3&find=order-&at=296")
-    assert "order- in message 296 28 before · 0 after Previous Clear" in visible_text(last)
+    assert "order- in message 297 28 before · 0 after Previous Clear" in visible_text(last)
 
 
 def test_match_in_folded_text_is_located(session: Session, reader: Client) -> None:
@@ -210,13 +252,13 @@ def test_jump_opens_the_position(session: Session, reader: Client) -> None:
     def led(**query: str) -> str:
         return reader.get(jump, query).headers["Location"]
 
-    assert led(where="1") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
+    assert led(where="2") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
     assert led(where="999") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
     assert led(to="error") == f"/sessions/{session.pk}/?v=1&at=0#m-0"
     assert led(to="error", at="0") == f"/sessions/{session.pk}/?v=1&at=0&none=error#m-0"
     address = led(to="decision", at="1", back="1")
     assert parse_qs(urlsplit(address).query)["none"] == ["decision"]
-    assert "There is no decision before message 1." in visible_text(reader.get(address))
+    assert "There is no decision before message 2." in visible_text(reader.get(address))
     call = make_call(session=session, call_id="c9", step=1)
     assert led(to="error", at="0") == f"/sessions/{session.pk}/#call-{call.pk}"
     assert reader.get(jump, {"v": "7"}).status_code == 404

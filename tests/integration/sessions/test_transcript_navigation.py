@@ -101,7 +101,8 @@ def test_typed_time_opens_the_first_message_at_or_after_it(session: Session, rea
         "2026-02-15": 2,
         "2026-02-14 22:51": 1,
         "2030-01-01 9:00": 3,
-        "#2": 2,
+        "#3": 2,
+        "0": 0,
         "22:49": 3,
     }
     assert {where: led(where) for where in places} == {

@@ -54,7 +54,7 @@ def test_steps_are_listed_in_order_with_their_outcomes(session: Session, reader:
     page = reader.get(f"/sessions/{session.pk}/workflows/")
     words = visible_text(page)
     assert "1 completed 1 outcome unknown 1 not started" in words
-    assert '1 reserve OrderSteps.reserve amount "40.00", currency EUR, order 17 Completed' in words
+    assert "1 reserve OrderSteps.reserve amount 40.00, currency EUR, order 17 Completed" in words
     assert "attempt 2" in words
     assert "done at last" in words
     charge = (

@@ -51,3 +51,16 @@ def test_excerpt_begins_with_a_whole_word() -> None:
     first, *_rest = build_excerpt_parts(text, SearchQuery.parse("refund").pattern)
     assert first.text == "… "
     assert _rest[0].text == "abcdefghi " * 6
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "shown"),
+    [
+        ("lamp", "## Order\nIt is a **Desk lamp**, see `order-17`.", "Order\nIt is a Desk lamp, see order-17."),
+        ("lamp", "| item | price |\n|---|---:|\n| lamp | 40.00 |", "| item | price |\n| lamp | 40.00 |"),
+        ("lamp", "5 ** 2 lamps ** 3 * x # y", "5 ** 2 lamps ** 3 * x # y"),
+        ('"**lamp"', "a **lamp**", "a **lamp**"),
+    ],
+)
+def test_marks_of_markdown_are_left_out_unless_they_were_searched(typed: str, text: str, shown: str) -> None:
+    assert "".join(part.text for part in build_excerpt_parts(text, SearchQuery.parse(typed).pattern)) == shown

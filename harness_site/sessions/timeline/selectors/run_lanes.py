@@ -125,7 +125,7 @@ class Timeline:
     earlier: bool
 
 
-def load_run_lanes(session_pk: int, remembered: RunEvents | None = None) -> Timeline:
+def load_newest_run_lanes(session_pk: int, remembered: RunEvents | None = None) -> Timeline:
     """Load the newest runs of a session with their calls and versions.
 
     At most five queries, and one more without `remembered`.

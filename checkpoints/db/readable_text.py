@@ -1,0 +1,40 @@
+"""Texts of columns that may be compressed on SQLite, for SQL that searches, cuts or returns them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Func, TextField
+
+from checkpoints.models.packed_fields import read_compressible_text
+
+_FUNCTION: Final = "harness_text"
+
+
+def register_text_function(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """Give a new connection to SQLite the function that `build_text_sql` needs. Receiver of `connection_created`."""
+    if connection.vendor == "sqlite":
+        connection.connection.create_function(_FUNCTION, 1, read_compressible_text, deterministic=True)
+
+
+def build_text_sql(vendor: str, column: str) -> str:
+    """Build SQL of the text of a column.
+
+    Args:
+        vendor: Vendor of the connection.
+        column: SQL of a `CompressibleTextField`.
+    """
+    if vendor != "sqlite":
+        return column
+    return f"CASE typeof({column}) WHEN 'blob' THEN {_FUNCTION}({column}) ELSE {column} END"
+
+
+class ReadableText(Func):
+    """Text of a `CompressibleTextField`, for conditions and functions of queries."""
+
+    template, arity, output_field = "%(expressions)s", 1, TextField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        sql, params = compiler.compile(self.source_expressions[0])
+        return build_text_sql("sqlite", sql), [*params] * build_text_sql("sqlite", "%s").count("%s")
