@@ -7,7 +7,8 @@ from typing import Any
 
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import SessionExists, SessionNotFound
-from checkpoints.framework_states import state_store
+from checkpoints.framework_states import state_store, write_transcript_version
+from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
@@ -15,7 +16,7 @@ from checkpoints.sessions import framework_state_retention, ownership, prune_ver
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_contents
+from checkpoints.versions import opaque_contents, save_version
 
 
 def delete_selected_states(
@@ -93,10 +94,19 @@ def delete_session_with_states(store: Store, session_id: str) -> None:
         return
 
 
-def copy_states(store: Store, source_id: str, target_id: str) -> None:
+def copy_states(
+    store: Store, source_id: str, target_id: str, build_content: Callable[[], VersionContent | None] = lambda: None
+) -> None:
     """Copy all states, writes and blobs of a session into another one, which is created if it does not exist.
 
     Both sessions are locked, so that a copy has everything that one of its states names.
+
+    Args:
+        store: State of the client.
+        source_id: Identifier of the session to copy from.
+        target_id: Identifier of the session to copy to.
+        build_content: Function that loads the copied states, and returns the content of the version that shows their
+            transcript, which is written in the same transaction; None writes none.
 
     Raises:
         SessionNotFound: There is no such source.
@@ -109,7 +119,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
     description = NewSessionFields(title=source.title, agent=source.agent)
     with (
         quarantine.quarantine_on_integrity_error(store, source_id),
-        state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, _),
+        state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, owned),
     ):
         verification.require_session_rows_complete(store.using, source)
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
@@ -129,3 +139,9 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
                 copies.append(model(**values))
             model._default_manager.using(store.using).bulk_create(copies, batch_size=100)
         look_up_and_lock_rows.increment_session_revision(store, target.pk)
+        content = build_content()
+        if content is not None:
+            with write_transcript_version.restore_head_on_error(owned):
+                newest = save_version.find_newest_version(store.using, target.pk)
+                write_transcript_version.write_version_of_content_if_changed(store, target, owned, content, newest)
+    store.notify_save_listeners(target_id)

@@ -8,7 +8,7 @@ from typing import Final
 from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden, strip_markdown_marks
 from harness_site.core.rendering.fast_format_html import join_html
 from harness_site.sessions.selectors.prompt_outline import Prompt
 from harness_site.sessions.session_formatting import format_count
@@ -34,7 +34,7 @@ def render_prompt_links(prompts: Collection[Prompt], address: str, version: int,
             address,
             version,
             *(prompt.position,) * 3,
-            mask_and_reveal_hidden(prompt.title),
+            mask_and_reveal_hidden(strip_markdown_marks(prompt.title)),
             *((render_time_of_day(prompt.at), " · ") if with_times else ("", "")),
             counts[prompt.messages],
         )

@@ -555,16 +555,17 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         Raises `SessionNotFound` without the source, and `SessionExists` if the target has states.
         """
         store, target = self.sync_checkpointer.store, str(target_thread_id)
-        with self._session_claims.lock_session_claims(target):
-            remove_and_copy_states.copy_states(store, str(source_thread_id), target)
-        newest = self.get_tuple(_build_checkpoint_config(target, "", ""))
-        if newest is not None:
-            content = self._build_version_content(
+
+        def build_version_content_of_copy() -> VersionContent | None:
+            newest = self.get_tuple(_build_checkpoint_config(target, "", ""))
+            if newest is None:
+                return None
+            return self._build_version_content(
                 "", newest.checkpoint["channel_values"], newest.metadata, newest.checkpoint["id"]
             )
-            if content is not None:
-                with self._session_claims.lock_session_claims(target):
-                    state_store.write_version_of_transcript_if_changed(store, target, content)
+
+        with self._session_claims.lock_session_claims(target):
+            remove_and_copy_states.copy_states(store, str(source_thread_id), target, build_version_content_of_copy)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete the states of threads: all with `delete`; with `keep_latest` all but those a resume needs.

@@ -12,6 +12,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import (
     CheckpointCorrupted,
     IntegrityError,
+    NotRepresentable,
     OwnershipLost,
     SessionBusy,
     SessionExists,
@@ -566,3 +567,20 @@ def test_what_is_known_of_a_conversation_does_not_grow(cp: SyncCheckpointer) -> 
 
     known = write_cached_session_in_one_statement.find_cached_session(cp.store, "s")
     assert known is None or len(known.facts) == 2
+
+
+def test_copy_whose_version_cannot_be_written_leaves_nothing(cp: SyncCheckpointer) -> None:
+    _save(cp, 1)
+
+    def build_content() -> VersionContent:
+        assert [state.state_id for state in state_store.iterate_states(cp.store, "copy")]
+        return VersionContent([{"role": "user", "content": float("nan")}])
+
+    with pytest.raises(NotRepresentable):
+        remove_and_copy_states.copy_states(cp.store, "s", "copy", build_content)
+    assert not Session.objects.filter(session_id="copy").exists()
+    content = VersionContent([{"role": "user", "content": "hi"}])
+    remove_and_copy_states.copy_states(cp.store, "s", "copy", lambda: content)
+    loaded = cp.load_latest("copy")
+    assert loaded is not None
+    assert loaded["transcript"] == content.transcript
