@@ -11,7 +11,14 @@ from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 
-from checkpoints.exceptions import CheckpointsError, DecisionNotSigned, IntegrityError, RowNotSealed, SealError
+from checkpoints.exceptions import (
+    CheckpointsError,
+    DecisionNotSigned,
+    IntegrityError,
+    RowNotSealed,
+    SealError,
+    WitnessedSessionMissing,
+)
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
@@ -84,6 +91,11 @@ def _describe_seal_problem(error: SealError) -> str:
         return _("Row {row} of the table {table} depends on a decision that this site has not signed.").format(
             row=error.row, table=error.table
         )
+    if isinstance(error, WitnessedSessionMissing):
+        return _(
+            "The session “{session}” was not created: the witness knows a session of this name, and the database does "
+            "not have it."
+        ).format(session=error.session_id)
     if isinstance(error, IntegrityError):
         return _("Row {row} of the table {table} is not as it was written.").format(row=error.row, table=error.table)
     return _("The seals cannot be checked, because this site does not have the key that made them.")
@@ -100,6 +112,11 @@ def _describe_seal_remedy(error: SealError) -> str:
             "If the decision is from before signing, an operator runs {command}. Otherwise somebody has written it "
             "without this site."
         ).format(command=format_management_command("sign_decisions"))
+    if isinstance(error, WitnessedSessionMissing):
+        return _(
+            "If a backup was restored, an operator runs {command}. Otherwise somebody has deleted, renamed or moved "
+            "the session without this program. Choose another name meanwhile."
+        ).format(command=format_management_command("witness adopt --session … --missing"))
     if isinstance(error, IntegrityError):
         return _(
             "Tell an operator: somebody has changed the database without this program, or it is damaged. "

@@ -23,7 +23,7 @@ from harness_site.core import deferred_writes
 from harness_site.installation import migration_state
 from tests.support.database_cleanup import delete_test_rows
 from tests.support.processes import Child, database_url
-from tests.support.sealed_mode import is_sealed, set_sealed_environment
+from tests.support.sealed_mode import empty_witness, is_sealed, set_sealed_environment
 
 Open = Callable[..., SyncCheckpointer]
 StartChild = Callable[..., Child]
@@ -123,6 +123,14 @@ def rows_are_sealed_where_wanted(
         return
     with set_sealed_environment(tmp_path_factory.mktemp("sealed")):
         yield
+
+
+@pytest.fixture(autouse=True)
+def witness_is_emptied_where_rows_are_sealed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Forget the sessions of a test, whose rows are deleted after it, so that the next one may start them anew."""
+    yield
+    if is_sealed(request.node.nodeid):
+        empty_witness()
 
 
 @pytest.fixture(autouse=True)

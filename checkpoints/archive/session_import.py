@@ -6,6 +6,7 @@ after a crash; approvals that were not used have to be given again.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.models import Blob, Checkpoint, FrameworkWrite, Message, Run, Segment, Session, ToolCall, Workspace
+from checkpoints.seals import witnessed_session_names
 from checkpoints.store.database_client_state import Store
 
 #: Number of rows that are written at once.
@@ -51,6 +53,7 @@ _BATCH_SIZE = 500
 #: Number of bytes for each byte of the file that its compressed values may have together: zlib reaches a thousand, with
 #: values that are made for that.
 _MAX_COMPRESSION = 200
+_KEY_SPACE = re.compile("[0-9a-f]{32}")
 _OPEN_STATUSES = frozenset({CallStatus.ISSUED, CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED})
 
 
@@ -121,6 +124,8 @@ class _SessionImport:
             raise ValueError("its session is not the one of its first line")
         if row.latest_version != header.latest_version:
             raise ValueError("its version is not the one of its first line")
+        if _KEY_SPACE.fullmatch(row.key_space) is None:  # a witness writes it between spaces
+            raise ValueError("its key space is not one")
         sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
         if sessions.filter(session_id=row.session_id).exists():
             raise SessionExists(row.session_id)
@@ -129,6 +134,7 @@ class _SessionImport:
         row.pk, row.workspace_id, row.head_segment_id = None, store.workspace_id, None
         row.owner_id, row.forked_from_id, row.fence = None, None, row.fence + 1
         row.save(using=store.using, force_insert=True)
+        witnessed_session_names.record_name_of_new_session(store.workspace, row.session_id, row.key_space, row.pk)
         self.keys[Session] = {old: row.pk}
         return row
 

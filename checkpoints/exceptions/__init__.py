@@ -81,6 +81,7 @@ from checkpoints.exceptions.seal_errors import SealError as SealError
 from checkpoints.exceptions.seal_errors import SealKeyInvalid as SealKeyInvalid
 from checkpoints.exceptions.seal_errors import SealKeyMissing as SealKeyMissing
 from checkpoints.exceptions.seal_errors import SessionQuarantined as SessionQuarantined
+from checkpoints.exceptions.seal_errors import WitnessedSessionMissing as WitnessedSessionMissing
 from checkpoints.exceptions.session_errors import SessionExists as SessionExists
 from checkpoints.exceptions.session_errors import SessionFinished as SessionFinished
 from checkpoints.exceptions.session_errors import StillNeeded as StillNeeded

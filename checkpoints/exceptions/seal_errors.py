@@ -94,6 +94,31 @@ class DecisionKeyUnknown(IntegrityError):
         super().__init__(table, row, why)
 
 
+class WitnessedSessionMissing(IntegrityError):
+    """A session was not created, because the witness knows one of its name, which is not in the database.
+
+    `session_id` is the name; `session_pk` and `known` are the key of the session that the witness knows, and the number
+    of its last write.
+    """
+
+    code = "witnessed_session_missing"
+    hint = (
+        "Nothing was run. If a backup was restored, or the process that deleted the session was killed: `manage.py "
+        "witness adopt --session … --missing --reason …` notes that the session is gone, and its name can be used "
+        "again. If not, somebody has deleted, renamed or moved it: `manage.py verify_integrity --all` names its row; "
+        "restore it."
+    )
+
+    def __init__(self, session_id: str, session_pk: int, known: int) -> None:
+        self.session_id, self.session_pk, self.known = session_id, session_pk, known
+        self.table, self.row, self.why = "checkpoints_session", str(session_pk), "the database does not have it"
+        CheckpointsError.__init__(
+            self,
+            f"Session {session_id!r} was not created: the witness knows a session of this name, with the key "
+            f"{session_pk} and {known} writes, and the database does not have it.",
+        )
+
+
 class SessionQuarantined(SealError):
     """The session has a row that this library did not write, and stands still until an admin releases it."""
 

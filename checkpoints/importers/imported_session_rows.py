@@ -23,6 +23,7 @@ from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.price_table import Cost
 from checkpoints.importers.transcript_source_files import LIVE_SECONDS
 from checkpoints.models import Run, Segment, Session
+from checkpoints.seals import witnessed_session_names
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 
@@ -126,10 +127,13 @@ def build_session_and_run(
 def insert_sessions_and_runs(store: Store, sessions: Sequence[tuple[TranscriptOrigin, Session, Run]]) -> None:
     """Insert built sessions with an empty segment each, and their runs, and record that they were imported.
 
-    The sessions have no seals: these are written with their first versions, in the same transaction.
+    The sessions have no seals: these are written with their first versions, in the same transaction. Raises
+    `WitnessedSessionMissing` if the witness knows another session of the name of one.
     """
     rows = [row for _, row, _ in sessions]
     insert_rows_with_keys(store.using, rows)
+    for row in rows:
+        witnessed_session_names.record_name_of_new_session(store.workspace, row.session_id, row.key_space, row.pk)
     segments = [Segment(session=row) for row in rows]
     insert_sealed_rows(store.using, segments)
     events = []

@@ -8,12 +8,14 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import ReasonRequired, SealKeyMissing, WitnessMissing
 from checkpoints.models import Session
-from checkpoints.seals import session_heads, witness
+from checkpoints.seals import session_heads, witness, witnessed_session_names
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 
 
 def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
-    """Note the stored head of a session in the witness, and record who did it and why, where that changes something.
+    """Note the stored head and the name of a session in the witness, where it does not know them.
+
+    If it knew another head, an entry of the audit trail says who has noted this one, and why.
 
     Args:
         using: Connection alias.
@@ -22,7 +24,7 @@ def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) 
         reason: Why, in a sentence.
 
     Returns:
-        Whether the witness knew another state before.
+        Whether the witness knew another head, or did not know the name.
 
     Raises:
         ReasonRequired: There is no reason.
@@ -38,13 +40,17 @@ def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) 
     if kept is None:
         raise WitnessMissing("", f"{witness.SETTING} is empty")
     with transaction.atomic(using=using):
-        session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
+        sessions = Session.objects.using(using).select_related("workspace").select_for_update(of=("self",))
+        session = sessions.filter(pk=session_pk).first()
         if session is None or not session.row_seal:
             return False
         head = session_heads.build_verified_head(session, keys).to_witnessed_head()
+        is_new = witnessed_session_names.record_name_of_stored_session(
+            session.workspace.slug, session.session_id, session.key_space, session.pk
+        )
         known = kept.find_session(head.name)
         if known is not None and known.knows_head(head.number, head.seal):
-            return False
+            return is_new
         insert_unchained_events.append_event(
             using,
             session.workspace_id,

@@ -8,12 +8,12 @@ from django.db import models, transaction
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
-from checkpoints.exceptions import IntegrityError, SealKeyMissing
+from checkpoints.exceptions import IntegrityError, SealKeyMissing, WitnessedSessionMissing
 from checkpoints.integrity import verification
 from checkpoints.models import AuditEvent, EarlyResponse, Message, Session
-from checkpoints.seals import row_seals, sealed_model, witness
+from checkpoints.seals import row_seals, sealed_model, witness, witnessed_session_names
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
-from checkpoints.seals.witness_records import build_session_name
+from checkpoints.seals.witness_records import build_session_name, parse_session_pk
 
 _CHUNK_SIZE = 1000
 
@@ -21,12 +21,14 @@ _CHUNK_SIZE = 1000
 def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
     """Seal the rows of a session that have no seal, unless somebody has removed the seal of the session.
 
-    As `seal_session_rows_as_they_are`; `IntegrityError` also if the witness knows the session and it has no seal.
+    As `seal_session_rows_as_they_are`; `IntegrityError` also if the witness knows the session and it has no seal, or
+    knows another session of its name.
     """
     with transaction.atomic(using=using):
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is not None:
             _require_seal_was_not_removed(session)
+            _require_name_is_of_no_other_session(session)
         return seal_session_rows_as_they_are(using, session_pk)
 
 
@@ -44,6 +46,9 @@ def seal_session_rows_as_they_are(using: str, session_pk: int) -> int:
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is None:
             return 0
+        witnessed_session_names.record_name_of_stored_session(
+            session.workspace.slug, session.session_id, session.key_space, session.pk
+        )
         count = 0
         tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
         for model in tables:
@@ -78,6 +83,17 @@ def _require_seal_was_not_removed(session: Session) -> None:
     if known is not None and known.number >= 0:
         why = "it has no seal, and the witness knows one: somebody has removed it"
         raise IntegrityError(Session._meta.db_table, row_seals.describe_row(session), why)
+
+
+def _require_name_is_of_no_other_session(session: Session) -> None:
+    """Require that the witness, if there is one, knows no other session of this name. Raises `WitnessedSessionMissing`.
+
+    Whoever has deleted or renamed that one could put a row without a seal in its place.
+    """
+    own = build_session_name(session.key_space, session.pk)
+    for name, number in witnessed_session_names.find_existing_sessions(session.workspace.slug, session.session_id):
+        if name != own:
+            raise WitnessedSessionMissing(session.session_id, parse_session_pk(name), number)
 
 
 def seal_rows_without_session(using: str) -> int:

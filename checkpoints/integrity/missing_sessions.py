@@ -12,9 +12,14 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import ReasonRequired
 from checkpoints.integrity.verification import IntegrityProblem
 from checkpoints.models import AuditEvent, Session, Workspace
-from checkpoints.seals import witness
+from checkpoints.seals import witness, witnessed_session_names
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.seals.witness_records import build_head_of_deleted_session, build_session_name
+from checkpoints.seals.witness_records import (
+    build_head_of_deleted_session,
+    build_session_name,
+    is_session_name,
+    parse_session_pk,
+)
 
 #: Number of sessions that one statement looks for.
 _BATCH_SIZE = 500
@@ -55,12 +60,27 @@ def find_missing_sessions(using: str) -> list[MissingSession]:
         return []
     missing = []
     # The names are read before the database, so that one that is created meanwhile is in both.
-    for name in _iterate_names_without_row(using, kept.list_session_names()):
+    for name in _iterate_names_without_row(using, list(filter(is_session_name, kept.list_session_names()))):
         known = kept.find_session(name)
         if known is not None and known.number >= 0:
-            pk = _parse_session_pk(name)
-            missing.append(MissingSession(name, pk, known.number, _get_workspace_of_missing_session(using, pk)))
+            missing.append(_build_missing_session(using, name, known.number))
     return missing
+
+
+def find_missing_sessions_of_name(using: str, session_id: str) -> list[MissingSession]:
+    """Find the missing sessions of one name, in every workspace. Raises as `find_missing_sessions` does.
+
+    Args:
+        using: Connection alias.
+        session_id: Name of the sessions.
+    """
+    workspaces = Workspace.objects.using(using).values_list("slug", flat=True)
+    found = dict(
+        session
+        for workspace in workspaces
+        for session in witnessed_session_names.find_existing_sessions(workspace, session_id)
+    )
+    return [_build_missing_session(using, name, found[name]) for name in _iterate_names_without_row(using, list(found))]
 
 
 def accept_missing_session(using: str, missing: MissingSession, *, actor: str, reason: str) -> None:
@@ -93,16 +113,17 @@ def accept_missing_session(using: str, missing: MissingSession, *, actor: str, r
         kept.record_accepted_head(build_head_of_deleted_session(missing.name))
 
 
+def _build_missing_session(using: str, name: str, number: int) -> MissingSession:
+    pk = parse_session_pk(name)
+    return MissingSession(name, pk, number, _get_workspace_of_missing_session(using, pk))
+
+
 def _iterate_names_without_row(using: str, names: list[str]) -> Iterator[str]:
     for start in range(0, len(names), _BATCH_SIZE):
         batch = names[start : start + _BATCH_SIZE]
-        rows = Session.objects.using(using).filter(pk__in=[_parse_session_pk(name) for name in batch])
+        rows = Session.objects.using(using).filter(pk__in=[parse_session_pk(name) for name in batch])
         stored = {build_session_name(key_space, pk) for pk, key_space in rows.values_list("pk", "key_space")}
         yield from (name for name in batch if name not in stored)
-
-
-def _parse_session_pk(name: str) -> int:
-    return int(name.rpartition(":")[2])
 
 
 def _get_workspace_of_missing_session(using: str, session_pk: int) -> int:

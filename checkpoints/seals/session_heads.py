@@ -22,7 +22,7 @@ from django.apps import apps
 from django.db import connections, models
 
 from checkpoints.exceptions import IntegrityError, WitnessAhead
-from checkpoints.seals import row_seals, witness
+from checkpoints.seals import row_seals, witness, witnessed_session_names
 from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.seal_keys import KEY_ID_SIZE, NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.witness_records import WitnessedHead, build_session_name
@@ -151,15 +151,23 @@ def build_new_head(row: models.Model) -> SessionHead | None:
     return None if get_seal_keys() is None else SessionHead(row_seals.read_sealed_columns(row), 0, None)
 
 
-def seal_new_session(stored: models.QuerySet[Any]) -> None:
+def seal_new_session(workspace: str, stored: models.QuerySet[Any]) -> None:
     """Write the head of a session that this transaction has inserted, if it did. Nothing if sealing is off.
 
     It counts no row: one that is there already was put there by somebody else, and the first use of the session finds
     it.
+
+    Args:
+        workspace: Slug of its workspace.
+        stored: Query set of the session, without rows if another transaction has inserted it.
+
+    Raises:
+        WitnessedSessionMissing: The witness knows another session of its name.
     """
     keys = get_seal_keys()
     row = None if keys is None else stored.first()
     if keys is not None and row is not None:
+        witnessed_session_names.record_name_of_new_session(workspace, row.session_id, row.key_space, row.pk)
         head = SessionHead(row_seals.read_sealed_columns(row), 0, None)
         write_head(stored.db, head.compute_next_head(keys, 0, {}))
 

@@ -60,10 +60,10 @@ class Witness(Protocol):
         """Note a head as the newest one, whatever was noted before."""
 
     def find_session(self, name: str) -> WitnessedSession | None:
-        """Find what is known of a session; None if nothing is."""
+        """Find what is known of a session, or of the digest of a name; None if nothing is."""
 
     def list_session_names(self) -> list[str]:
-        """List the names of all sessions of which anything was noted."""
+        """List the names of all sessions of which anything was noted, with or without the digests of names."""
 
 
 @cache

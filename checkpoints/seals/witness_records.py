@@ -30,6 +30,16 @@ def build_session_name(key_space: str, session_pk: int) -> str:
     return f"{key_space}:{session_pk}"
 
 
+def parse_session_pk(name: str) -> int:
+    """Return the key of a session by its name in a witness."""
+    return int(name.rpartition(":")[2])
+
+
+def is_session_name(name: str) -> bool:
+    """Return whether a name in a witness is that of a session, and not the digest of a name that users gave."""
+    return ":" in name
+
+
 def build_head_of_deleted_session(name: str) -> WitnessedHead:
     """Build what is noted as the newest head of a session that is gone: it has no writes and no seal."""
     return WitnessedHead(name, -1, b"")
@@ -48,6 +58,11 @@ class WitnessedSession:
 
     def knows_head(self, number: int, seal: bytes) -> bool:
         return (number, seal) == (self.number, self.seal) or seal in self.expected.get(number, ())
+
+    def list_heads(self) -> list[tuple[int, bytes]]:
+        """List the numbers and seals that are known."""
+        confirmed = [] if self.number < 0 else [(self.number, self.seal)]
+        return confirmed + [(number, seal) for number, seals in self.expected.items() for seal in seals]
 
     def apply_record(self, kind: str, head: WitnessedHead) -> None:
         """Take a record into account, in the order in which they were noted.

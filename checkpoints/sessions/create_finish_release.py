@@ -26,7 +26,8 @@ from checkpoints.store.database_client_state import Store
 def create_session_if_missing(store: Store, session_id: str, description: NewSessionFields) -> None:
     """Insert the session if it does not exist.
 
-    Raises `InvalidIdentifier`, `NotRepresentable`, `InvalidInput`, `OpenedInAnotherProcess`.
+    Raises `InvalidIdentifier`, `NotRepresentable`, `InvalidInput`, `OpenedInAnotherProcess`, and
+    `WitnessedSessionMissing` if the witness knows a session of this name.
     """
     validate_id("session id", session_id)
     store.require_own_process(session_id)
@@ -38,7 +39,7 @@ def create_session_if_missing(store: Store, session_id: str, description: NewSes
         with transaction.atomic(using=store.using):
             rows.bulk_create([session], ignore_conflicts=True)
             # A session that another process has created at the same time has another key space.
-            session_heads.seal_new_session(rows.filter(key_space=session.key_space))
+            session_heads.seal_new_session(store.workspace, rows.filter(key_space=session.key_space))
 
 
 def finish_session(store: Store, session_id: str, status: object, result: Any = None) -> None:

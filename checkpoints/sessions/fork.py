@@ -19,7 +19,7 @@ from checkpoints.formats import money
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, witnessed_session_names
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
@@ -48,7 +48,7 @@ def fork_session(
 
     No message is copied: the fork's segment branches from the origin's. Calls with side effects are copied, so that
     the fork replays them instead of repeating the effect. Raises `SessionNotFound`, `VersionNotFound`,
-    `SessionExists`, `InvalidIdentifier`.
+    `SessionExists`, `WitnessedSessionMissing`, `InvalidIdentifier`.
     """
     validate_id("session id", new_session_id)
     store.flush_pending_writes(session_id)
@@ -172,6 +172,7 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, *
             fork.save(using=store.using, force_insert=True)
     except IntegrityError as error:  # another process has just created it
         raise SessionExists(new_session_id) from error
+    witnessed_session_names.record_name_of_new_session(store.workspace, new_session_id, fork.key_space, fork.pk)
     return fork
 
 

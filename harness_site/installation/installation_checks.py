@@ -357,7 +357,8 @@ def _describe_witness_of_sessions(summary: str) -> Status:
         witness = get_witness()
         if witness is None:
             missing = _(
-                "There is no witness, so nobody notices if an earlier state of a session or database is restored."
+                "There is no witness, so nobody notices if an earlier state of a session or database is restored, or "
+                "if a session is deleted or renamed, so that its agent begins it anew."
             )
             advice = _("Give this site and every agent the same HARNESS_WITNESS, a file or a second database, then:")
             line = format_management_command('witness create --reason "first use"')

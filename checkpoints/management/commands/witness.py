@@ -32,8 +32,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--missing",
             action="store_true",
-            help="with --all: also note the sessions that this database lacks as gone; only if the witness is of this "
-            "database alone",
+            help="also note the sessions that this database lacks as gone: those of this name, or with --all every "
+            "one; only if the witness is of this database alone",
         )
         parser.add_argument("--reason", required=True, help="why, for the audit trail")
         parser.add_argument("--database", default="default", help="connection alias")
@@ -42,17 +42,17 @@ class Command(BaseCommand):
         witness, using = get_witness(), options["database"]
         if witness is None:
             raise CommandError(f"{SETTING} is empty: there is no witness to set.")
+        if options["action"] == "create" and options["missing"]:
+            raise CommandError("--missing goes with adopt.")
         if options["action"] == "create":
             _create_witness(witness, using)
         elif bool(options["session"]) == options["all"]:
             raise CommandError("Give either --session ID or --all.")
-        if options["missing"] and not options["all"]:
-            raise CommandError("--missing goes with adopt --all.")
         sessions = Session.objects.using(using).order_by("pk")
         if options["action"] == "adopt" and options["session"]:
             sessions = sessions.filter(session_id=options["session"])
         pks = list(sessions.values_list("pk", flat=True))
-        if not pks and options["session"]:
+        if not pks and options["session"] and not options["missing"]:
             raise CommandError(f"There is no session {options['session']!r} in this database.")
         changed = 0
         for pk in pks:
@@ -62,18 +62,26 @@ class Command(BaseCommand):
                 raise CommandError(f"{changed} of {len(pks)} sessions were noted. {error}") from error
         self.stdout.write(f"{changed} of {len(pks)} sessions were noted; the others were known as they are.")
         if options["missing"]:
-            self._accept_missing_sessions(using, options["reason"])
+            self._accept_missing_sessions(using, options["session"], options["reason"])
 
-    def _accept_missing_sessions(self, using: str, reason: str) -> None:
-        """Note that the sessions which the database lacks are gone."""
+    def _accept_missing_sessions(self, using: str, session_id: str | None, reason: str) -> None:
+        """Note that sessions which the database lacks are gone: those of one name, or all."""
         try:
-            missing = missing_sessions.find_missing_sessions(using)
+            missing = (
+                missing_sessions.find_missing_sessions(using)
+                if session_id is None
+                else missing_sessions.find_missing_sessions_of_name(using, session_id)
+            )
             for session in missing:
                 missing_sessions.accept_missing_session(using, session, actor=getpass.getuser(), reason=reason)
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if missing:
             self.stdout.write(f"{len(missing)} sessions that the database lacks were noted as gone.")
+        elif session_id is not None:
+            self.stdout.write(
+                "The witness knows no session of this name whose row is missing. A row may have got another name."
+            )
 
 
 def _create_witness(witness: object, using: str) -> None:

@@ -4,8 +4,11 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
+from django.db import models
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
@@ -13,7 +16,9 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, KeyScope, Role
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
+from checkpoints.seals.witness_file import FileWitness
 from harness_site.sessions.selectors import fork_list_and_preview, version_list
+from tests.conftest import Open
 from tests.support.audit_entries import list_entries
 from tests.support.factories import (
     THEN,
@@ -236,3 +241,22 @@ def test_query_count_is_independent_of_the_calls(
     call(session, CallStatus.FAILED, count)
     with django_assert_num_queries(15):
         approver.get(path(session))
+
+
+def test_name_of_a_session_that_only_the_witness_knows_is_refused(
+    open_checkpointer: Open, client: Client, tmp_path: Path, settings: Any
+) -> None:
+    FileWitness.create_storage(tmp_path / "witness")
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_WITNESS = "5e" * 32, str(tmp_path / "witness")
+    cp = open_checkpointer()
+    for name in ("origin", "copy"):
+        cp.start_session(name)
+        cp.save_checkpoint(name, [{"id": "m", "role": "user", "blocks": []}], {}, 0)
+        cp.release_session(name)
+    models.QuerySet(Session).filter(session_id="copy").update(session_id="hidden")
+    client.force_login(make_user())
+    response = client.post(path(Session.objects.get(session_id="origin")), {"version": 1, "session_id": "copy"})
+    assert response.status_code == 409
+    assert "The session “copy” was not created: the witness knows a session of this name" in visible_text(response)
+    hidden = Session.objects.get(session_id="hidden")
+    assert f"/sessions/{hidden.pk}/quarantine/" in response.content.decode()

@@ -196,6 +196,7 @@ def test_export_and_import_are_audited(open_checkpointer: Open, path: Path) -> N
     assert list(AuditEvent.objects.filter(kind__in=kinds).order_by("pk").values_list("kind", flat=True)) == kinds
 
 
+@pytest.mark.unsealed("another database needs a witness of its own")
 def test_import_into_another_database(open_checkpointer: Open, start_child: StartChild, path: Path) -> None:
     cp = create_full_history(open_checkpointer())
     cp.record_tool_call_issued("s", "call_9", "pay", {}, "key")
@@ -207,6 +208,7 @@ def test_import_into_another_database(open_checkpointer: Open, start_child: Star
     assert child.result() == ["s", 3, 1, False, [text_message("summary"), *conversation("de"), *conversation("f")]]
 
 
+@pytest.mark.unsealed("another database needs a witness of its own")
 def test_paused_session_continues_in_another_database(
     open_checkpointer: Open, start_child: StartChild, path: Path
 ) -> None:

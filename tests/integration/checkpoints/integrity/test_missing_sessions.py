@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections
+from django.db.models import Model
 from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import SyncCheckpointer
-from checkpoints.models import AuditEvent, Checkpoint, IntegrityCheck, Message, Run, Segment, Session
+from checkpoints.models import AuditEvent, IntegrityCheck, Run, Session
 from checkpoints.seals.witness import get_witness
 from checkpoints.seals.witness_folder import FolderWitness
 from tests.conftest import Open
-from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, plain
 from tests.integration.checkpoints.integrity.test_witness import forget_witness, set_witness
 from tests.integration.checkpoints.session_setups import conversation, start_session
 from tests.integration.failures.conftest import close_all
@@ -57,7 +58,8 @@ def delete_behind_the_library(session_id: str) -> int:
     """Delete a session with all its rows. Returns the key that its row had."""
     pk: int = plain(Session).get(session_id=session_id).pk
     plain(Session).filter(pk=pk).update(owner=None, head_segment=None)
-    for model in (Checkpoint, Message, Segment, Run):
+    tables: list[type[Model]] = [*reversed(SEALED_TABLES), Run]
+    for model in filter(lambda table: table not in {Session, AuditEvent}, tables):
         plain(model).filter(session=pk)._raw_delete("default")
     plain(Session).filter(pk=pk)._raw_delete("default")
     forget_witness()
@@ -129,5 +131,5 @@ def test_sessions_are_noted_as_gone_only_on_request(cp: SyncCheckpointer) -> Non
     delete_behind_the_library("s")
     assert "lacks" not in set_witness("adopt", "--all", "--reason", "Restored the backup of Monday.")
     assert len(verify()) == 1
-    with pytest.raises(CommandError, match="--missing goes with adopt --all"):
-        set_witness("adopt", "--session", "other", "--missing", "--reason", "Only this one.")
+    with pytest.raises(CommandError, match="--missing goes with adopt"):
+        set_witness("create", "--missing", "--reason", "It is lost.")

@@ -197,7 +197,7 @@ def folder(open_checkpointer: Open, tmp_path: Path, settings: Any) -> Path:
     cp = start_session(open_checkpointer())
     cp.save_checkpoint("s", conversation("ab"), {}, 0)
     cp.release_session("s")
-    (notes,) = [path for path in (tmp_path / "folder").iterdir() if path.is_dir()]
+    (notes,) = [path for path in (tmp_path / "folder").iterdir() if "-" in path.name]
     return notes
 
 
