@@ -67,7 +67,7 @@ def test_keyboard_navigates_to_search_results_errors_and_messages(open_page: Ope
     page.keyboard.press("e")
     expect_loaded_url(page, r"at=498#m-498$")
     page.keyboard.press("g")
-    page.keyboard.type("777")
+    page.keyboard.type("778")
     page.keyboard.press("Enter")
     expect_loaded_url(page, r"at=777#m-777$")
     expect(page.locator("#m-777")).to_be_in_viewport()

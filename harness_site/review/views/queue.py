@@ -1,6 +1,6 @@
 """Review queue over all sessions, and the list of recorded decisions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -151,6 +151,7 @@ def _build_pending_context(
         "secrets": secrets,
         "more": _build_next_page_url(request.GET, next_key, tab=tab),
         "is_empty": not calls and not outages_on_page,
+        **_list_names((call.tool, call.session.agent) for call in shown),
         "first_time": is_first_use,
         "groups": [builder.build_outage_group(outage, calls) for outage, calls in first_calls.items()],
     }
@@ -168,7 +169,15 @@ def _build_decided_context(request: MemberRequest, filters: CallFilters, query_f
         "secrets": _mark_excerpts_and_load_secrets(request, {decision.session_id for decision in decisions}),
         "more": _build_next_page_url(request.GET, next_key),
         "is_empty": not decisions,
+        **_list_names((decision.tool_call.tool, decision.session.agent) for decision in decisions),
     }
+
+
+def _list_names(tools_and_agents: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """List the tools and agents of a page, as suggestions for its filters."""
+    pairs = set(tools_and_agents)
+    agents = {agent for _tool, agent in pairs if agent}
+    return {"tools": sorted({tool for tool, _agent in pairs}, key=str), "agents": sorted(agents, key=str)}
 
 
 def _mark_excerpts_and_load_secrets(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:

@@ -142,7 +142,10 @@ class Axis:
         return tuple(axis_breaks)
 
     def build_labels(self) -> tuple[AxisLabel, ...]:
-        """Return labels at round times, except on breaks and their labels."""
+        """Return labels at round times, except on breaks and their labels.
+
+        The first label of a day names it, unless there is no room for that and the axis is within one day.
+        """
         scaled = [piece for piece in self._pieces if not piece.folded]
         second = sum(piece.width for piece in scaled) / sum(piece.seconds for piece in scaled)
         step = next((step for step in _STEPS if step * second >= _APART), _STEPS[-1])
@@ -150,6 +153,8 @@ class Axis:
         labels: list[AxisLabel] = []
         day = ""
         zone = timezone.get_current_timezone()
+        ends = (convert_to_datetime(moment) for moment in (self._pieces[0].start, self._pieces[-1].end))
+        is_one_day = len({convert_to_zone(end, zone).date() for end in ends}) == 1
         for piece in scaled:
             # Round times in the reader's time zone.
             shift = _get_utc_offset_seconds(piece.start, zone)
@@ -159,16 +164,23 @@ class Axis:
                 x = self.convert_to_x(convert_to_microseconds(moment) - round(shift * _SECOND))
                 if labels and x - labels[-1].x < _APART - 1:
                     continue
-                text = _format_tick_text(moment, step, day)
-                half = len(text) * _LETTER / 2
-                text_x = round(max(x, self.left - _MARGIN + half), 1)
-                inside = text_x + half <= self.right + _MARGIN
                 others = [(fold.middle, fold.text) for fold in folds]
                 others += [(label.text_x, label.text) for label in labels[-1:]]
-                if inside and all(_are_labels_apart(text_x, text, *other) for other in others):
-                    labels.append(AxisLabel(x, text, text_x))
+                text_x = self._find_room(x, text := _format_tick_text(moment, step, day), others)
+                if text_x is not None:
                     day = f"{moment:%Y-%m-%d}"
+                elif is_one_day:
+                    text_x = self._find_room(x, text := _format_tick_text(moment, step, f"{moment:%Y-%m-%d}"), others)
+                if text_x is not None:
+                    labels.append(AxisLabel(x, text, text_x))
         return tuple(labels)
+
+    def _find_room(self, x: float, text: str, others: Iterable[tuple[float, str]]) -> float | None:
+        """Return the centre of a label for `x` that does not touch the other ones; None if it has no room."""
+        half = len(text) * _LETTER / 2
+        text_x = round(max(x, self.left - _MARGIN + half), 1)
+        is_inside = text_x + half <= self.right + _MARGIN
+        return text_x if is_inside and all(_are_labels_apart(text_x, text, *other) for other in others) else None
 
 
 def _get_utc_offset_seconds(instant: int, zone: tzinfo) -> float:

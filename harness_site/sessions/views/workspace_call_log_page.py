@@ -37,6 +37,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "secrets": secrets,
         "rates": workspace_call_log.load_tool_success_rates(workspace, filters) if after is None else None,
         "wanted": filters,
+        "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
         "statuses": build_choices(CallStatus),
         "following": _build_list_url(request, after=str(page.after)) if page.after else "",
         "later": after is not None,

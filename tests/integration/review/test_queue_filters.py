@@ -36,6 +36,13 @@ def waiting(lost: Lost, minutes: float, **fields: object) -> ToolCall:
     return lost((clock.now() - THEN).total_seconds() - 60 * minutes, **fields)
 
 
+def test_filters_suggest_the_tools_and_agents_of_the_page(people: dict[str, Client], lost: Lost) -> None:
+    lost(tool="ship_parcel", agent="shipping")
+    page = people["carol"].get("/review/").content.decode()
+    assert '<datalist id="tools"><option value="ship_parcel">ship_parcel</option></datalist>' in page
+    assert '<datalist id="agents"><option value="shipping">shipping</option></datalist>' in page
+
+
 def test_order_by_risk(people: dict[str, Client], lost: Lost) -> None:
     low, high, medium = lost(risk=Risk.LOW), lost(1, risk=Risk.HIGH), lost(2, risk=Risk.MEDIUM)
     assert listed(people["carol"], "risk=high") == [high.pk]

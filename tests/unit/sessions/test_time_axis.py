@@ -43,6 +43,12 @@ def test_breaks_take_at_most_a_third_of_a_narrow_axis() -> None:
     assert drawn.convert_to_x(at(moments[-1])) == 300
 
 
+def test_day_is_left_out_where_a_narrow_axis_has_no_room_for_it() -> None:
+    moments = (1.7, 2.2, 5.3, 39, 41.5)
+    narrow = Axis(map(at, moments), later(1.7), later(41.5), left=50, right=334)
+    assert [label.text for label in narrow.build_labels()] == ["10:00:40"]
+
+
 @pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 0.1, 9, 9.1), (0, 60, 120, 180, 240)])
 def test_short_uniform_and_single_periods_are_not_folded(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
