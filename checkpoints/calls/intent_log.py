@@ -333,7 +333,9 @@ def _log_call_awaiting_approval(
             raise CallConflict(owned_session.session_id, intent.call_id, step) from error
         _require_complete_log_of_owner(store, owned_session, rival)
         return rival
-    return ToolCall.objects.using(store.using).select_related("run", "session").get(pk=call.pk)
+    logged = ToolCall.objects.using(store.using).select_related("session").get(pk=call.pk)
+    logged.run = owned_session.run
+    return logged
 
 
 def insert_call_awaiting_approval(

@@ -16,6 +16,7 @@ from django.db import connections
 
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import NewMessage
+from checkpoints.exceptions import IntegrityError
 from checkpoints.formats.canonical_json import build_changed_meanwhile_error
 from checkpoints.models import Segment
 from checkpoints.store.client_state import TranscriptHead
@@ -81,11 +82,21 @@ def count_common_prefix(using: str, prepared: PreparedTranscript, head: Transcri
 
 
 def create_branch_segment(using: str, session_pk: int, head: TranscriptHead, length: int) -> Segment:
-    """Create a segment that shares the first `length` messages of the transcript that ends at `head`."""
-    parent = Segment.objects.using(using).get(pk=head.segment_id)
+    """Create a segment that shares the first `length` messages of the transcript that ends at `head`.
+
+    Raises `IntegrityError` if a segment of the transcript is missing.
+    """
+    parent = _get_segment(using, head.segment_id)
     while parent.parent_id is not None and parent.parent_length >= length:
-        parent = Segment.objects.using(using).get(pk=parent.parent_id)
+        parent = _get_segment(using, parent.parent_id)
     return Segment.objects.using(using).create(session_id=session_pk, parent=parent, parent_length=length)
+
+
+def _get_segment(using: str, pk: int) -> Segment:
+    segment = Segment.objects.using(using).filter(pk=pk).first()
+    if segment is None:
+        raise IntegrityError(Segment._meta.db_table, str(pk), "it is missing")
+    return segment
 
 
 # copies of transcripts, for comparison with the next one

@@ -18,10 +18,11 @@ from checkpoints.exceptions import (
     ReviewRequired,
     SessionNotFound,
     SessionQuarantined,
+    StorageError,
     WitnessAhead,
 )
 from checkpoints.integrity.verification import VerificationCounts, find_session_problems
-from checkpoints.models import Checkpoint, Session, ToolCall
+from checkpoints.models import Checkpoint, Run, Session, ToolCall
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -271,6 +272,17 @@ def test_approval_that_was_used_does_not_hold_again(open_checkpointer: Open, pai
     with pytest.raises(IntegrityError):
         registry.dispatch("pay", {"order": 17}, "call_1")
     assert paid == [17]
+
+
+@pytest.mark.skipif(connection.vendor == "postgresql", reason="its keys cannot be switched off so")
+def test_removed_run_is_a_typed_error_of_a_call_that_needs_approval(open_checkpointer: Open, paid: list[int]) -> None:
+    cp = start_session(open_checkpointer())
+    registry = make_registry(cp, paid, requires_approval=True)
+    with connection.constraint_checks_disabled():
+        plain(Run).all()._raw_delete("default")
+    with pytest.raises(StorageError):
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    assert paid == []
 
 
 def test_program_with_its_own_connection_opens_a_workflow(

@@ -93,6 +93,16 @@ def test_missing_segment_of_a_transcript_is_noticed(open_checkpointer: Open) -> 
             assert table._meta.db_table in find_tables_with_problems("s")
 
 
+@pytest.mark.skipif(connection.vendor == "postgresql", reason="its keys cannot be switched off so")
+def test_segment_that_is_removed_while_a_run_lives_is_a_typed_error_of_its_next_save(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("abcd"), None, 0)
+    with connection.constraint_checks_disabled():
+        plain(Segment).all()._raw_delete("default")
+    with pytest.raises(IntegrityError, match="it is missing"):
+        cp.save_checkpoint("s", conversation("abx"), None, 0)
+
+
 def test_altered_value_that_is_stored_with_a_write_is_noticed(open_checkpointer: Open) -> None:
     create_sealed_session(open_checkpointer, "s")
     store = open_checkpointer().store
