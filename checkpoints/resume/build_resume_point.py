@@ -17,9 +17,9 @@ from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.models import Session, ToolCall
 from checkpoints.resume import resume_plan
+from checkpoints.resume.replayable_results import ResultsByCallId
 from checkpoints.resume.resume_plan import TranscriptTail
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sessions import create_finish_release
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
@@ -78,11 +78,11 @@ def prepare_run_and_build_resume_point(
     )
 
 
-def _build_replayable_results(operations: OpenOperations, answers: Iterable[ToolCall]) -> ReplayableResults:
+def _build_replayable_results(operations: OpenOperations, answers: Iterable[ToolCall]) -> ResultsByCallId:
     """Build the results of `answers`, whose operations are among `operations`."""
     calls = list(answers)
     results = {call.call_id: resume_plan.build_replayed_result(call) for call in calls}
-    return ReplayableResults(results, operations, {call.call_id: call.pk for call in calls})
+    return ResultsByCallId(results, operations, {call.call_id: call.pk for call in calls})
 
 
 def load_resume_point_if_finished(store: Store, session_id: str) -> ResumePoint | None:
