@@ -37,8 +37,8 @@ _ENOUGH_DECISIONS: Final = 20
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
     now, oldest_start = clock.now(), totals.find_oldest_start(workspace.pk)
-    usual = utc_periods.choose_period_key(oldest_start, now)
-    period, problem = utc_periods.parse_period(request.GET, now, usual)
+    usual = utc_periods.choose_default_period_key(oldest_start, now)
+    period, problem = utc_periods.parse_period_and_problem(request.GET, now, usual)
     agent = get_text_parameter(request.GET, "agent")
     listed_in_full = request.GET.get("all", "")
     sums = totals.load_period_totals(
@@ -84,7 +84,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
         "charts": drawn,
-        "values_are_listed": charts.are_values_listed(drawn.values()),
+        "values_are_listed": charts.should_list_chart_values(drawn.values()),
         "slowest_tools": sums.slowest_tools,
         "interrupted_tools": sums.most_interrupted_tools,
         "complete_at": get_index_completion_time(),

@@ -94,7 +94,7 @@ def count_pending_calls(
     """Count the pending calls that match, of all statuses or of `status` alone."""
     if filters:
         calls = (
-            _apply_call_filters(_query_undecided_calls(workspace), filters)
+            _filter_by_tool_agent_and_risk(_query_undecided_calls(workspace), filters)
             if status is None
             else query_pending_calls(workspace, status, filters)
         )
@@ -115,7 +115,7 @@ def list_pending_page_keys(
     limit: int = PAGE,
 ) -> tuple[list[int], int | None]:
     """List the keys of a page of pending calls in this status, and the key to continue after (None at the end)."""
-    page_query = queue_order.order_calls_of_queue(
+    page_query = queue_order.order_queue_calls_after_key(
         query_pending_calls(workspace, status, filters), sort, status, after=after
     )
     keys = list(page_query.values_list("pk", flat=True)[: limit + 1])
@@ -172,9 +172,7 @@ def list_urgent_calls_by_status(workspace: Workspace, agent: str = "") -> list[U
     With `agent`, only the calls of this agent count.
     """
     filters = CallFilters(agent=agent)
-    return [
-        list_first_urgent_calls_and_count(workspace, status, filters) for status in sorted(UNDECIDED_CALL_STATUSES)
-    ]
+    return [list_first_urgent_calls_and_count(workspace, status, filters) for status in sorted(UNDECIDED_CALL_STATUSES)]
 
 
 def find_first_call_of_queue(
@@ -222,7 +220,7 @@ def _query_longest_awaiting_approval(calls: QuerySet[ToolCall]) -> QuerySet[Tool
 def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:
     """Select the calls that wait in this status and match, unordered."""
     # If all pending statuses were named, PostgreSQL would expect few rows and sort all of them.
-    calls = _apply_call_filters(ToolCall.objects.filter(workspace=workspace, status=status), filters)
+    calls = _filter_by_tool_agent_and_risk(ToolCall.objects.filter(workspace=workspace, status=status), filters)
     if filters.age is not None:
         calls = calls.filter(**{f"{queue_order.get_waiting_since_column(status)}__lte": clock.now() - filters.age})
     if filters.limit == DeadlineFilter.NONE:
@@ -243,7 +241,7 @@ def _select_calls_with_status(status: CallStatus | None) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(status__in=sorted(UNDECIDED_CALL_STATUSES if status is None else {status}))
 
 
-def _apply_call_filters(calls: QuerySet[ToolCall], filters: CallFilters) -> QuerySet[ToolCall]:
+def _filter_by_tool_agent_and_risk(calls: QuerySet[ToolCall], filters: CallFilters) -> QuerySet[ToolCall]:
     """Filter calls by the conditions that do not depend on their status."""
     if filters.tool:
         calls = calls.filter(tool=filters.tool)

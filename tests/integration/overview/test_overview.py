@@ -74,7 +74,7 @@ def settled(tool: str, *, seconds: float = 1, status: CallStatus = CallStatus.CO
 
 
 def load(query: str = "") -> totals.PeriodTotals:
-    period, problem = utc_periods.parse_period(QueryDict(query), datetime.now(UTC))
+    period, problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
     assert not problem
     return totals.load_period_totals(make_workspace().pk, period)
 
@@ -206,7 +206,7 @@ def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:
 )
 def test_first_days_are_shown_in_a_short_period(age: timedelta | None, key: str) -> None:
     now = datetime.now(UTC)
-    assert utc_periods.choose_period_key(None if age is None else now - age, now) == key
+    assert utc_periods.choose_default_period_key(None if age is None else now - age, now) == key
 
 
 def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
@@ -378,7 +378,7 @@ def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     ],
 )
 def test_invalid_period_is_explained(query: str, sentence: str) -> None:
-    period, problem = utc_periods.parse_period(QueryDict(query), datetime.now(UTC))
+    period, problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
     assert period.key == utc_periods.DEFAULT
     assert problem.startswith(sentence)
     assert problem.endswith("The last 14 days are shown instead.")
@@ -415,7 +415,7 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
     make_call(session=mail, tool="undecided", call_id="undecided")
     complete()
     recount_hourly_session_sums.update_hourly_session_sums(None)
-    period, _problem = utc_periods.parse_period(QueryDict(""), now)
+    period, _problem = utc_periods.parse_period_and_problem(QueryDict(""), now)
     found = totals.load_period_totals(make_workspace().pk, period, "refund desk")
     assert found.total == SessionTotals(1, 0, 1, 0, Decimal(2))
     assert [agent.name for agent in found.agents] == ["refund desk"]
@@ -573,7 +573,7 @@ def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
 def test_waiting_times_are_at_their_labels_on_a_logarithmic_axis(
     median: float, p95: float, ticks: tuple[str, ...], heights: tuple[float, ...]
 ) -> None:
-    period, _problem = utc_periods.parse_period(QueryDict("period=24h"), datetime.now(UTC))
+    period, _problem = utc_periods.parse_period_and_problem(QueryDict("period=24h"), datetime.now(UTC))
     steps = [(step, totals.WaitingTimes(2, median, p95)) for step in period.list_steps()]
     chart = charts.draw_waiting_times_chart(period, steps)
     assert chart.ticks == ticks
@@ -758,7 +758,7 @@ def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch
 
 def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:
     for query in ("period=7d", "period=14d", "period=90d", "period=24h"):
-        period, _problem = utc_periods.parse_period(QueryDict(query), datetime.now(UTC))
+        period, _problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
         last = charts.build_time_labels(period)[-1]
         assert (last.x, last.text_anchor) == ("100%", "end")
 
