@@ -39,7 +39,7 @@ def create_session_if_missing(store: Store, session_id: str, description: NewSes
         with transaction.atomic(using=store.using):
             rows.bulk_create([session], ignore_conflicts=True)
             # A session that another process has created at the same time has another key space.
-            session_heads.seal_new_session(store.workspace, rows.filter(key_space=session.key_space))
+            session_heads.write_head_of_new_session(store.workspace, rows.filter(key_space=session.key_space))
 
 
 def finish_session(store: Store, session_id: str, status: object, result: Any = None) -> None:
@@ -56,8 +56,8 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
             row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
-            _require_no_open_call(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
-            check_and_close_paused_tasks.close_all_paused_tasks(store, row, PauseStatus.OVER)
+            _interrupt_or_refuse_open_calls(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
+            check_and_close_paused_tasks.close_paused_tasks_and_cancel_agent_calls(store, row, PauseStatus.OVER)
             ownership.end_ownership_in_transaction(
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )
@@ -74,7 +74,9 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     store.notify_save_listeners(session_id)
 
 
-def _require_no_open_call(store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool) -> None:
+def _interrupt_or_refuse_open_calls(
+    store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool
+) -> None:
     """Require that no call is open at the end of a session.
 
     If the session is cancelled, open calls become interrupted instead: their outcome is unknown and they stay in the

@@ -319,7 +319,7 @@ class ClientState:
 
     # state of this process
 
-    def get_issuing_lock(self, key: str) -> threading.Lock:
+    def get_issuing_lock_of_key(self, key: str) -> threading.Lock:
         """Lock that lets this process issue one call of a key at a time.
 
         An intent that is found after a lost answer is then known to be the caller's own.

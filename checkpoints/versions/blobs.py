@@ -251,7 +251,7 @@ def load_contents_of_writes(using: str, session: Session, writes: Sequence[Frame
     rows = [write for write in writes if write.content is not None]
     return {
         row.digest: (row.type, _require_content(session, f"write {row.pk}", content))
-        for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
+        for row, content in zip(rows, opaque_contents.read_contents_or_errors(using, rows), strict=True)
     }
 
 
@@ -312,7 +312,7 @@ def _read_blobs(using: str, session: Session, digests: Iterable[str]) -> dict[st
     rows = list(_query_blobs(using, session, digests))
     return {
         row.digest: (row.type, _require_content(session, f"blob {row.digest}", content))
-        for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
+        for row, content in zip(rows, opaque_contents.read_contents_or_errors(using, rows), strict=True)
     }
 
 
@@ -359,7 +359,7 @@ def _list_reachable_digests(using: str, session: Session, roots: Iterable[str]) 
         rows = [row for row in _query_blobs(using, session, wanted) if row.type in _REFERRING_TYPES]
         contents = [
             (row.type, _require_content(session, f"blob {row.digest}", content))
-            for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
+            for row, content in zip(rows, opaque_contents.read_contents_or_errors(using, rows), strict=True)
         ]
         wanted = {digest for content in contents for digest in _list_referenced_digests(*content)} - needed
     return needed

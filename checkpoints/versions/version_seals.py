@@ -51,7 +51,7 @@ def build_new_version(
     return NewVersion(messages, values, answered, message_seals)
 
 
-def compute_head_after_versions(
+def compute_and_record_head_after_versions(
     head: SessionHead | None, number: int, versions: Sequence[NewVersion], difference: int
 ) -> SessionHead | None:
     """Return the head of a session after new versions, which the save has to write; None if sealing is off.
@@ -71,7 +71,7 @@ def compute_head_after_versions(
         "latest_version": number + len(versions),
         "newest_seal": versions[-1].checkpoint_values["row_seal"],
     }
-    return expected_sealed_head.compute_head_after_write(head, difference, newest)
+    return expected_sealed_head.compute_and_record_head_after_write(head, difference, newest)
 
 
 def require_newest_version_of_session(session: Session, newest: Checkpoint | None) -> None:
@@ -201,7 +201,7 @@ def read_chains_before_messages(
     return {(segment, position + 1): chain for segment, position, chain in rows}
 
 
-def verify_separate_message(
+def verify_message_with_read_chains(
     connection: BaseDatabaseWrapper, message: Message, chains: Mapping[tuple[int, int], Any]
 ) -> None:
     """Verify a message as `verify_messages` does, with chains that `read_chains_before_messages` has read."""

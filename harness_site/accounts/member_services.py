@@ -90,7 +90,7 @@ def remove_member(by: Membership, member: Membership, *, request: HttpRequest) -
         audit_events.record_member_event(by, AuditKind.MEMBER_REMOVED, request=request, member=name, role=role)
 
 
-def reset_member_factors(by: Membership, member: Membership, *, request: HttpRequest) -> None:
+def reset_member_factors_and_end_sessions(by: Membership, member: Membership, *, request: HttpRequest) -> None:
     """Remove all second factors of a member who has lost theirs, and end all their user sessions.
 
     Raises:
@@ -147,7 +147,7 @@ def create_invitation(by: Membership, role: Role, note: str, *, request: HttpReq
     return invitation, secret
 
 
-def record_invitation_sent(invitation: Invitation, address: str) -> None:
+def store_invitation_address(invitation: Invitation, address: str) -> None:
     """Note that the link was sent to `address` and shown to nobody: whoever opens it owns the address."""
     Invitation.objects.filter(pk=invitation.pk).update(email=address)
 
