@@ -140,12 +140,12 @@ class _Handle:
     def _register_handle_or_raise_busy(self) -> None:
         """Claim the session for this handle: two requests of one process do not share a run. Raises `SessionBusy`."""
         state = self._state
-        if state.register_handle(self.session_id, self):
+        if state.try_register_handle(self.session_id, self):
             return
         owned_session = state.find_owned_session(self.session_id)
         if owned_session is not None and self._opening.takeover:
             state.remove_owned_session(owned_session)  # also forgets the open handle
-        if not state.register_handle(self.session_id, self):
+        if not state.try_register_handle(self.session_id, self):
             raise self._build_session_busy_error()
 
     def _build_session_busy_error(self) -> SessionBusy:

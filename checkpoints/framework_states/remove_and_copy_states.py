@@ -87,7 +87,7 @@ def delete_session_with_states(store: Store, session_id: str) -> None:
     """
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
-        ownership.release_ownership(store, owned_session)
+        ownership.release_ownership_if_still_owner(store, owned_session)
     try:
         prune_versions_and_delete_sessions.delete_session(store, session_id)
     except SessionNotFound:

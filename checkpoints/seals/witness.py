@@ -112,10 +112,10 @@ def record_written_head_on_commit(using: str, head: WitnessedHead) -> None:
     """
     witness = get_witness()
     if witness is not None:
-        transaction.on_commit(partial(_confirm_head, witness, head), using=using)
+        transaction.on_commit(partial(_record_written_head_or_log_error, witness, head), using=using)
 
 
-def _confirm_head(witness: Witness, head: WitnessedHead) -> None:
+def _record_written_head_or_log_error(witness: Witness, head: WitnessedHead) -> None:
     try:
         witness.record_written_head(head)
     except WitnessError as error:

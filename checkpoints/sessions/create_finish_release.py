@@ -58,7 +58,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
             _interrupt_or_refuse_open_calls(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
             check_and_close_paused_tasks.close_paused_tasks_and_cancel_agent_calls(store, row, PauseStatus.OVER)
-            ownership.end_ownership_in_transaction(
+            ownership.end_ownership_if_still_owner(
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )
             actor = f"run {owned_session.run.number}"
@@ -110,7 +110,7 @@ def release_all_sessions(store: Store) -> None:
         unverified = None
         for owned_session in store.list_owned_sessions():
             try:
-                _release_owned_session(store, owned_session)
+                _interrupt_calls_and_release_session(store, owned_session)
             except SealError as error:
                 unverified = error
         if unverified is not None:
@@ -139,15 +139,15 @@ def _release_session_if_owned(store: Store, session_id: str) -> bool:
     if owned_session is None:  # lost while it was flushed
         return False
     try:
-        return _release_owned_session(store, owned_session)
+        return _interrupt_calls_and_release_session(store, owned_session)
     finally:
         store.remove_owned_session(owned_session)
 
 
-def _release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
+def _interrupt_calls_and_release_session(store: Store, owned_session: OwnedSession) -> bool:
     try:
         write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
     except IntegrityError as error:
         if not error.is_alteration or not quarantine.quarantine_after_error(owned_session.pk, using=store.using):
             raise
-    return ownership.release_ownership(store, owned_session)
+    return ownership.release_ownership_if_still_owner(store, owned_session)

@@ -282,7 +282,7 @@ def renew_ownership_if_still_owner(store: Store, owned_session: OwnedSession) ->
         return bool(owned_row.update(updated_at=Now(), revision=F("revision") + 1))
 
 
-def release_ownership(
+def release_ownership_if_still_owner(
     store: Store, owned_session: OwnedSession, final_status: RunStatus = RunStatus.RELEASED, **session_changes: Any
 ) -> bool:
     """End the run and leave the session without an owner. Returns False if another run had already taken it.
@@ -290,7 +290,7 @@ def release_ownership(
     The fence grows, so that no later write of this run can succeed.
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
-        is_released = end_ownership_in_transaction(store, owned_session, final_status, **session_changes)
+        is_released = end_ownership_if_still_owner(store, owned_session, final_status, **session_changes)
     store.remove_owned_session(owned_session)
     return is_released
 
@@ -301,15 +301,15 @@ def release_ownership_or_forget_session(store: Store, owned_session: OwnedSessio
     If the database cannot be reached, the session is forgotten here and its lease expires.
     """
     try:
-        release_ownership(store, owned_session)
+        release_ownership_if_still_owner(store, owned_session)
     except StorageError:
         store.remove_owned_session(owned_session)
 
 
-def end_ownership_in_transaction(
+def end_ownership_if_still_owner(
     store: Store, owned_session: OwnedSession, final_status: RunStatus, **session_changes: Any
 ) -> bool:
-    """Write what `release_ownership` writes, inside a transaction of the caller; the store still holds the session."""
+    """Do what `release_ownership_if_still_owner` does, in the caller's transaction; the store keeps the session."""
     owned_row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence)
     changes = {"owner": None, "fence": F("fence") + 1, "revision": F("revision") + 1, "updated_at": Now()}
     if not owned_row.update(**changes, **session_changes):
@@ -337,11 +337,11 @@ def release_idle_sessions(store: Store) -> list[str]:
     return [
         owned_session.session_id
         for owned_session in store.list_idle_sessions()
-        if _release_idle_session(store, owned_session)
+        if _release_session_if_still_idle(store, owned_session)
     ]
 
 
-def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
+def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) -> bool:
     has_unsaved_versions = store.behind is not None and store.behind.list_unsaved_versions(owned_session.session_id)
     if has_unsaved_versions or _has_run_open_call(store, owned_session):
         store.record_session_use(owned_session.session_id)
@@ -349,7 +349,7 @@ def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
     if not store.remove_session_if_idle(owned_session):
         return False
     with database_operation(store.using), transaction.atomic(using=store.using):
-        if not end_ownership_in_transaction(store, owned_session, RunStatus.RELEASED):
+        if not end_ownership_if_still_owner(store, owned_session, RunStatus.RELEASED):
             return False
         actor = f"run {owned_session.run.number}"
         idle = store.idle_release_seconds

@@ -307,7 +307,7 @@ class ClientState:
 
     # handles: at most one is open on a session, until it is closed or has lost the session
 
-    def register_handle(self, session_id: str, handle: object) -> bool:
+    def try_register_handle(self, session_id: str, handle: object) -> bool:
         """Record that `handle` is open on a session. Returns False if another one is."""
         with self._lock:
             return self._handles.setdefault(session_id, handle) is handle

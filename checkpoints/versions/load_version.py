@@ -67,7 +67,11 @@ def _read_newest_version_with_retry(
 def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
     """Load one version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
     with database_operation(store.using, writes=False):
-        row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+        row = (
+            _flush_and_select_checkpoints(store, session_id)
+            .filter(version=_validate_and_clamp_version(version))
+            .first()
+        )
         if row is not None:
             try:
                 return checkpoint_to_dict(store, session_id, row)
@@ -87,7 +91,7 @@ def _is_version_stored(store: Store, row: Checkpoint) -> bool:
     return Checkpoint.objects.using(store.using).filter(pk=row.pk).exists()
 
 
-def _validate_version(version: int) -> int:
+def _validate_and_clamp_version(version: int) -> int:
     if isinstance(version, bool) or not isinstance(version, int):
         raise InvalidInput(f"{version!r} is not a version number.")
     return version if 0 <= version < 2**62 else 0
@@ -151,7 +155,7 @@ def _find_version_or_newest(store: Store, session_id: str, version: int | None) 
 
 
 def _get_version(store: Store, session_id: str, version: int) -> Checkpoint:
-    row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+    row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_and_clamp_version(version)).first()
     if row is None:
         look_up_and_lock_rows.get_session(store, session_id)
         raise VersionNotFound(session_id, version)

@@ -172,7 +172,7 @@ def _append_next_version(
         with database_operation(store.using):
             version = execute_save_statement_if_at_head(store, owned_session, head, end, state, head.version)
             if version is None:
-                raise _find_save_error(store, owned_session, head.version)
+                raise _lock_and_build_version_conflict(store, owned_session, head.version)
             return version
     except StorageUnavailable as error:
         return _read_save_after_lost_commit(store, owned_session, _build_unconfirmed_save(head, end, state), error)
@@ -561,7 +561,7 @@ def _build_version_columns(base: SaveBase, content: VersionToWrite, run_id: UUID
     }
 
 
-def _find_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
+def _lock_and_build_version_conflict(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
     with transaction.atomic(using=store.using):
         row = _lock_session_of_run(store, owned_session)
     return VersionConflict(owned_session.session_id, expected_version, row.latest_version)

@@ -72,7 +72,7 @@ class TokenIssuer:
         return {**details, "address": self.address} if self.address else details
 
 
-def create_token(
+def create_token_with_secret(
     workspace: Workspace, *, name: str, role: TokenRole, lifetime: timedelta | None, by: TokenIssuer
 ) -> tuple[ApiToken, str]:
     """Create a token and return it with its secret, which is not stored. Raises `TokenNameTaken`."""

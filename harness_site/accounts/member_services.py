@@ -131,7 +131,9 @@ def reactivate_member(by: Membership, member: Membership, *, request: HttpReques
             audit_events.record_member_event(by, AuditKind.MEMBER_REACTIVATED, request=request, member=name)
 
 
-def create_invitation(by: Membership, role: Role, note: str, *, request: HttpRequest) -> tuple[Invitation, str]:
+def create_invitation_with_secret(
+    by: Membership, role: Role, note: str, *, request: HttpRequest
+) -> tuple[Invitation, str]:
     """Create an invitation and return it with its secret, which is not stored."""
     secret = secret_digests.generate_secret(_PREFIX)
     with transaction.atomic():

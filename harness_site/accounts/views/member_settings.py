@@ -114,7 +114,7 @@ def create_invitation(request: MemberRequest) -> HttpResponse:
         return _render_members_page(request, form=form, status=422)
     role, address = Role(form.cleaned_data["role"]), form.cleaned_data["email"]
     note = form.cleaned_data["note"] or address
-    invitation, secret = member_services.create_invitation(request.membership, role, note, request=request)
+    invitation, secret = member_services.create_invitation_with_secret(request.membership, role, note, request=request)
     link = build_absolute_url(reverse("harness_accounts:invitation", args=[secret]), request)
     problem = ""
     if address and is_mail_configured():

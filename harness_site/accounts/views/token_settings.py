@@ -54,7 +54,7 @@ def create_token(request: MemberRequest) -> HttpResponse:
         return _render_tokens_page(request, form=form, status=422)
     name, role = form.cleaned_data["name"], TokenRole(form.cleaned_data["role"])
     try:
-        token, secret = api_tokens.create_token(
+        token, secret = api_tokens.create_token_with_secret(
             request.membership.workspace,
             name=name,
             role=role,

@@ -32,7 +32,7 @@ BY = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
 def make_token(
     role: TokenRole = TokenRole.APPROVER, *, name: str = "nightly", lifetime: timedelta | None = None
 ) -> tuple[ApiToken, str]:
-    return api_tokens.create_token(make_workspace(), name=name, role=role, lifetime=lifetime, by=BY)
+    return api_tokens.create_token_with_secret(make_workspace(), name=name, role=role, lifetime=lifetime, by=BY)
 
 
 @require_token(TokenRole.AUDITOR)
@@ -112,7 +112,7 @@ class TestPage:
         assert not ApiToken.objects.exists()
 
     def test_token_of_another_workspace_is_not_found(self, admin: Client) -> None:
-        token, secret = api_tokens.create_token(
+        token, secret = api_tokens.create_token_with_secret(
             make_workspace(slug="elsewhere"), name="theirs", role=TokenRole.AGENT, lifetime=None, by=BY
         )
         assert "theirs" not in visible_text(admin.get("/settings/tokens/"))

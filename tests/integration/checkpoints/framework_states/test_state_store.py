@@ -119,7 +119,7 @@ def test_one_more_element_changes_few_nodes_at_any_length() -> None:
     digests = [digest_element(_item(number)) for number in range(4096)]
     nodes = build_list_nodes([])
     for count, digest in enumerate(digests, 1):
-        nodes, blobs = nodes.add_elements([digest])
+        nodes, blobs = nodes.build_extended_nodes_and_blobs([digest])
         assert len(blobs) <= 5
         if count in {1, 8, 9, 63, 64, 65, 511, 512, 513, 4096}:
             assert nodes == build_list_nodes(digests[:count])
