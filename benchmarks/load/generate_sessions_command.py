@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from benchmarks.load.copy_rows_to_postgres import KeyAllocator, SessionWriter, reset_sequences_and_analyze
+from benchmarks.load.generated_row_writer import KeyAllocator, SessionWriter, reset_sequences_and_analyze
 from benchmarks.load.generated_session_rows import GeneratedSession, SessionBuilder, get_session_duration
 from benchmarks.load.generated_session_sizes import Plan
 from benchmarks.load.random_sentences import SentenceGenerator

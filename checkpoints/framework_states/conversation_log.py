@@ -42,7 +42,7 @@ from checkpoints.versions import (
     save_version,
     version_seals,
 )
-from checkpoints.versions.blobs import Encoded
+from checkpoints.versions.framework_value_blobs import Encoded
 from checkpoints.versions.save_version import TranscriptEnd
 
 #: Name of the one state that a record is, in the namespace of its framework.

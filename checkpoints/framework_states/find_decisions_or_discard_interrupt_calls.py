@@ -13,7 +13,7 @@ from checkpoints.framework_states import state_store
 from checkpoints.models import ToolCall
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions.blobs import EncodedValue
+from checkpoints.versions.framework_value_blobs import EncodedValue
 
 
 def discard_undecided_calls(

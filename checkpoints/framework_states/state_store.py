@@ -43,7 +43,7 @@ from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import opaque_contents, save_version, state_channels
-from checkpoints.versions.blobs import (
+from checkpoints.versions.framework_value_blobs import (
     BlobWriter,
     Encoded,
     EncodedValue,

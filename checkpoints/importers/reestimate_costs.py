@@ -13,7 +13,7 @@ from django.db.models import F
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CostBasis
-from checkpoints.formats import money
+from checkpoints.formats import exact_amounts
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.importers.imported_session_rows import IMPORT_MARK
 from checkpoints.importers.price_table import Cost, PriceTable
@@ -53,7 +53,7 @@ def _update_session_costs(
     for checkpoint in checkpoints.order_by("version"):
         by_model = _parse_usage_by_model(checkpoint.usage)
         cost = table.estimate_cost(by_model)
-        budget = "0" if cost.amount is None else money.dump_amount(cost.amount)
+        budget = "0" if cost.amount is None else exact_amounts.dump_amount(cost.amount)
         if checkpoint.budget_spent_usd != budget:
             checkpoint.budget_spent_usd = budget
             changed.append(checkpoint)
@@ -70,7 +70,7 @@ def _update_session_costs(
     result.changed += 1
     checkpoints.bulk_update(changed, ["budget_spent_usd"], batch_size=200)
     Session.objects.using(store.using).filter(pk=row.pk).update(
-        budget_spent_usd=money.round_to_decimal("0" if cost.amount is None else str(cost.amount)),
+        budget_spent_usd=exact_amounts.round_to_decimal("0" if cost.amount is None else str(cost.amount)),
         cost_basis=cost.basis,
         metadata=text,
         revision=F("revision") + 1,

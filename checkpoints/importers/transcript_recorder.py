@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import Phase
-from checkpoints.formats import digests, money
+from checkpoints.formats import digests, exact_amounts
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.content_blocks import Part
 from checkpoints.importers.import_errors import ImportRefused
@@ -176,7 +176,7 @@ class TranscriptRecorder:
         usage_json = None if usage is None else to_canonical_json(usage, "usage")
         cost = self._get_cost().amount
         self._turn.state = VersionState(
-            Phase.TURN, None, "0" if cost is None else money.dump_amount(cost), usage_json, None
+            Phase.TURN, None, "0" if cost is None else exact_amounts.dump_amount(cost), usage_json, None
         )
         self._turns.append(self._turn)
         self._turn = ImportedTurn()

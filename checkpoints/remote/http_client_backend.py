@@ -33,8 +33,8 @@ from checkpoints.remote.remote_client_state import RemoteStore, build_transcript
 from checkpoints.remote.remote_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
+from checkpoints.resume.replayable_results import ReplayableResults
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import OwnedSession

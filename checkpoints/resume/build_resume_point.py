@@ -17,9 +17,9 @@ from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.models import Session, ToolCall
 from checkpoints.resume import resume_plan
+from checkpoints.resume.replayable_results import ReplayableResults
 from checkpoints.resume.resume_plan import TranscriptTail
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sessions import create_finish_release
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession

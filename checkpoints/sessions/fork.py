@@ -15,7 +15,7 @@ from checkpoints.calls import calls_without_outcome
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, SessionNotFound, VersionNotFound
-from checkpoints.formats import money
+from checkpoints.formats import exact_amounts
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session
@@ -68,7 +68,7 @@ def fork_session(
             latest_version=1,
             head_chain=source.chain,
             message_count=source.length,
-            budget_spent_usd=money.round_to_decimal(source.budget_spent_usd),
+            budget_spent_usd=exact_amounts.round_to_decimal(source.budget_spent_usd),
             total_tokens=count_total_tokens(source.usage),
             forked_version=source.version,
         )

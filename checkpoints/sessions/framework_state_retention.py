@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from checkpoints.models import Checkpoint, FrameworkState, FrameworkWrite, Session
 from checkpoints.versions import state_channels
-from checkpoints.versions.blobs import delete_unreachable_blobs
+from checkpoints.versions.framework_value_blobs import delete_unreachable_blobs
 
 _CHUNK_SIZE = 500
 

@@ -22,8 +22,8 @@ from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Session
 from checkpoints.seals import row_seals
+from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
 from checkpoints.sessions.display_status import HAS_LIVE_OWNER, STANDING_CONDITIONS, Standing
-from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from checkpoints.sessions.session_list_filters import SessionFilter, split_into_indexed_querysets
 from checkpoints.store.database_client_state import Store
 

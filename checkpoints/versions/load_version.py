@@ -14,7 +14,7 @@ from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
-from checkpoints.formats import money
+from checkpoints.formats import exact_amounts
 from checkpoints.formats.canonical_json import parse_json, parse_json_object
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Session
@@ -270,7 +270,7 @@ def _decode_columns(session_id: str, row: Checkpoint) -> dict[str, Any]:
     return {
         "plan": _parse_column(session_id, f"the plan {version_text}", row.plan, parse_json_object),
         "budget_spent_usd": _parse_column(
-            session_id, f"the budget {version_text}", row.budget_spent_usd, money.load_amount
+            session_id, f"the budget {version_text}", row.budget_spent_usd, exact_amounts.load_amount
         ),
         "version": row.version,
         "usage": _parse_column(session_id, f"the usage {version_text}", row.usage, parse_json_object),

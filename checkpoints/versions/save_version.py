@@ -22,7 +22,7 @@ from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVe
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
-from checkpoints.formats import digests, money, tool_calls_in_messages
+from checkpoints.formats import digests, exact_amounts, tool_calls_in_messages
 from checkpoints.formats.canonical_json import parse_json, parse_json_object, to_canonical_json
 from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
@@ -529,7 +529,7 @@ def build_session_columns_after(contents: Sequence[VersionToWrite]) -> dict[str,
     return {
         "head_chain": last.end.chain,
         "message_count": last.end.length,
-        "budget_spent_usd": money.round_to_decimal(last.state.budget),
+        "budget_spent_usd": exact_amounts.round_to_decimal(last.state.budget),
         "total_tokens": count_total_tokens(last.state.usage),
         **({"cost_basis": CostBasis.STATED} if states_cost else {}),
     }

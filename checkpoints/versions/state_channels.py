@@ -9,7 +9,7 @@ from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json_object
 from checkpoints.models import FrameworkState, Session
-from checkpoints.versions import blobs
+from checkpoints.versions import framework_value_blobs
 
 #: Version of each channel, and the digest of its value; None for a channel without a value.
 Channels = dict[str, tuple[int | float | str, str | None]]
@@ -40,7 +40,7 @@ def list_named_digests(using: str, session: Session) -> set[str]:
     """List the digests of the values that the states and writes of a session name. Raises `CheckpointCorrupted`."""
     texts = FrameworkState.objects.using(using).filter(session=session).values_list("channels", flat=True)
     named = {digest for text in texts for _, digest in parse_channels(session.session_id, text).values() if digest}
-    return named | blobs.list_digests_of_writes(using, session)
+    return named | framework_value_blobs.list_digests_of_writes(using, session)
 
 
 def list_missing_blobs(using: str, session: Session) -> list[str]:
@@ -48,4 +48,4 @@ def list_missing_blobs(using: str, session: Session) -> list[str]:
 
     Raises `CheckpointCorrupted` for channels or a list that cannot be read.
     """
-    return blobs.list_unstored_blobs(using, session, list_named_digests(using, session))
+    return framework_value_blobs.list_unstored_blobs(using, session, list_named_digests(using, session))

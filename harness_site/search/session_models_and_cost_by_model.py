@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from checkpoints.enums import Phase
-from checkpoints.formats import money, parse_json
+from checkpoints.formats import exact_amounts, parse_json
 from checkpoints.models import Checkpoint
 from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.search import index_writer
@@ -120,7 +120,7 @@ def _parse_cost(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         return None
     try:
-        amount = money.round_to_decimal(str(value))
+        amount = exact_amounts.round_to_decimal(str(value))
     except (ValueError, InvalidOperation):
         return None
     return amount if amount >= 0 else None

@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 
 from checkpoints.enums import ActorKind, CallStatus, InterruptReason
 from checkpoints.models import Workspace
-from checkpoints.sessions.known_agents_and_labels import deserialize_labels
+from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
 from harness_site.accounts import masking_rules, session_secrets_from_call_arguments
 from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
 from harness_site.core.hidden_characters import replace_unencodable

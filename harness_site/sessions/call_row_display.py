@@ -23,7 +23,7 @@ from harness_site.core.rendering import display_text
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions import session_formatting
-from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, render_time

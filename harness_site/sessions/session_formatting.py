@@ -27,7 +27,7 @@ from harness_site.core.rendering.display_text import (
 )
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.json_tree import dump_json_for_display, format_text_value
-from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary

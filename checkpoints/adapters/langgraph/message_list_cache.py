@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
-from checkpoints.versions.blobs import EMPTY_LIST_NODES, Encoded, ListNodes, build_list_nodes
+from checkpoints.versions.framework_value_blobs import EMPTY_LIST_NODES, Encoded, ListNodes, build_list_nodes
 
 #: Thread, namespace and channel of a list.
 Place = tuple[str, str, str]

@@ -54,7 +54,7 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
-from checkpoints.versions.blobs import (
+from checkpoints.versions.framework_value_blobs import (
     Encoded,
     EncodedValue,
     GrownList,

@@ -15,7 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from checkpoints.exceptions import InvalidInput, NotRepresentable
 from checkpoints.formats import pydantic_ai_messages
 from checkpoints.framework_states.conversation_log import NewEntry, StoredEntry, StoredRecord
-from checkpoints.versions.blobs import Encoded
+from checkpoints.versions.framework_value_blobs import Encoded
 
 _RecordAdapter: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
 

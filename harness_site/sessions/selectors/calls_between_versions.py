@@ -12,8 +12,8 @@ from checkpoints.db import keyset_pagination
 from checkpoints.enums import IMPORTED_MARK
 from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import fill_open_range_ends
-from harness_site.sessions.selectors import call_details
-from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors import call_records
+from harness_site.sessions.selectors.call_records import CallRecord
 
 #: Maximum numbers of calls read and counted.
 FIRST = 20
@@ -50,7 +50,7 @@ def load_first_calls_between_and_count(
     calls = ToolCall.objects.filter(build_calls_between_condition(after, upto), session=session_pk)
     rows = list(_query_first_calls(calls))
     count = len(rows) if len(rows) <= FIRST else calls[: COUNTED + 1].count()
-    first = call_details.build_verified_call_records(rows[:FIRST], results=False)
+    first = call_records.build_verified_call_records(rows[:FIRST], results=False)
     return FirstCallsAndCount(first, min(count, COUNTED), uncounted=count > COUNTED)
 
 
@@ -71,4 +71,4 @@ def _query_first_calls(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     """Query the oldest calls. Their keys are found first, so that not all columns of all calls are read and sorted."""
     oldest = keyset_pagination.build_oldest_first_ordering()
     first = calls.order_by(oldest).values("pk")[: FIRST + 1]
-    return call_details.select_call_records_without_results().filter(pk__in=first).order_by(oldest)
+    return call_records.select_call_records_without_results().filter(pk__in=first).order_by(oldest)

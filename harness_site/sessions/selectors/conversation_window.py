@@ -18,13 +18,13 @@ from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextP
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Session
 from harness_site.sessions.selectors import (
-    call_details,
+    call_records,
     call_result_pairs,
     message_origin_versions_and_runs,
     message_windows,
     version_list,
 )
-from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.call_result_pairs import Spot
 from harness_site.sessions.selectors.message_origin_versions_and_runs import Origin, RunFacts, SegmentFacts
 from harness_site.sessions.selectors.message_windows import WINDOW, StoredMessage
@@ -444,14 +444,14 @@ class _ConversationBuilder:
         logged_ids = {call_id for call_id, _ in self.log}
         calls = (part for parts in self.parts for part in parts if isinstance(part, CallPart))
         unknown = (call for call in calls if call.call_id not in logged_ids)
-        return call_details.load_replayed_calls(
+        return call_records.load_replayed_calls(
             self.session.pk, {digest_text(_canonicalize_arguments(call.args)) for call in unknown}
         )
 
     def _load_logged_calls(self, version: int) -> dict[tuple[str, int], list[CallRecord]]:
         call_ids = {part.call_id for parts in self.parts for part in parts if isinstance(part, CallPart)}
         log: defaultdict[tuple[str, int], list[CallRecord]] = defaultdict(list)
-        for record in call_details.load_calls_with_ids_or_since_step(
+        for record in call_records.load_calls_with_ids_or_since_step(
             self.session.pk, call_ids, since_step=version if self.newest_end else None
         ):
             log[record.call_id, record.step].append(record)

@@ -9,8 +9,8 @@ from django.db.models import Count, Q
 from checkpoints.enums import CallStatus, KeyScope
 from checkpoints.models import Session, ToolCall, Workflow
 from checkpoints.sessions.fork import CARRIED_STATUSES
-from harness_site.sessions.selectors import call_details
-from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors import call_records
+from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.version_list import Version
 
 #: Maximum number of forks named on the pages of their origin, and of undecided calls named in the preview.
@@ -66,13 +66,13 @@ def load_fork_preview(session_pk: int, version: Version) -> ForkPreview:
     later_count = Count("pk", filter=Q(issued_at__gt=version.at))
     by_status = ToolCall.objects.filter(own_calls).values_list("status").annotate(count=Count("pk"), later=later_count)
     counts = {status: (count, after) for status, count, after in by_status}
-    open_calls = call_details.select_call_records().filter(own_calls, status__in=_OPEN).order_by("pk")
+    open_calls = call_records.select_call_records().filter(own_calls, status__in=_OPEN).order_by("pk")
     return ForkPreview(
         version=version,
         settled=sum(counts[status][0] for status in _SETTLED if status in counts),
         later=sum(counts[status][1] for status in _SETTLED if status in counts),
         open=sum(counts[status][0] for status in _OPEN if status in counts),
-        undecided=call_details.build_verified_call_records(list(open_calls[:SHOWN])),
+        undecided=call_records.build_verified_call_records(list(open_calls[:SHOWN])),
         left=tuple(sorted((status, count) for status, (count, _) in counts.items() if status not in CARRIED_STATUSES)),
         shared=ToolCall.objects.filter(session=session_pk).exclude(key_scope=KeyScope.SESSION).count(),
         workflows=Workflow.objects.filter(session=session_pk).count(),

@@ -29,6 +29,11 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, Ru
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.seals import row_seals
+from checkpoints.sessions.agent_and_label_suggestions import (
+    SessionFacets,
+    deserialize_labels,
+    list_known_agents_and_labels,
+)
 from checkpoints.sessions.display_status import (
     HAS_LIVE_OWNER,
     LAST_RUN_STATUS,
@@ -37,7 +42,6 @@ from checkpoints.sessions.display_status import (
     build_session_owner_of_run,
     get_session_display_status,
 )
-from checkpoints.sessions.known_agents_and_labels import SessionFacets, deserialize_labels, list_known_agents_and_labels
 from checkpoints.sessions.session_list_filters import (
     SessionFilter,
     filter_sessions,

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from django.db.models import Count, F, Q, QuerySet
 
 from checkpoints.enums import CostBasis, Phase
-from checkpoints.formats import content_blocks, money, parse_json
+from checkpoints.formats import content_blocks, exact_amounts, parse_json
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.models.enum_choices import translate_label
 from checkpoints.seals import row_seals
@@ -289,7 +289,7 @@ def _compute_segment_ranges(tree: Mapping[int, tuple[int | None, int]], version:
 
 def parse_cost(stored: str) -> Decimal | None:
     try:
-        return money.round_to_decimal(stored)
+        return exact_amounts.round_to_decimal(stored)
     except (ValueError, InvalidOperation):
         return None
 

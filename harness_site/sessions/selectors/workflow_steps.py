@@ -13,8 +13,8 @@ from checkpoints.db import keyset_pagination
 from checkpoints.enums import LIVE_CALL_STATUSES, KeyScope
 from checkpoints.models import Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
-from harness_site.sessions.selectors import call_details
-from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors import call_records
+from harness_site.sessions.selectors.call_records import CallRecord
 
 PAGE = 100
 _TOKEN = re.compile(r"([0-9]{1,18})~([0-9]{1,9})", re.ASCII)
@@ -114,7 +114,7 @@ def _build_workflow_part(steps: list[WorkflowStep], rows: dict[int, StepRow]) ->
 
 def _load_step_rows(session_pk: int, steps: list[WorkflowStep]) -> dict[int, StepRow]:
     attempts: defaultdict[str, list[CallRecord]] = defaultdict(list)
-    for record in call_details.load_calls_with_ids_or_since_step(session_pk, {step.call_id for step in steps}):
+    for record in call_records.load_calls_with_ids_or_since_step(session_pk, {step.call_id for step in steps}):
         attempts[record.call_id].append(record)
     other_calls = _load_calls_of_other_sessions(
         session_pk, [step.idempotency_key for step in steps if step.call_id not in attempts]

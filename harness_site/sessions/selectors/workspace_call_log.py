@@ -20,8 +20,8 @@ from checkpoints.models import ToolCall
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.hourly_call_statistics import COUNTED_INTERRUPTIONS
-from harness_site.sessions.selectors import call_details
-from harness_site.sessions.selectors.call_details import CallFilter, CallRecord
+from harness_site.sessions.selectors import call_records
+from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
 
 LOOKED_AT = 10_000
 #: Number of the newest calls that the rates are computed from.
@@ -188,7 +188,7 @@ def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall | UnreadableRecord, .
     if not pks:
         return ()
     rows = load_rows_or_mark_unreadable(_query_calls_with_session_names(pks), "call", session_column="session_id")
-    records = call_details.build_records_or_mark_unreadable(rows)
+    records = call_records.build_records_or_mark_unreadable(rows)
     calls = {row.pk: _build_logged_call(row, record) for row, record in zip(rows, records, strict=True)}
     return tuple(calls[pk] for pk in pks if pk in calls)
 
@@ -202,7 +202,7 @@ def _build_logged_call(
 
 
 def _query_calls_with_session_names(pks: list[int]) -> QuerySet[ToolCall]:
-    calls = call_details.select_call_records_without_results().filter(pk__in=pks)
+    calls = call_records.select_call_records_without_results().filter(pk__in=pks)
     return calls.annotate(
         session_title=F("session__title"), session_name=F("session__session_id"), session_agent=F("session__agent")
     )

@@ -26,7 +26,7 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import call_row_html, folded_text_html, long_text_pagination, session_formatting
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
-from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Handover
 from harness_site.sessions.selectors.events_and_decisions import HistoryItem
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts

@@ -14,7 +14,7 @@ from harness_site.core.masking.masker import collect_secret_values, mask_values_
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
 from harness_site.sessions.call_row_display import build_session_call_lines
-from harness_site.sessions.selectors import call_details
+from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
 from harness_site.sessions.session_lookup import (
@@ -32,7 +32,7 @@ from harness_site.sessions.views.workspace_call_log_page import parse_call_filte
 def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     filters = parse_call_filter(request.GET)
-    page = call_details.load_call_page(pk, filters, before=parse_number_parameter(request, "before"))
+    page = call_records.load_call_page(pk, filters, before=parse_number_parameter(request, "before"))
     context = {
         "head": head,
         "tab": "calls",
@@ -50,7 +50,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
 def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
     """Show a call with all its attempts, arguments and results; with `as`, return it as plain text for copying."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    call = call_details.load_call_record(pk, call_pk) if call_pk < 2**63 else None
+    call = call_records.load_call_record(pk, call_pk) if call_pk < 2**63 else None
     if call is None:
         raise PageNotFound(
             _("This session has no such call."), _("The list of its tool calls shows those it has."), head
@@ -58,7 +58,7 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
     mask_values_until_response(collect_secret_values(parse_stored_value(call.args)))
     attempts = [
         record
-        for record in call_details.load_calls_with_ids_or_since_step(pk, [call.call_id])
+        for record in call_records.load_calls_with_ids_or_since_step(pk, [call.call_id])
         if record.step == call.step
     ]
     card = CallCard(

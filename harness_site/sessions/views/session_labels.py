@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from checkpoints.enums import AuditKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
-from checkpoints.sessions.known_agents_and_labels import deserialize_labels
+from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
 from harness_site.accounts import audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
-from checkpoints.sessions.known_agents_and_labels import list_known_agents_and_labels
+from checkpoints.sessions.agent_and_label_suggestions import list_known_agents_and_labels
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.time_range_parameters import TimeRange

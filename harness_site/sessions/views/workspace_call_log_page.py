@@ -14,7 +14,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import resolve
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import workspace_call_log
-from harness_site.sessions.selectors.call_details import CallFilter
+from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
 from harness_site.sessions.session_lookup import serve_session_page
 

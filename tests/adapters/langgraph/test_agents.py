@@ -26,7 +26,7 @@ from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver, Tool
 from checkpoints.exceptions import InvalidInput, SessionBusy
 from checkpoints.framework_states import state_store
 from checkpoints.models import Blob, Run, Session, ToolCall
-from checkpoints.versions.blobs import convert_value_to_json
+from checkpoints.versions.framework_value_blobs import convert_value_to_json
 from examples.langgraph_refunds.agent import ScriptedModel, build_agent
 from tests.adapters.langgraph.agents import QUESTION, config
 

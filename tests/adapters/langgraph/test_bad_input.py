@@ -14,7 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.adapters.langgraph import HarnessSaver
 from checkpoints.exceptions import CheckpointCorrupted, SchemaFromFuture
 from checkpoints.models import Blob, Checkpoint, FrameworkState, Session
-from checkpoints.versions.blobs import convert_value_to_json
+from checkpoints.versions.framework_value_blobs import convert_value_to_json
 from tests.adapters.langgraph.agents import QUESTION, config
 
 Open = Callable[..., SyncCheckpointer]

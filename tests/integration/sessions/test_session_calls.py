@@ -11,7 +11,7 @@ from django.test import Client
 from checkpoints import audit
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
 from checkpoints.models import AuditEvent, Session
-from harness_site.sessions.selectors import call_details, events_and_decisions
+from harness_site.sessions.selectors import call_records, events_and_decisions
 from tests.support.factories import (
     THEN,
     make_call,
@@ -70,9 +70,9 @@ def test_call_list_is_filtered_by_tool_and_status(session: Session, reader: Clie
 
 def test_pages_of_calls_are_consecutive(session: Session) -> None:
     made = [make_call(session=session, call_id=str(number)).pk for number in range(3)]
-    first = call_details.load_call_page(session.pk, call_details.CallFilter(), size=2)
+    first = call_records.load_call_page(session.pk, call_records.CallFilter(), size=2)
     assert ([row.pk for row in first.rows], first.before) == ([made[2], made[1]], made[1])
-    second = call_details.load_call_page(session.pk, call_details.CallFilter(), before=first.before, size=2)
+    second = call_records.load_call_page(session.pk, call_records.CallFilter(), before=first.before, size=2)
     assert ([row.pk for row in second.rows], second.before) == ([made[0]], None)
 
 

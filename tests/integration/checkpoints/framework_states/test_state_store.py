@@ -34,7 +34,7 @@ from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Message, Ru
 from checkpoints.sessions import framework_state_retention
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.versions import opaque_contents
-from checkpoints.versions.blobs import (
+from checkpoints.versions.framework_value_blobs import (
     EncodedValue,
     GrownList,
     NewValue,

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from checkpoints.exceptions import NotRepresentable
-from checkpoints.formats import money
+from checkpoints.formats import exact_amounts
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from checkpoints.formats import money
     ids=repr,
 )
 def test_amount_is_restored_equal(amount: float | Decimal) -> None:
-    loaded = money.load_amount(money.dump_amount(amount))
+    loaded = exact_amounts.load_amount(exact_amounts.dump_amount(amount))
 
     assert (loaded, type(loaded), str(loaded)) == (amount, type(amount), str(amount))
 
@@ -55,17 +55,17 @@ def test_amount_is_restored_equal(amount: float | Decimal) -> None:
 )
 def test_invalid_amount_is_refused(amount: Any) -> None:
     with pytest.raises(NotRepresentable):
-        money.dump_amount(amount)
+        exact_amounts.dump_amount(amount)
 
 
 @pytest.mark.parametrize("text", ["true", "null", "[]", "{", "NaN"])
 def test_damaged_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        money.load_amount(text)
+        exact_amounts.load_amount(text)
 
 
 def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
-    assert money.round_to_decimal(money.dump_amount(0.1)) == Decimal("0.1")
+    assert exact_amounts.round_to_decimal(exact_amounts.dump_amount(0.1)) == Decimal("0.1")
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
     ids=repr,
 )
 def test_as_decimal_is_rounded_down_to_a_millionth(amount: float | Decimal, headline: str) -> None:
-    assert str(money.round_to_decimal(money.dump_amount(amount))) == headline
+    assert str(exact_amounts.round_to_decimal(exact_amounts.dump_amount(amount))) == headline
 
 
 @pytest.mark.parametrize("damaged", ["NaN", '"Infinity"', "null", "1.0.0", ""])
 def test_damaged_amount_has_no_headline(damaged: str) -> None:
     with pytest.raises((ValueError, ArithmeticError)):
-        money.round_to_decimal(damaged)
+        exact_amounts.round_to_decimal(damaged)
