@@ -367,7 +367,8 @@ class Checkpointer:
     @copy_docstring_from(SyncCheckpointer.cancel_paused)
     async def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
         return await sansio.run_flow_async(
-            self.backend.cancel_paused_task_flow(session_id, tell=tell, reason=reason), self.run_blocking
+            self.backend.cancel_paused_session_flow(session_id, tell=tell, reason=reason),
+            self.run_blocking,
         )
 
     @copy_docstring_from(SyncCheckpointer.tell_peers)

@@ -395,8 +395,8 @@ class DatabaseBackend:
         with quarantine.quarantine_on_error_of_any_session(self.store):
             return agent_call_deadlines.extend_deadline(self.store, peer_call_id, deadline)
 
-    def cancel_paused_task_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
-        return cancel_paused_task.cancel_paused_task_flow(self.store, session_id, tell=tell, reason=reason)
+    def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
+        return cancel_paused_task.cancel_paused_session_flow(self.store, session_id, tell=tell, reason=reason)
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
         return deliver_notices.deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)
