@@ -100,7 +100,7 @@ def list_unanswered_calls(store: Store, session_pk: int) -> list[ToolCall]:
         return list(_select_unanswered_calls(session_pk).using(store.using))
 
 
-def list_answered_call_ids(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:
+def list_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:
     """List those of the identifiers that name calls whose results a saved version has."""
     with database_operation(store.using, writes=False):
         calls = ToolCall.objects.using(store.using).filter(session=session_pk, call_id__in=list(call_ids))

@@ -424,7 +424,7 @@ def _reseal_altered_rows(using: str, session: Session) -> int:
     tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
     for model in tables:
         rows: models.QuerySet[Any] = models.QuerySet(model, using=using).filter(session=session)
-        altered = [row.pk for row in rows.order_by("pk").iterator(1000) if not _has_valid_seal(row)]
+        altered = [row.pk for row in rows.order_by("pk").iterator(1000) if not _does_row_match_seal(row)]
         count += rows.filter(pk__in=altered).update(row_seal=None)
     _select_sessions_without_verifying_seals(using).filter(pk=session.pk).update(row_seal=None)
     try:
@@ -434,7 +434,7 @@ def _reseal_altered_rows(using: str, session: Session) -> int:
     return count + 1
 
 
-def _has_valid_seal(row: models.Model) -> bool:
+def _does_row_match_seal(row: models.Model) -> bool:
     try:
         row_seals.verify_row(row)
     except IntegrityError:

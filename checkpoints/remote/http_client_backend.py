@@ -33,7 +33,7 @@ from checkpoints.remote.remote_client_state import RemoteStore, build_transcript
 from checkpoints.remote.remote_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
-from checkpoints.resume.replayable_results import ReplayableResults
+from checkpoints.resume.replayable_results import ResultsByCallId
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -89,7 +89,7 @@ class RemoteBackend(SingleRequests):
                 closing.callback(self.release_session, owned_session.session_id)
             self.store.flush_pending_writes()
 
-    def create_executor(self, opened: list[Closable]) -> ThreadPoolExecutor:
+    def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(WORKERS, thread_name_prefix="harness-http")
 
     # opening
@@ -136,7 +136,7 @@ class RemoteBackend(SingleRequests):
                 waits = tuple(task.pop("open"))
                 return TakenTask(session_id=session_id, point=point, joins=joins, open=waits, **task)
 
-    def cancel_paused_task_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
+    def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
         path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/cancel"
         yield Transact(lambda: self.store.send_write_request("POST", path, {"reason": reason}))
         if tell is None:
@@ -222,7 +222,7 @@ class RemoteBackend(SingleRequests):
         point = answer["point"]
         transcript = point["transcript"]
         run = None
-        results = ReplayableResults()
+        results = ResultsByCallId()
         if answer["run"] is not None and not point["finished"]:
             prepared = prepared_transcript.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
@@ -230,7 +230,7 @@ class RemoteBackend(SingleRequests):
             run = self.store.add_session_and_keep_lease(session_id, answer["run"], at_gate=False, head=head).run
             rows = {stored["call_id"]: stored.pop("number") for stored in point["replayable"]}
             taken = {stored["call_id"]: ToolResult(**stored) for stored in point["replayable"]}
-            results = ReplayableResults(taken, _TakenResults(self.store, session_id), rows)
+            results = ResultsByCallId(taken, _TakenResults(self.store, session_id), rows)
         return ResumePoint(
             run=run,
             transcript=transcript,
@@ -256,7 +256,7 @@ class RemoteBackend(SingleRequests):
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         return self.store.flush_and_require_owned_session(session_id)
 
-    def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+    def find_last_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         owner = self.store.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
         if owner is None:
             now = datetime.now().astimezone()

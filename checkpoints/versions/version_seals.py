@@ -201,7 +201,7 @@ def read_chains_before_messages(
     return {(segment, position + 1): chain for segment, position, chain in rows}
 
 
-def verify_message_with_read_chains(
+def verify_nonconsecutive_message(
     connection: BaseDatabaseWrapper, message: Message, chains: Mapping[tuple[int, int], Any]
 ) -> None:
     """Verify a message as `verify_messages` does, with chains that `read_chains_before_messages` has read."""

@@ -237,7 +237,7 @@ class BackgroundWriter:
             while True:
                 now = time.monotonic()
                 for line in self._lines.values():
-                    if line.kept_back and self._is_entry_overdue(line.entries[-1], now):
+                    if line.kept_back and self._is_held_back_entry_due(line.entries[-1], now):
                         line.kept_back, line.turns = False, 0
                 ready = [
                     line for line in self._lines.values() if line.is_first_entry_writable() and line.not_before <= now
@@ -252,7 +252,7 @@ class BackgroundWriter:
                     return None
                 self._changed.wait(min(self._iterate_seconds_until_due(now), default=max(until - now, 0.01)))
 
-    def _is_entry_overdue(self, entry: QueueEntry, now: float) -> bool:
+    def _is_held_back_entry_due(self, entry: QueueEntry, now: float) -> bool:
         return self.cadence.seconds is not None and now - entry.since >= self.cadence.seconds
 
     def _iterate_seconds_until_due(self, now: float) -> Iterable[float]:

@@ -16,7 +16,7 @@ from examples.framework_example_helpers import (
 )
 
 
-async def ask_agent_for_refund(database: str, effects: Path) -> None:
+async def run_agent_until_killed(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     async with HarnessSessionStore.open(database) as store:
         await run_agent(store, effects, AFTER_EFFECT)
@@ -42,6 +42,6 @@ async def restart_and_continue_after_decision(database: str, effects: Path) -> N
 
 if __name__ == "__main__":
     play_story_or_run_agent(
-        lambda database, effects: asyncio.run(ask_agent_for_refund(database, effects)),
+        lambda database, effects: asyncio.run(run_agent_until_killed(database, effects)),
         kill_and_resume_agent_with_decision,
     )

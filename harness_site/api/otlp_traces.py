@@ -73,7 +73,7 @@ def _receive_traces(request: HttpRequest) -> HttpResponse:
             spans = _store_spans(token.workspace_id, received.spans)
         for session_id, count in spans.items():
             try:
-                _import_spans_as_session(checkpointer, token, session_id)
+                _rebuild_session_from_stored_spans(checkpointer, token, session_id)
             except CheckpointsError as error:
                 received.add_rejected_spans(f"{type(error).__name__}: {error.detail}", count)
     return _build_export_response(kind, received)
@@ -145,7 +145,7 @@ def _assign_traces_to_sessions(workspace: int, identities: list[SpanIdentity]) -
     return {trace: named.get(trace, sessions.get(trace, trace)) for trace in traces}
 
 
-def _import_spans_as_session(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> None:
+def _rebuild_session_from_stored_spans(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> None:
     """Build a session from all its spans. Raises what an import raises."""
     with _lock_session_build(token.workspace.slug, session_id):
         for attempt in range(_ATTEMPTS):

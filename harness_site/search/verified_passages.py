@@ -58,7 +58,7 @@ def _list_verified_source_keys(kind: Kind, keys: Iterable[int]) -> list[int]:
 
 def _verify_source_and_get_key(chains: Mapping[tuple[int, int], Any], row: Any) -> int:
     if isinstance(row, Message):
-        version_seals.verify_message_with_read_chains(connection, row, chains)
+        version_seals.verify_nonconsecutive_message(connection, row, chains)
     else:
         row_seals.verify_row(row)
     return int(row.pk)

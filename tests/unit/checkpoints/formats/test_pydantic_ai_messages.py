@@ -12,7 +12,11 @@ from checkpoints.formats.content_blocks import (
     list_message_parts,
 )
 from checkpoints.formats.pydantic_ai_messages import find_role
-from checkpoints.formats.tool_calls_in_messages import RequestedCall, list_answered_call_ids, list_requested_calls
+from checkpoints.formats.tool_calls_in_messages import (
+    RequestedCall,
+    list_call_ids_with_saved_result,
+    list_requested_calls,
+)
 
 TIME = "2026-11-23T12:00:00Z"
 
@@ -78,7 +82,7 @@ def test_results_and_retries_answer_calls() -> None:
         ResultPart("c", (OtherPart({"value": [1, 2]}),)),
         ResultPart("d", (OtherPart({"value": [{"msg": "missing"}]}),), is_error=True),
     )
-    assert list_answered_call_ids(message) == ["a", "b", "c", "d"]
+    assert list_call_ids_with_saved_result(message) == ["a", "b", "c", "d"]
     assert find_role(message) == "tool"
     assert find_role(_request(*message["parts"], {"part_kind": "user-prompt", "content": "And?"})) == "user"
 
