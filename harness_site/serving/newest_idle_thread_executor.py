@@ -77,9 +77,8 @@ class NewestIdleThreadExecutor(Executor):
                     deliver = partial(future.set_result, call())
                 except BaseException as error:
                     deliver = partial(future.set_exception, error)
-            self._assign_work_or_mark_idle(
-                inbox
-            )  # before the result is known, so that what follows it finds an idle thread
+            # Before the result is known, so that what follows it finds an idle thread.
+            self._assign_work_or_mark_idle(inbox)
             if deliver is not None:
                 deliver()
             del future, call, deliver
