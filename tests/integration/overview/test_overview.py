@@ -87,7 +87,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         make_call(session=session, tool=f"tool-{number}")
         settled(f"other-{number}")
     complete()
-    recount_hourly_session_sums.update_hourly_session_sums(None)
+    recount_hourly_session_sums.update_session_sums(None)
     with django_assert_num_queries(22):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
