@@ -30,7 +30,7 @@ _select_changing_columns = itemgetter(*ChangingCallColumns._fields)
 _MAX_REMEMBERED_CALLS = 512
 
 
-def seal_new_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
+def build_new_sealed_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
     """Return a call that is issued with `values`, with its seal. `place` is its workspace, session and step."""
     sealer = row_seals.get_row_sealer(keys.current, ToolCall)
     start = sealer.start_seal({**_NEW_CALL, **values, **place})
@@ -59,7 +59,7 @@ def pop_cached_or_load_issued_call(
     return call
 
 
-def seal_outcome(
+def build_sealed_outcome(
     keys: SealKeys, call_pk: int, before: SealedCall, values: dict[str, Any]
 ) -> tuple[dict[str, Any], int, SealedCall | None]:
     """Seal the outcome of a call.
@@ -151,7 +151,7 @@ def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) 
     calls, sealer = {}, row_seals.get_row_sealer(keys.current, ToolCall)
     for call in ToolCall.objects.using(using).filter(pk__in=call_pks):
         row_seals.verify_row(call)
-        columns = row_seals.read_sealed_columns(call)
+        columns = row_seals.get_sealed_columns(call)
         seal = None if call.row_seal is None else bytes(call.row_seal)
         calls[call.pk] = SealedCall(
             ChangingCallColumns._make(_select_changing_columns(columns)),

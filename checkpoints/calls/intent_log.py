@@ -65,7 +65,7 @@ def issue_call(
     `SessionFinished`, `CallConflict`, and `ReviewRequired` if another call of the session is undecided and this
     one mutates.
     """
-    with store.get_issuing_lock(intent.key):
+    with store.get_issuing_lock_of_key(intent.key):
         try:
             with database_operation(store.using) as connection:
                 row = None
@@ -91,7 +91,7 @@ def issue_call(
             if executing:
                 store.executing.add(call.pk)
         else:
-            log_completeness.record_session_of_replayed_call(owned_session, call)
+            log_completeness.remember_session_of_replayed_call(owned_session, call)
         return call
 
 
@@ -110,14 +110,14 @@ def _insert_sealed_call(
         step = owned_session.head.version if step is None else step
         values["issued_at"] = clock.now()
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
-        call = call_seals.seal_new_call(keys, place, values)
+        call = call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or expected_sealed_head.get_expected_head(store.using, owned_session)
+        head = owned_session.sealed_head or expected_sealed_head.get_or_load_expected_head(store.using, owned_session)
         if head is None:  # the session was deleted
             return None
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
         changes = {} if head.columns["status"] == status else {"status": status}
-        after = expected_sealed_head.compute_head_after_write(head, call.term, changes)
+        after = expected_sealed_head.compute_and_record_head_after_write(head, call.term, changes)
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
@@ -257,7 +257,7 @@ def _insert_attempt_and_consume_approval(
     """Insert the attempt, using up the approval of a re-run if there is one."""
     step, attempt = position
     if approved is not None:
-        intent = _supersede_call_approved_for_rerun(store, owned_session, approved, intent)
+        intent = _consume_rerun_approval(store, owned_session, approved, intent)
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
@@ -403,7 +403,7 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
     return call
 
 
-def _supersede_call_approved_for_rerun(
+def _consume_rerun_approval(
     store: Store, owned_session: OwnedSession, approved: ToolCall, intent: CallIntent
 ) -> CallIntent:
     """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""
@@ -422,7 +422,7 @@ def _supersede_call_approved_for_rerun(
     )
 
 
-def increment_replay_count(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+def count_replay_if_unchanged(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
     """Count that a stored result is given instead of running the call again.
 
     Returns:

@@ -14,7 +14,7 @@ from django.db import Error, connections, transaction
 
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.cached_row_sql import update_columns_of_rows
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.db.hot_statements import SaveBase, insert_versions
 from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_sql_of_cursor
 from checkpoints.formats.digests import EMPTY_CHAIN
@@ -114,7 +114,7 @@ class NewSessionBatch:
         if not sessions:
             return
         using = self._store.using
-        now = database_now(using) if any(session.updated_at is None for session in sessions) else None
+        now = read_database_time(using) if any(session.updated_at is None for session in sessions) else None
         for session in sessions:
             columns = save_version.build_session_columns_after(session.contents)
             columns |= {"latest_version": len(session.contents), "updated_at": session.updated_at or now, "revision": 1}
@@ -146,4 +146,6 @@ def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:
     answered = AnsweredCalls(difference=difference)
     contents = [VersionToWrite(first.end, first.state, answered, first.created_at), *others]
     base = SaveBase(row.pk, row.fence, row.head_segment_id, 0, EMPTY_CHAIN, 0)
-    return base, save_version.prepare_versions(base, contents, session.run.pk, session_heads.build_new_head(row))
+    return base, save_version.prepare_versions_and_record_head(
+        base, contents, session.run.pk, session_heads.build_new_head(row)
+    )

@@ -57,14 +57,15 @@ def wait_for_decisions_flow(
         if undecided_calls:
             undecided_calls = yield Transact(lambda: list_calls_holding_run(store, owned_session))
         if not undecided_calls:
-            if (yield Transact(lambda: activate_session_after_decisions(store, owned_session))):
+            if (yield Transact(lambda: try_activate_session_after_decisions(store, owned_session))):
                 return
             continue
         if not wait or (until is not None and time.monotonic() >= until):
             unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
             kind = ReviewRequired if unknown else ApprovalRequired
             raise kind(
-                owned_session.session_id, (yield Transact(partial(call_dicts.calls_to_dicts, store, undecided_calls)))
+                owned_session.session_id,
+                (yield Transact(partial(call_dicts.calls_to_dicts_with_verify_reasons, store, undecided_calls))),
             )
         yield Transact(lambda: mark_run_waiting(store, owned_session))
         yield Sleep(POLL_SECONDS)
@@ -94,7 +95,7 @@ def _iterate_due_probes(
                 yield probe
 
 
-def activate_session_after_decisions(store: Store, owned_session: OwnedSession) -> bool:
+def try_activate_session_after_decisions(store: Store, owned_session: OwnedSession) -> bool:
     """Let the run through: the session is active again, and the decisions made so far are used.
 
     Returns False if a person has withdrawn a decision in the meantime. Raises `OwnershipLost`.

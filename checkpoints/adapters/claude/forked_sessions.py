@@ -16,7 +16,7 @@ from checkpoints.sessions import fork
 from checkpoints.store.database_client_state import Store
 
 
-def create_session_of_fork(store: Store, key: TranscriptKey, lines: Iterable[Mapping[str, Any]]) -> None:
+def create_forked_session_if_missing(store: Store, key: TranscriptKey, lines: Iterable[Mapping[str, Any]]) -> None:
     """Create the session of a transcript with the calls of the one that it was forked from.
 
     Nothing is done if the lines name no origin, the store does not have it, or the session exists.
@@ -32,4 +32,4 @@ def create_session_of_fork(store: Store, key: TranscriptKey, lines: Iterable[Map
     origins = (get_fork_origin(dict(line)) for line in lines)
     origin = next((name for name in origins if name and name != key.session), None)
     if origin is not None:
-        fork.create_fork_without_versions(store, replace(key, session=origin).session_id, key.session_id)
+        fork.create_fork_without_versions_if_missing(store, replace(key, session=origin).session_id, key.session_id)

@@ -175,7 +175,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Return the state of a config, or the newest one of its thread and namespace; None if there is none."""
         thread_id, namespace = _get_thread_and_namespace(config)
         store = self.sync_checkpointer.store
-        known = self._memory.find_saved_lists_by_digest(thread_id, namespace)
+        known = self._memory.map_saved_lists_by_digest(thread_id, namespace)
         loaded = state_store.load_state(
             store, thread_id, namespace, get_checkpoint_id(config) or None, known=known.keys()
         )
@@ -351,7 +351,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if known is None or not kept:
             return added, _build_saved_list(elements, fields, added_digests, stored)
         grown = GrownList(known.nodes.digest, known.get_nodes_of_first_elements(kept), added)
-        nodes = grown.kept.add_elements(added_digests)[0]
+        nodes = grown.kept.build_extended_nodes_and_blobs(added_digests)[0]
         return grown, known.build_extended_list(kept, elements, fields, stored, added_digests, nodes)
 
     def _count_list_messages_in_newest_version(self, row: Session, said: SavedList | None) -> int:
@@ -428,7 +428,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 must_own=self._must_own,
             )
         if INTERRUPT in channels:
-            self._session_claims.release_session(thread_id)
+            self._session_claims.release_session_when_idle(thread_id)
         elif is_waiting and ERROR not in channels:
             self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 
@@ -686,7 +686,7 @@ class OwnedThreadSaver(HarnessSaver):
         """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
         store = self.sync_checkpointer.store
         owned_session = store.find_owned_session(self.thread_id)
-        if owned_session is None or not ownership.renew_ownership(store, owned_session):
+        if owned_session is None or not ownership.renew_ownership_if_still_owner(store, owned_session):
             raise OwnershipLost(self.thread_id)
 
     async def acheck_write_ownership(self) -> None:
