@@ -36,9 +36,9 @@ class AlteredDataMiddleware(MiddlewareMixin):
     """Shows which row is not as the library wrote it, in place of a page that would show that row."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        session_pk = _find_session_shown(request)
+        session_pk = _find_shown_session_pk(request)
         if not isinstance(exception, SealError):
-            exception = _find_error_of_mistyped_value(request, session_pk, exception) or exception
+            exception = _find_seal_error_of_mistyped_value(request, session_pk, exception) or exception
         if not isinstance(exception, SealError):
             return None
         logger.error("The page %s was not shown: %s", request.path, exception.detail)
@@ -54,7 +54,7 @@ class AlteredDataMiddleware(MiddlewareMixin):
         return render(request, "errors/altered.html", context, status=409)
 
 
-def _find_session_shown(request: HttpRequest) -> int | None:
+def _find_shown_session_pk(request: HttpRequest) -> int | None:
     """Find the session of a page, also if its call could not be read."""
     session_pk: int | None = getattr(request, "session_shown", None)
     call = getattr(request, "call_shown", None)
@@ -65,7 +65,7 @@ def _find_session_shown(request: HttpRequest) -> int | None:
     return sessions.first()
 
 
-def _find_error_of_mistyped_value(
+def _find_seal_error_of_mistyped_value(
     request: HttpRequest, session_pk: int | None, exception: Exception
 ) -> SealError | None:
     """Return the error of a value that has another type than its column, if that is the cause.

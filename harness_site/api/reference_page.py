@@ -193,7 +193,7 @@ def build_topics(address: str, prefix: str) -> tuple[Topic, ...]:
     return tuple(Topic(tag, *_TOPICS[tag], tuple(found)) for tag, found in operations.items())
 
 
-def build_example_problem() -> SafeString:
+def render_example_problem() -> SafeString:
     """Build the response to a request for a session that does not exist."""
     response = problem_details.build_problem_response(exceptions.SessionNotFound("order-99"))
     return highlight_unmasked_code(_format_example_answer(json.loads(response.content)), "json")

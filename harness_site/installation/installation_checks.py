@@ -96,7 +96,7 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("migrations", _("Migrations"), check_migrations),
         ("address", _("Address of this site"), lambda: check_site_address(request)),
         ("mail", _("Mail"), check_mail_delivery),
-        ("webhooks", _("Webhooks"), lambda: check_webhooks(workspace)),
+        ("webhooks", _("Webhooks"), lambda: check_failed_deliveries(workspace)),
         ("background", _("Sweeper and background work"), check_background_work),
         ("leases", _("Leases"), check_run_leases),
         ("search", _("Search index"), check_search_index),
@@ -243,7 +243,7 @@ def check_mail_delivery() -> Status:
     return replace(status, level=Level.PROBLEM, summary=summary, advice=newest["problem"])
 
 
-def check_webhooks(workspace: Workspace) -> Status:
+def check_failed_deliveries(workspace: Workspace) -> Status:
     """Report given-up and stuck messages of the last day, to webhooks and to people."""
     title, now = _("Webhooks"), clock.now()
     count = Webhook.objects.filter(workspace=workspace).count()

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
-from harness_site.notifications.recipients import get_notification_address, get_notification_preferences
+from harness_site.notifications.recipients import get_notification_address, get_preferences_or_unsaved_defaults
 from harness_site.send_email import is_mail_configured
 
 
@@ -47,7 +47,10 @@ def _explain_missing_mail_server() -> NotificationGap:
 
 
 def _explain_own_missing_notifications(user: User) -> NotificationGap | None:
-    url, preferences = reverse("harness_notifications:notification-preferences"), get_notification_preferences(user)
+    url, preferences = (
+        reverse("harness_notifications:notification-preferences"),
+        get_preferences_or_unsaved_defaults(user),
+    )
     if not preferences.email:
         return NotificationGap(_("You turned off e-mail about waiting calls."), url, _("Change"))
     if get_notification_address(user):

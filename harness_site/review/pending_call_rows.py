@@ -20,7 +20,7 @@ from checkpoints.models import ToolCall
 from checkpoints.models.enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
+from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
@@ -169,7 +169,10 @@ class PendingRowBuilder:
             sentence, label = _describe_seal_error(error)
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
+        with (
+            mask_values_in_context(self._secrets.get(call.session_id, ())),
+            mask_values_of_secret_fields_in_context(args),
+        ):
             why = _describe_unknown_outcome(call, hook_could_not_tell=hook_could_not_tell)
             return self._build_row_in_masking_context(call, agreements, company, together, now, why)
 
@@ -192,7 +195,10 @@ class PendingRowBuilder:
         if error := _find_seal_error(call):
             return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", _describe_seal_error(error)[0])
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
+        with (
+            mask_values_in_context(self._secrets.get(call.session_id, ())),
+            mask_values_of_secret_fields_in_context(args),
+        ):
             sentence = call_sentences.format_call_sentence(call)
             session_id = mask_and_reveal_hidden(call.session.session_id)
         return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id, call.session.agent)

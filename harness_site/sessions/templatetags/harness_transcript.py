@@ -81,7 +81,7 @@ register.filter("image_source", session_formatting.build_image_source)
 register.filter("audio_source", session_formatting.build_audio_source)
 register.filter("money", session_formatting.format_money)
 register.filter("money_delta", session_formatting.format_money_delta)
-register.filter("exact", formatting.format_exact_time)
+register.filter("exact", formatting.format_utc_time)
 register.filter("portion", session_formatting.format_count_with_share)
 register.filter("json_value", session_formatting.parse_stored_value)
 
