@@ -98,15 +98,13 @@ def create_conversation(request: HttpRequest) -> HttpResponse:
     with handle as session:
         if items:
             session.append(items)
-    return mark_response_as_storable(
-        build_json_response(_describe_conversation(_get_conversation(request, session_id)))
-    )
+    return mark_response_as_storable(build_json_response(_encode_conversation(_get_conversation(request, session_id))))
 
 
 def read_conversation(request: HttpRequest, session_id: str) -> HttpResponse:
     """Describe a conversation."""
     READER(request)
-    return build_json_response(mask_json_value(_describe_conversation(_get_conversation(request, session_id))))
+    return build_json_response(mask_json_value(_encode_conversation(_get_conversation(request, session_id))))
 
 
 def end_conversation_session(request: HttpRequest, session_id: str) -> HttpResponse:
@@ -176,9 +174,7 @@ def save_version_without_item(request: HttpRequest, session_id: str, item_id: st
         identified = _add_missing_item_ids(transcript)
         position = len(identified) - 1 - _get_item_position(session_id, identified[::-1], item_id)
         session.save(transcript[:position] + transcript[position + 1 :])
-    return mark_response_as_storable(
-        build_json_response(_describe_conversation(_get_conversation(request, session_id)))
-    )
+    return mark_response_as_storable(build_json_response(_encode_conversation(_get_conversation(request, session_id))))
 
 
 serve_conversations = _build_view_of_methods(POST=create_conversation)
@@ -195,7 +191,7 @@ def _get_conversation(request: HttpRequest, session_id: str) -> Session:
     return session
 
 
-def _describe_conversation(session: Session) -> dict[str, Any]:
+def _encode_conversation(session: Session) -> dict[str, Any]:
     return {
         "id": session.session_id,
         "object": "conversation",

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_trail_query import AuditEntry
-from harness_site.audit.event_details import format_actor, format_detail_value
+from harness_site.audit.event_details import mask_and_format_actor, mask_and_format_detail_value
 from harness_site.audit.folded_entries import EntryRow
 from harness_site.core.formatting import format_number, mask_and_shorten_to_one_line
 from harness_site.core.rendering.fast_format_html import build_html
@@ -199,7 +199,7 @@ def _render_placeholder(entry: AuditEntry, name: str) -> str:
     if name == "decision":
         decision = str(entry.details[name])
         return build_html("<b>{}</b>", get_status_shape_and_label(_HOOK_ANSWERS.get(decision, decision))[1])
-    return _format_value_in_sentence(format_detail_value(entry.details[name], name))
+    return _format_value_in_sentence(mask_and_format_detail_value(entry.details[name], name))
 
 
 def _get_session_pk_or_id(entry: AuditEntry) -> Any:
@@ -213,7 +213,7 @@ def _list_placeholders(sentence: str) -> frozenset[str]:
 
 def _render_actor_in_sentence(entry: AuditEntry) -> SafeString:
     note = gettext("(API token)") if entry.actor_kind == "token" else ""
-    actor = format_actor(entry.actor, entry.actor_kind, is_first_word=entry.kind != AuditKind.TAKEOVER)
+    actor = mask_and_format_actor(entry.actor, entry.actor_kind, is_first_word=entry.kind != AuditKind.TAKEOVER)
     name = build_html("<b>{}</b>", mask_and_shorten_to_one_line(actor, _NAMED))
     return build_html('{} <span class="muted">{}</span>', name, note) if note else name
 

@@ -347,10 +347,10 @@ def check_seals() -> Status:
     if not keys.required:
         advice = _("Rows without a seal are accepted. Run this command, then unset HARNESS_SEAL_REQUIRED:")
         return Status("seals", _("Seals"), Level.ATTENTION, summary, advice, format_management_command("seal_sessions"))
-    return _describe_witness_of_sessions(summary)
+    return _check_session_witness(summary)
 
 
-def _describe_witness_of_sessions(summary: str) -> Status:
+def _check_session_witness(summary: str) -> Status:
     """Report whether an earlier state of the database is refused."""
     title = _("Seals")
     try:
@@ -390,10 +390,10 @@ def check_decision_signatures() -> Status:
             "decisions", title, Level.PROBLEM, summary, advice, format_management_command("make_decision_keys")
         )
     summary = _("Decisions of people are signed with the key {key}.").format(key=keys.signing_id.hex())
-    return _describe_unsigned_decisions(title, summary)
+    return _check_unsigned_decisions(title, summary)
 
 
-def _describe_unsigned_decisions(title: str, summary: str) -> Status:
+def _check_unsigned_decisions(title: str, summary: str) -> Status:
     """Report whether there are decisions of people from before signing."""
     unsigned = Decision.objects.filter(signature=None).exclude(kind__in=sorted(HOOK_KINDS), actor_kind=ActorKind.HOOK)
     if unsigned.exists():
@@ -415,7 +415,7 @@ def check_external_audit_witness() -> Status:
 
 def check_database_clock_difference() -> Status:
     before = clock.now()
-    database_time = clock.database_now("default")
+    database_time = clock.read_database_time("default")
     difference = database_time - (before + (clock.now() - before) / 2)
     summary = _("%(seconds).2f s between this machine and the database.") % {"seconds": abs(difference.total_seconds())}
     if abs(difference) > _CLOCK_WARNING:

@@ -96,7 +96,7 @@ def send_due_deliveries(*, limit: int = LIMIT) -> DeliveryRound:
 
 def send_webhook_test_message(webhook: Webhook, *, by: Membership, request: HttpRequest) -> None:
     """Send a test message at once, with a single attempt; the log shows the outcome."""
-    now = clock.database_now("default")
+    now = clock.read_database_time("default")
     with transaction.atomic():
         notice = Notice.objects.create(workspace_id=webhook.workspace_id, event=Event.TEST, send_at=now, closed=True)
         delivery = Delivery.objects.create(

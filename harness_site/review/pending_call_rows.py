@@ -266,7 +266,7 @@ def _describe_unknown_outcome(call: ToolCall, *, hook_could_not_tell: bool) -> s
     if call.status == CallStatus.AWAITING_APPROVAL:
         return ""
     why = "" if call.reason == InterruptReason.RUN_LOST else status_labels.format_interrupt_reason(call.reason)
-    hook = status_labels.format_verify_hook(call.verifiable, hook_could_not_tell=hook_could_not_tell)
+    hook = status_labels.explain_verify_hook_ability(call.verifiable, hook_could_not_tell=hook_could_not_tell)
     return " · ".join(filter(None, (why, hook if call.verifiable else "")))
 
 

@@ -44,10 +44,12 @@ class BoundedCount:
 class UrgentCalls:
     """Calls that are overdue or due within an hour.
 
-    `first_pks` are the keys of the first page of them, `nearest_deadline` is None without calls.
+    `overdue` counts those of them that are overdue. `first_pks` are the keys of the first page of them,
+    `nearest_deadline` is None without calls.
     """
 
     count: BoundedCount = BoundedCount(0)
+    overdue: BoundedCount = BoundedCount(0)
     first_pks: tuple[int, ...] = ()
     nearest_deadline: datetime | None = None
 
@@ -125,8 +127,14 @@ def list_first_urgent_calls_and_count(workspace: Workspace, status: CallStatus, 
     urgent = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.HOUR))
     rows = urgent.annotate(due=queue_order.build_deadline_expression(status)).order_by("due", "pk")
     found = list(rows.values_list("pk", "due")[: COUNT_LIMIT + 1])
-    count = BoundedCount(min(len(found), COUNT_LIMIT), len(found) > COUNT_LIMIT)
-    return UrgentCalls(count, tuple(pk for pk, _due in found[:PAGE]), found[0][1] if found else None)
+    now = clock.now()
+    overdue = sum(due < now for _pk, due in found)
+    return UrgentCalls(
+        count=BoundedCount(min(len(found), COUNT_LIMIT), len(found) > COUNT_LIMIT),
+        overdue=BoundedCount(min(overdue, COUNT_LIMIT), overdue > COUNT_LIMIT),
+        first_pks=tuple(pk for pk, _due in found[:PAGE]),
+        nearest_deadline=found[0][1] if found else None,
+    )
 
 
 def load_calls_with_sessions(pks: Iterable[int]) -> dict[int, ToolCall | UnreadableRecord]:
@@ -158,12 +166,32 @@ def find_next_call_to_decide(workspace_id: int) -> ToolCall | None:
     return _query_longest_unknown_outcome(calls).first() or _query_longest_awaiting_approval(calls).first()
 
 
-def find_longest_waiting_call(workspace_id: int, agent: str = "") -> ToolCall | None:
-    """Return the call that has waited longest for a decision, with the columns that its sentence needs.
+def list_urgent_calls_by_status(workspace: Workspace, agent: str = "") -> list[UrgentCalls]:
+    """List the urgent calls of each status in which a call waits for a decision.
 
     With `agent`, only the calls of this agent count.
     """
+    filters = CallFilters(agent=agent)
+    return [list_first_urgent_calls_and_count(workspace, status, filters) for status in sorted(UNDECIDED_CALL_STATUSES)]
+
+
+def find_first_call_of_queue(
+    workspace_id: int, urgent_calls: Iterable[UrgentCalls], agent: str = ""
+) -> ToolCall | None:
+    """Return the call to decide first, in the order of the review queue.
+
+    This is the urgent call with the nearest deadline, else the call that has waited longest. It has the columns that
+    its sentence and its deadline need. With `agent`, only the calls of this agent count.
+
+    Args:
+        workspace_id: The key of the workspace.
+        urgent_calls: Its urgent calls by status, from `list_urgent_calls_by_status`.
+        agent: The agent whose calls count; empty for all.
+    """
     calls = _select_calls_with_sentences().filter(workspace=workspace_id)
+    deadlines = [(urgent.nearest_deadline, urgent.first_pks[0]) for urgent in urgent_calls if urgent.nearest_deadline]
+    if deadlines and (first := calls.filter(pk=min(deadlines)[1]).first()) is not None:
+        return first
     calls = calls.filter(session__agent=agent) if agent else calls
     longest = [_query_longest_unknown_outcome(calls).first(), _query_longest_awaiting_approval(calls).first()]
     return min((call for call in longest if call is not None), key=_get_waiting_since, default=None)
@@ -175,7 +203,9 @@ def _get_waiting_since(call: ToolCall) -> datetime:
 
 @cache
 def _select_calls_with_sentences() -> QuerySet[ToolCall]:
-    return ToolCall.objects.only("session", "tool", "args", "args_order", "sentence", "issued_at", "interrupted_at")
+    return ToolCall.objects.only(
+        "session", "tool", "args", "args_order", "sentence", "status", "issued_at", "interrupted_at", "decide_within"
+    )
 
 
 def _query_longest_unknown_outcome(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:

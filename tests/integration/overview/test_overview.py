@@ -88,7 +88,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         settled(f"other-{number}")
     complete()
     recount_hourly_session_sums.update_hourly_session_sums(None)
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(22):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -165,8 +165,33 @@ def test_longest_waiting_call_links_to_its_card(reader: Client) -> None:
 def test_longest_waiting_call_may_be_one_that_awaits_approval(reader: Client) -> None:
     make_call(session=make_session(), tool="refund", interrupted_at=THEN)
     asked = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, issued_at=THEN - timedelta(hours=1))
-    assert pending_calls.find_longest_waiting_call(make_workspace().pk) == asked
+    assert pending_calls.find_first_call_of_queue(make_workspace().pk, ()) == asked
     assert f'href="/review/calls/{asked.pk}/"' in reader.get("/overview/").content.decode()
+
+
+def test_an_overdue_call_comes_before_one_that_has_waited_longer(reader: Client) -> None:
+    now = datetime.now(UTC)
+    make_call(session=make_session(), tool="refund", interrupted_at=THEN)
+    overdue = make_call(
+        session=make_session(),
+        status=CallStatus.AWAITING_APPROVAL,
+        issued_at=now - timedelta(minutes=20),
+        decide_within=timedelta(minutes=5),
+    )
+    response = reader.get("/overview/")
+    assert "1 is overdue" in visible_text(response)
+    strip = response.content.decode().partition("first-call")[2].partition("</p>")[0]
+    assert f'href="/review/calls/{overdue.pk}/"' in strip
+    assert 'class="deadline overdue"' in strip
+    assert ">Decide<" in strip
+
+
+def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:
+    client.force_login(make_user(name="olga", role=Role.AUDITOR))
+    make_call(session=make_session(), tool="refund", interrupted_at=THEN)
+    strip = client.get("/overview/").content.decode().partition("first-call")[2].partition("</p>")[0]
+    assert ">View<" in strip
+    assert ">Decide<" not in strip
 
 
 @pytest.mark.parametrize(
@@ -671,7 +696,7 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     begun(40, "1", agent="desk")
     recount_hourly_session_sums.update_hourly_session_sums(None)
     page = visible_text(reader.get("/overview/"))
-    assert "50 %, was 0 %" in page
+    assert "50 %, up from 0 %" in page
     assert "+100 %, was $1.00" in page
 
 
