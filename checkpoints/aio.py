@@ -105,7 +105,7 @@ class Checkpointer:
         self.sync = build_client_of_backend(self.backend)
         self._closed = False
         self._connections: list[Closable] = []
-        self._executor = self.backend.create_executor(self._connections)
+        self._executor = self.backend.create_thread_pool(self._connections)
         # A client that is dropped without `close` would keep its connections from the pool of the process.
         weakref.finalize(
             self, _close_threads_and_connections_in_background, self._executor, self._connections

@@ -88,7 +88,7 @@ class ClientBackend(Protocol):
     def close(self) -> None:
         """Release the sessions that the client owns, and close what it has opened."""
 
-    def create_executor(self, opened: list[Closable]) -> ThreadPoolExecutor:
+    def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
         """Create the threads of an async client; they add to `opened` what has to be closed after they have ended."""
 
     # sessions
@@ -113,7 +113,7 @@ class ClientBackend(Protocol):
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session that may be written to."""
 
-    def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+    def find_last_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         """Find the last heartbeat of the session's owner and the end of its lease; if it is being opened, those to
         come."""
 

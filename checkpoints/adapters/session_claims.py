@@ -105,7 +105,7 @@ class SessionClaims:
         """
         self._kept.discard(session_id)
         self.end_call_claim(session_id)
-        self.release_session(session_id)
+        self.release_session_when_idle(session_id)
 
     def claim_session_for_call(
         self, session_id: str, description: NewSessionFields | None = None, *, takeover: bool | str = False
@@ -129,7 +129,7 @@ class SessionClaims:
             self._ending.discard(session_id)
 
     def end_call_claim(self, session_id: str) -> None:
-        """End the use of a session by one call. The session stays owned, unless `release_session` was called meanwhile.
+        """End the use of a session by one call. The session stays owned, unless `release_session_when_idle` was called.
 
         Args:
             session_id: Identifier of the session.
@@ -141,7 +141,7 @@ class SessionClaims:
                 if session_id in self._ending:
                     self._release_locked_session(session_id)
 
-    def release_session(self, session_id: str) -> bool:
+    def release_session_when_idle(self, session_id: str) -> bool:
         """Release a session, or let its last running call release it.
 
         Args:

@@ -76,7 +76,7 @@ class AdapterClient:
         """Run blocking work on a thread. Argument and result are those of `run_on_thread`."""
         return await run_on_thread(self.given, work)
 
-    async def run_database_work(self, work: Callable[[], T]) -> T:
+    async def run_database_work_to_end(self, work: Callable[[], T]) -> T:
         """Run database work to its end, even if this task is cancelled. The rest is as in `run_blocking`."""
         return await sansio.run_flow_async(_build_transaction_flow(work), self.run_blocking)
 

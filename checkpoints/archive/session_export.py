@@ -55,7 +55,7 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
 
 def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
     verification.require_session_rows_complete(store.using, session)
-    segment_lengths = fork_origin_segments.find_segments_of_fork_origins(store.using, session)
+    segment_lengths = fork_origin_segments.find_origin_segment_lengths(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],
         Segment: lambda: fork_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths),

@@ -71,7 +71,9 @@ def parse_anchor(text: str) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
-def verify_chain(workspace_pk: int, *, anchor: tuple[int, str] | None = None, using: str = "default") -> ChainVerdict:
+def seal_and_verify_chain(
+    workspace_pk: int, *, anchor: tuple[int, str] | None = None, using: str = "default"
+) -> ChainVerdict:
     """Seal waiting events, check every event, and store the result on the chain's row.
 
     `anchor` is one that an earlier verification returned and somebody kept: it still has to be part of the chain.

@@ -37,7 +37,7 @@ def seal_events(workspace_pk: int, *, using: str = "default") -> int:
 
 def _number_and_chain_batch(workspace_pk: int, using: str) -> int:
     with transaction.atomic(using=using):
-        chain = _lock_chain(workspace_pk, using)
+        chain = _lock_or_create_chain(workspace_pk, using)
         unsealed_events = AuditEvent.objects.using(using).filter(workspace=workspace_pk, number=None)
         events = list(unsealed_events.order_by("pk")[:_BATCH_SIZE])
         if not events:
@@ -51,7 +51,7 @@ def _number_and_chain_batch(workspace_pk: int, using: str) -> int:
         return len(events)
 
 
-def _lock_chain(workspace_pk: int, using: str) -> AuditChain:
+def _lock_or_create_chain(workspace_pk: int, using: str) -> AuditChain:
     """Lock the chain until the transaction ends: an update locks on both databases, SQLite has no other row lock."""
     chains = AuditChain.objects.using(using).filter(workspace=workspace_pk)
     if not chains.update(number=F("number")):

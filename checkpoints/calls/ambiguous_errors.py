@@ -37,12 +37,12 @@ def is_outcome_unknown(error: BaseException) -> bool:
 def _is_ambiguous_error(error: BaseException) -> bool:
     if isinstance(error, TimeoutError | ConnectionError | asyncio.CancelledError) or not isinstance(error, Exception):
         return True
-    if any(_is_statement_without_effect(each) for each in (error, error.__cause__)):
+    if any(_is_database_error_without_effect(each) for each in (error, error.__cause__)):
         return False
     return any(_AMBIGUOUS_ERROR_NAMES.search(kind.__name__) for kind in type(error).__mro__[:-2])
 
 
-def _is_statement_without_effect(error: BaseException | None) -> bool:
+def _is_database_error_without_effect(error: BaseException | None) -> bool:
     """Return whether the error of a driver says that the database refused a statement or rolled it back."""
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(code, int):

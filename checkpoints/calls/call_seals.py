@@ -30,7 +30,7 @@ _select_changing_columns = itemgetter(*ChangingCallColumns._fields)
 _MAX_REMEMBERED_CALLS = 512
 
 
-def seal_new_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
+def build_new_sealed_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
     """Return a call that is issued with `values`, with its seal. `place` is its workspace, session and step."""
     sealer = row_seals.get_row_sealer(keys.current, ToolCall)
     start = sealer.start_seal({**_NEW_CALL, **values, **place})
@@ -59,7 +59,7 @@ def pop_cached_or_load_issued_call(
     return call
 
 
-def seal_outcome(
+def build_sealed_outcome(
     keys: SealKeys, call_pk: int, before: SealedCall, values: dict[str, Any]
 ) -> tuple[dict[str, Any], int, SealedCall | None]:
     """Seal the outcome of a call.

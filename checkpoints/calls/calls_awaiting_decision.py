@@ -33,9 +33,11 @@ def list_calls_awaiting_decision(
             if agent is not None:
                 part = part.filter(session__agent=agent.replace("\0", ""))
             if after is not None:
-                # A sum, for the reason given in `keyset_pagination.order_newest_first`.
+                # A sum, for the reason given in `keyset_pagination.build_newest_first_ordering`.
                 part = part.alias(key=F("pk") + 0).filter(key__gt=validate_number("after", after))
-            calls += part.select_related("session", "run").order_by(keyset_pagination.order_oldest_first())[:limit]
+            calls += part.select_related("session", "run").order_by(keyset_pagination.build_oldest_first_ordering())[
+                :limit
+            ]
         page = sorted(calls, key=attrgetter("pk"))[:limit]
         reasons = call_dicts.load_verify_hook_reasons(store, page)
         return [_undecided_call_to_dict(call, reasons.get(call.pk)) for call in page]

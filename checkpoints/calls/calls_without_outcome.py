@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from checkpoints.calls import call_dicts
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     LOGGED_EFFECTS,
@@ -57,7 +57,7 @@ def select_abandoned_calls(store: Store) -> QuerySet[ToolCall]:
     issued_calls = ToolCall.objects.using(store.using).filter(workspace_id=store.workspace_id, status=CallStatus.ISSUED)
     effects = (Q(side_effects__contains=effect) for effect in sorted(LOGGED_EFFECTS))
     issued_calls = issued_calls.filter(reduce(or_, effects))
-    now = database_now(store.using)
+    now = read_database_time(store.using)
     runs = Run.objects.using(store.using).filter(pk__in=issued_calls.values("run"))
     return issued_calls.filter(run__in=[run.pk for run in runs if not run_liveness_check.is_run_alive(run, now)])
 

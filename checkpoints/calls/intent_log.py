@@ -91,7 +91,7 @@ def issue_call(
             if executing:
                 store.executing.add(call.pk)
         else:
-            log_completeness.record_session_of_replayed_call(owned_session, call)
+            log_completeness.remember_session_of_replayed_call(owned_session, call)
         return call
 
 
@@ -110,7 +110,7 @@ def _insert_sealed_call(
         step = owned_session.head.version if step is None else step
         values["issued_at"] = clock.now()
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
-        call = call_seals.seal_new_call(keys, place, values)
+        call = call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
         head = owned_session.sealed_head or expected_sealed_head.get_expected_head(store.using, owned_session)
         if head is None:  # the session was deleted
@@ -257,7 +257,7 @@ def _insert_attempt_and_consume_approval(
     """Insert the attempt, using up the approval of a re-run if there is one."""
     step, attempt = position
     if approved is not None:
-        intent = _supersede_call_approved_for_rerun(store, owned_session, approved, intent)
+        intent = _consume_rerun_approval(store, owned_session, approved, intent)
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
@@ -403,7 +403,7 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
     return call
 
 
-def _supersede_call_approved_for_rerun(
+def _consume_rerun_approval(
     store: Store, owned_session: OwnedSession, approved: ToolCall, intent: CallIntent
 ) -> CallIntent:
     """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""
@@ -422,7 +422,7 @@ def _supersede_call_approved_for_rerun(
     )
 
 
-def increment_replay_count(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+def count_replay_if_unchanged(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
     """Count that a stored result is given instead of running the call again.
 
     Returns:

@@ -17,7 +17,7 @@ from typing import Self
 from django.db.models import QuerySet
 
 from checkpoints.calls.decision_signatures import needs_signature, sign_decision, verify_signature
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
 from checkpoints.exceptions import DecisionNotSigned, DecisionSignatureInvalid, IntegrityError
 from checkpoints.formats.canonical_json import to_canonical_json
@@ -92,7 +92,7 @@ def insert_decision(decision: Decision, terms: DecisionTerms, *, using: str) -> 
     """Insert a decision, signed if this process signs decisions. Its time is that of the database."""
     keys = get_decision_keys()
     if keys is not None and keys.signing is not None:
-        decision.created_at = database_now(using)
+        decision.created_at = read_database_time(using)
         sign_decision(decision, terms.to_json())
     decision.save(using=using, force_insert=True)
 

@@ -125,7 +125,7 @@ def _write_sealed_outcome(
     head = owned_session.sealed_head or expected_sealed_head.get_expected_head(using, owned_session)
     if call is None or head is None:
         return False
-    sealed_values, difference, call_after = call_seals.seal_outcome(keys, call_pk, call, values)
+    sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
     after = expected_sealed_head.compute_head_after_write(head, difference, changes)
     is_settled = hot_statements.update_call_outcome(

@@ -56,7 +56,7 @@ class DatabaseCallLog:
     store: Store
     session_id: str
 
-    def issue_call_flow(
+    def issue_or_answer_call_flow(
         self, request: DispatchRequest, wait_options: WaitOptions
     ) -> Flow[DatabaseExecution | ToolResult]:
         store = self.store
@@ -109,8 +109,8 @@ class DatabaseExecution:
     def write_outcome(self, outcome: CallOutcome) -> None:
         write_outcomes.write_call_outcome(self.store, self.owned_session, self.issued_call, outcome)
 
-    def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
-        call = yield from _ask_verify_hook_about_call_flow(
+    def settle_by_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
+        call = yield from _settle_call_by_verify_hook_flow(
             self.store, self.session_id, self.tool, self.issued_call, error
         )
         is_error = call.status != CallStatus.COMPLETED
@@ -179,7 +179,7 @@ def issue_call_or_find_answer_flow(
             return call
         if call.status in _ANSWER_STATUSES:
             require_unaltered_call.require_matching_digests(call)
-            if (yield Transact(partial(intent_log.increment_replay_count, store, owned_session, call))):
+            if (yield Transact(partial(intent_log.count_replay_if_unchanged, store, owned_session, call))):
                 return call
             continue  # a person has just withdrawn the decision that made the result
         yield from _sleep_one_poll_or_raise_flow(store, owned_session, call, wait_options)
@@ -252,7 +252,7 @@ def _sleep_one_poll_or_raise_flow(
         return
     if other_call.status == CallStatus.INTERRUPTED:
         raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [other_call])))
-    alive: bool = yield Transact(partial(_is_call_still_executed, store, owned_session, other_call))
+    alive: bool = yield Transact(partial(_interrupt_call_unless_still_executed, store, owned_session, other_call))
     if not alive:
         try:
             call: ToolCall = yield Transact(partial(call_queries.get_call, store, session_id, other_call.pk))
@@ -267,7 +267,7 @@ def _sleep_one_poll_or_raise_flow(
     yield Sleep(POLL_SECONDS)
 
 
-def _is_call_still_executed(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+def _interrupt_call_unless_still_executed(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
     """Return whether a process still works on the call of the same key. A call that this run abandoned is
     interrupted."""
     if call.run_id != owned_session.run_id:
@@ -279,7 +279,7 @@ def _is_call_still_executed(store: Store, owned_session: OwnedSession, call: Too
     return False
 
 
-def _ask_verify_hook_about_call_flow(
+def _settle_call_by_verify_hook_flow(
     store: Store, session_id: str, tool: Tool, issued_call: IssuedCall, error: Exception
 ) -> Flow[ToolCall]:
     """Ask the tool's own verify hook about the call. If it cannot tell, a person has to decide."""

@@ -105,7 +105,7 @@ class DatabaseBackend:
     def close(self) -> None:
         create_finish_release.release_all_sessions(self.store)
 
-    def create_executor(self, opened: list[Closable]) -> ThreadPoolExecutor:
+    def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
         using = self.store.using
         return ThreadPoolExecutor(
             WORKERS[get_connection(using).vendor],
@@ -144,12 +144,12 @@ class DatabaseBackend:
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         return look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
 
-    def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+    def find_last_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         store = self.store
         with database_operation(store.using, writes=False):
             rows = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
             row = rows.select_related("owner").first()
-            now = clock.database_now(store.using)
+            now = clock.read_database_time(store.using)
         if row is None or row.owner is None:
             return now, now + store.lease
         return row.owner.heartbeat_at, row.owner.lease_expires_at

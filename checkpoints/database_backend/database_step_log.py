@@ -46,19 +46,19 @@ class DatabaseStepLog:
         intent = _build_step_intent(step, request)
         call = yield from database_call_log.issue_call_or_find_answer_flow(store, owned_session, intent, wait_options)
         if isinstance(call, ToolCall):
-            return StepValue((yield Transact(partial(self._load_step_value_unless_rejected, step, call))))
+            return StepValue((yield Transact(partial(self._load_step_value_or_raise_rejected, step, call))))
         return DatabaseExecution(store, owned_session, request.tool, call)
 
     def _get_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(self._store, self._session_id)
         return owned_session, step_rows.get_or_create_step(self._store, owned_session, self._row, request)
 
-    def _load_step_value_unless_rejected(self, step: WorkflowStep, call: ToolCall) -> Any:
+    def _load_step_value_or_raise_rejected(self, step: WorkflowStep, call: ToolCall) -> Any:
         if call.status == CallStatus.REJECTED:
             raise StepRejected(self._session_id, self._row.workflow_id, step.step_id, call.result_text or "")
         return step_rows.load_step_value(self._store, call)
 
-    def probe_step_flow(self, request: StepRequest) -> Flow[bool]:
+    def ask_verify_hook_of_step_flow(self, request: StepRequest) -> Flow[bool]:
         owned_session, step = yield Transact(partial(self._get_or_create_step_of_owned_session, request))
         call: ToolCall | None = yield Transact(lambda: step_rows.find_live_call(self._store, owned_session, step))
         if call is None or call.status != CallStatus.INTERRUPTED or call.session_id != owned_session.pk:

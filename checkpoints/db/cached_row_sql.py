@@ -50,7 +50,7 @@ def select_rows(using: str, model: type[SomeModel], conditions: str, params: Seq
     return _fetch_rows(using, model, f"SELECT {columns} FROM {quote_table(model)} {conditions}", params)
 
 
-def update_rows(
+def update_and_return_rows(
     using: str, model: type[SomeModel], changes: str, conditions: str, params: Sequence[Any]
 ) -> list[SomeModel]:
     """Update the rows of a model, which are locked by that, and return them as they are then.

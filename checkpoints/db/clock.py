@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 now: Final = partial(datetime.now, UTC)
 
 
-def database_now(using: str) -> datetime:
+def read_database_time(using: str) -> datetime:
     """Return the database's time."""
     connection = connections[using]
     sql = (

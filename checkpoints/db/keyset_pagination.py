@@ -75,7 +75,7 @@ class AmountCursor:
         return f"{self.amount}~{self.pk}"
 
 
-def order_newest_first() -> OrderBy:
+def build_newest_first_ordering() -> OrderBy:
     """Order by key, newest first, within one session.
 
     The expression is a sum, because a database that sees the bare key may scan the rows of all sessions backwards
@@ -84,7 +84,7 @@ def order_newest_first() -> OrderBy:
     return (F("pk") + 0).desc()
 
 
-def order_oldest_first() -> OrderBy:
+def build_oldest_first_ordering() -> OrderBy:
     """Order by key, oldest first, within one session."""
     return (F("pk") + 0).asc()
 

@@ -80,7 +80,7 @@ def _convert_value(connection: BaseDatabaseWrapper, model: type[models.Model], f
     if packed is not None:
         return packed.get_db_prep_save(value, connection)
     if isinstance(value, TextToCompress):
-        return value.compress()
+        return value.compress_if_shorter()
     if isinstance(value, str):  # an enum member
         return str(value)
     # What depends only on the database has the same result as the field's own conversion, which takes longer.

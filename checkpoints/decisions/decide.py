@@ -21,7 +21,7 @@ from checkpoints.calls import calls_without_outcome, require_unaltered_call, sig
 from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.calls.signed_decisions import DecisionTerms
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions.actors import Actor, Vote, to_actor
 from checkpoints.decisions.decision_target import DecisionTarget
@@ -191,7 +191,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
     rule = RULES[verdict.kind]
     verdict.actor.require_may_decide(rule.action)
     require_signing_key(verdict.kind, verdict.actor.kind)
-    reason = validate_decision_reason(verdict.reason, verdict.actor)
+    reason = clean_decision_reason(verdict.reason, verdict.actor)
     evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
     with (
@@ -219,7 +219,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             evidence = to_canonical_json({"args_before": call.args, **_evidence_to_dict(verdict.evidence)}, "evidence")
             changes["asked_args_digest"] = call.asked_args_digest or call.args_digest
             changes["sentence"] = format_sentence(call.sentence_template, parse_json(changes["args"]))
-        _update_call_if_unchanged(store, call, changes if final else {})
+        _update_call_or_raise_stale(store, call, changes if final else {})
         decision = Decision(
             session=session,
             tool_call=call,
@@ -240,7 +240,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         _mark_session_ready_if_all_decided(store, session)
 
 
-def validate_decision_reason(given: object, actor: Actor) -> str:
+def clean_decision_reason(given: object, actor: Actor) -> str:
     """Return the reason as it is stored. Raises `ReasonRequired`; hooks and the machine need none."""
     if not isinstance(given, str):
         raise ReasonRequired
@@ -333,7 +333,7 @@ def _require_admin_after_deadline(store: Store, session: Session, call: ToolCall
     """Require an admin after the deadline. Hooks establish facts and have no deadline."""
     if actor.kind == ActorKind.HOOK or actor.role == Role.ADMIN or call.deadline is None:
         return
-    if database_now(store.using) > call.deadline:
+    if read_database_time(store.using) > call.deadline:
         raise DecisionExpired(session.session_id, call.call_id, call.deadline)
 
 
@@ -400,7 +400,7 @@ def list_open_votes(call: ToolCall, decisions: Sequence[Decision], voters: Mappi
     return votes
 
 
-def _update_call_if_unchanged(store: Store, call: ToolCall, changes: dict[str, Any]) -> None:
+def _update_call_or_raise_stale(store: Store, call: ToolCall, changes: dict[str, Any]) -> None:
     unchanged_call = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
     if unchanged_call.update(revision=F("revision") + 1, **changes) != 1:
         raise StaleRevision(call.session.session_id, call.call_id, call.revision, call.revision + 1)

@@ -18,7 +18,7 @@ def encode_argument_order(args: Any) -> str:
     return "" if names == sorted(names) else to_canonical_json(names, "args")
 
 
-def sort_arguments(args: Any, order: str) -> Any:
+def restore_argument_order(args: Any, order: str) -> Any:
     """Return arguments in an encoded order. Names that it does not have come last; another value is returned as it
     is."""
     names = parse_json_or_return_text(order) if order and isinstance(args, dict) else None
@@ -27,10 +27,10 @@ def sort_arguments(args: Any, order: str) -> Any:
     return {**{name: args[name] for name in names if isinstance(name, str) and name in args}, **args}
 
 
-def sort_stored_arguments(stored: str, order: str) -> str:
+def restore_order_of_stored_arguments(stored: str, order: str) -> str:
     """Return the JSON text of stored arguments in an encoded order."""
     args = parse_json_or_return_text(stored) if order else None
     if not isinstance(args, dict):
         return stored
-    members = sort_arguments(args, order).items()
+    members = restore_argument_order(args, order).items()
     return "{" + ",".join(f"{to_canonical_json(name)}:{to_canonical_json(value)}" for name, value in members) + "}"

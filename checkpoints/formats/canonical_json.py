@@ -179,7 +179,7 @@ _TOO_DEEP_MESSAGE = f"it is nested more than {MAX_DEPTH} levels deep"
 _decode_json = json.JSONDecoder(parse_constant=_raise_for_nan_or_infinity, parse_float=_parse_finite_float).decode
 
 
-def decode_json_text(stored: str) -> str:
+def decode_json_string_or_return_text(stored: str) -> str:
     """Return the text of a stored JSON string; any other JSON, and text that is no JSON, as it is."""
     value = parse_json_or_return_text(stored)
     return value if isinstance(value, str) else stored

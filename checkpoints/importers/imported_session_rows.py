@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.cached_row_sql import insert_rows_with_keys, insert_sealed_rows, update_columns_of_rows
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.enums import IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
@@ -169,7 +169,7 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
     ):
         new_values["updated_at"] = Now() if is_recent else end.last
         rows.update(**new_values, revision=F("revision") + 1)
-    lease_end = database_now(store.using) + timedelta(seconds=LIVE_SECONDS) if end.live else end.last
+    lease_end = read_database_time(store.using) + timedelta(seconds=LIVE_SECONDS) if end.live else end.last
     Run.objects.using(store.using).filter(pk=run.pk).update(**_build_run_columns_at_end(origin, end, lease_end))
 
 
@@ -177,7 +177,7 @@ def is_transcript_end_recent(using: str, end: SessionEnd) -> bool:
     """Return whether a transcript went on so recently that its import counts as activity."""
     if clock.now() - end.last > _SURELY_OLD:  # whatever the clocks differ by
         return False
-    return (database_now(using) - end.last).total_seconds() < LIVE_SECONDS
+    return (read_database_time(using) - end.last).total_seconds() < LIVE_SECONDS
 
 
 def _build_columns_at_end(origin: TranscriptOrigin, end: SessionEnd, row: Session, run: Run) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from django.db import Error, connections, transaction
 
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.cached_row_sql import update_columns_of_rows
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.db.hot_statements import SaveBase, insert_versions
 from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_sql_of_cursor
 from checkpoints.formats.digests import EMPTY_CHAIN
@@ -114,7 +114,7 @@ class NewSessionBatch:
         if not sessions:
             return
         using = self._store.using
-        now = database_now(using) if any(session.updated_at is None for session in sessions) else None
+        now = read_database_time(using) if any(session.updated_at is None for session in sessions) else None
         for session in sessions:
             columns = save_version.build_session_columns_after(session.contents)
             columns |= {"latest_version": len(session.contents), "updated_at": session.updated_at or now, "revision": 1}

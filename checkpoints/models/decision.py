@@ -5,7 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
-from checkpoints.formats.canonical_json import decode_json_text
+from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import ToolCall
@@ -74,4 +74,4 @@ class Decision(SealedModel):
 
     @property
     def result_text(self) -> str | None:
-        return None if self.result is None else decode_json_text(self.result)
+        return None if self.result is None else decode_json_string_or_return_text(self.result)

@@ -21,8 +21,8 @@ from checkpoints.enums import (
     KeyScope,
     Risk,
 )
-from checkpoints.formats.argument_order import sort_stored_arguments
-from checkpoints.formats.canonical_json import decode_json_text
+from checkpoints.formats.argument_order import restore_order_of_stored_arguments
+from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
@@ -198,7 +198,7 @@ class ToolCall(SealedModel):
     @property
     def args_json_in_caller_order(self) -> str:
         """Arguments as JSON text in the order of the caller, to be read; `args` is what counts."""
-        return sort_stored_arguments(self.args, self.args_order)
+        return restore_order_of_stored_arguments(self.args, self.args_order)
 
     @property
     def mutates(self) -> bool:
@@ -246,7 +246,7 @@ class ToolCall(SealedModel):
     @property
     def result_text(self) -> str | None:
         """Result as the tool returned it; None while there is none."""
-        return None if self.result is None else decode_json_text(self.result)
+        return None if self.result is None else decode_json_string_or_return_text(self.result)
 
 
 class LateResult(SealedModel):
@@ -278,7 +278,7 @@ class LateResult(SealedModel):
 
     @property
     def result_text(self) -> str | None:
-        return None if self.result is None else decode_json_text(self.result)
+        return None if self.result is None else decode_json_string_or_return_text(self.result)
 
 
 class CallValue(SealedModel):

@@ -147,7 +147,7 @@ def _store_early_response(store: Store, response: PeerResponse) -> Unknown:
         return Unknown(response.call_id)
     peer, token = response.peer or "", digests.digest_token(response.token)
     # A seal covers the time, which the database would give at the insert.
-    received_at = {} if get_seal_keys() is None else {"received_at": clock.database_now(store.using)}
+    received_at = {} if get_seal_keys() is None else {"received_at": clock.read_database_time(store.using)}
     row = EarlyResponse(
         workspace_id=store.workspace_id,
         call_id=response.call_id,

@@ -89,7 +89,7 @@ class RemoteBackend(SingleRequests):
                 closing.callback(self.release_session, owned_session.session_id)
             self.store.flush_pending_writes()
 
-    def create_executor(self, opened: list[Closable]) -> ThreadPoolExecutor:
+    def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(WORKERS, thread_name_prefix="harness-http")
 
     # opening
@@ -256,7 +256,7 @@ class RemoteBackend(SingleRequests):
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         return self.store.flush_and_require_owned_session(session_id)
 
-    def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+    def find_last_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         owner = self.store.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
         if owner is None:
             now = datetime.now().astimezone()

@@ -19,7 +19,7 @@ from checkpoints.exceptions import (
     ReviewRequired,
     TooLarge,
 )
-from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
+from checkpoints.formats.argument_order import encode_argument_order, restore_order_of_stored_arguments
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
@@ -56,7 +56,7 @@ class RemoteCallLog:
     store: RemoteStore
     session_id: str
 
-    def issue_call_flow(
+    def issue_or_answer_call_flow(
         self, request: DispatchRequest, wait_options: WaitOptions
     ) -> Flow[RemoteExecution | ToolResult]:
         held: OwnedSession = yield Transact(lambda: self.store.flush_and_require_owned_session(self.session_id))
@@ -64,7 +64,10 @@ class RemoteCallLog:
             fields = self._encode_request(request)
         except (InvalidArguments, NotRepresentable, TooLarge) as error:
             return ToolResult(request.call_id, str(error), is_error=True)
-        key, args = uuid.uuid4().hex, sort_stored_arguments(request.stored, encode_argument_order(request.args))
+        key, args = (
+            uuid.uuid4().hex,
+            restore_order_of_stored_arguments(request.stored, encode_argument_order(request.args)),
+        )
         while True:
             try:
                 answer: Mapping[str, Any] = yield Transact(partial(self._post_call, held, fields, args, key))
@@ -147,7 +150,7 @@ class RemoteExecution:
     def write_outcome(self, outcome: CallOutcome) -> None:
         report_call_outcome(self.store, self.session_id, self.held.fence, self.issued_call, outcome)
 
-    def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
+    def settle_by_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         call: Mapping[str, Any] = yield Transact(self._read_call)
         if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
             yield from ask_verify_hook_and_report_answer_flow(self.store, self.held, call, self.tool.verify)

@@ -64,7 +64,8 @@ def wait_for_decisions_flow(
             unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
             kind = ReviewRequired if unknown else ApprovalRequired
             raise kind(
-                owned_session.session_id, (yield Transact(partial(call_dicts.calls_to_dicts, store, undecided_calls)))
+                owned_session.session_id,
+                (yield Transact(partial(call_dicts.calls_to_dicts_with_verify_reasons, store, undecided_calls))),
             )
         yield Transact(lambda: mark_run_waiting(store, owned_session))
         yield Sleep(POLL_SECONDS)

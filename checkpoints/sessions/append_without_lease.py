@@ -240,7 +240,7 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
     if undecided_calls:
         unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
         kind = ReviewRequired if unknown else ApprovalRequired
-        return kind(row.session_id, call_dicts.calls_to_dicts(store, undecided_calls))
+        return kind(row.session_id, call_dicts.calls_to_dicts_with_verify_reasons(store, undecided_calls))
     return None
 
 

@@ -148,7 +148,7 @@ def build_session_busy_error(row: Session, owner: Run) -> SessionBusy:
 
 def _require_grace_before_takeover(store: Store, owner: Run) -> None:
     if owner.resumed_from is not None and owner.resumed_from.status == RunStatus.LOST:
-        age = (clock.database_now(store.using) - owner.started_at).total_seconds()
+        age = (clock.read_database_time(store.using) - owner.started_at).total_seconds()
         if age < GRACE:
             raise _TakenTooRecently(GRACE - age)
 

@@ -8,7 +8,7 @@ from functools import cache
 from django.db import connections
 
 from checkpoints.db import hot_statements
-from checkpoints.db.cached_row_sql import select_rows, update_rows
+from checkpoints.db.cached_row_sql import select_rows, update_and_return_rows
 from checkpoints.db.database_operation import database_operation, refuse_inside_transaction
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.exceptions import (
@@ -56,7 +56,7 @@ def lock_session(store: Store, session_id: str, *, mark_changed: bool = False) -
     names = (store.workspace_id, validate_id("session id", session_id))
     vendor = connections[store.using].vendor
     changes = hot_statements.build_session_change_assignments_sql(vendor)
-    rows = update_rows(store.using, Session, changes, _build_session_where_sql(vendor, False), names)
+    rows = update_and_return_rows(store.using, Session, changes, _build_session_where_sql(vendor, False), names)
     if not rows:
         raise SessionNotFound(session_id)
     row_seals.verify_row(rows[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from checkpoints import process_identity
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
 from checkpoints.store.client_state import is_store_alive_in_this_process
@@ -19,7 +19,7 @@ def is_run_alive(run: Run, now: datetime | None = None) -> bool:
     """
     if run.status not in OWNING_RUN_STATUSES or is_run_process_dead(run):
         return False
-    return run.lease_expires_at > (now or database_now(run._state.db or "default"))
+    return run.lease_expires_at > (now or read_database_time(run._state.db or "default"))
 
 
 def is_run_process_dead(run: Run) -> bool:

@@ -87,7 +87,7 @@ class Execution(Protocol):
     def write_outcome(self, outcome: CallOutcome) -> None:
         """Write the outcome. Raises `LateResultRefused`, `StorageError` and what else a write raises."""
 
-    def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
+    def settle_by_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         """Ask the tool's own verify hook about the interrupted call.
 
         Returns the result that it found. Raises `ReviewRequired` from `error` if a person has to decide.
@@ -100,7 +100,9 @@ class Execution(Protocol):
 class CallLog(Protocol):
     """Log of the calls of one session, in this process's database or behind a server."""
 
-    def issue_call_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[Execution | ToolResult]:
+    def issue_or_answer_call_flow(
+        self, request: DispatchRequest, wait_options: WaitOptions
+    ) -> Flow[Execution | ToolResult]:
         """Log the intent of a call, or find its answer, after which nothing runs.
 
         Raises what a dispatch raises before its tool runs.
@@ -111,7 +113,7 @@ def dispatch_logged_call_flow(
     log: CallLog, request: DispatchRequest, bound_args: dict[str, Any], wait_options: WaitOptions
 ) -> Flow[ToolResult]:
     """Run a call that a log records, unless the log has its answer already."""
-    execution: Execution | ToolResult = yield from log.issue_call_flow(request, wait_options)
+    execution: Execution | ToolResult = yield from log.issue_or_answer_call_flow(request, wait_options)
     if isinstance(execution, ToolResult):
         return execution
     answered = False
@@ -257,7 +259,7 @@ def record_outcome_of_error_flow(
     yield from record_outcome_flow(execution, outcome, description)
     if not isinstance(error, Exception):
         raise error
-    return (yield from execution.ask_verify_hook_flow(error))
+    return (yield from execution.settle_by_verify_hook_flow(error))
 
 
 def record_outcome_flow(execution: Execution, outcome: CallOutcome, content: str) -> Flow[None]:

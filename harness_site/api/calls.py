@@ -112,7 +112,7 @@ def _build_issue_call_flow(store: Store, session_id: str, body: request_schemas.
         body.call_id,
         body.step,
     )
-    return DatabaseCallLog(store, session_id).issue_call_flow(request, WaitOptions(for_others=False))
+    return DatabaseCallLog(store, session_id).issue_or_answer_call_flow(request, WaitOptions(for_others=False))
 
 
 def parse_call_args(body: request_schemas.DescribedCall) -> dict[str, Any]:

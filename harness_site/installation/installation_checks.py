@@ -415,7 +415,7 @@ def check_external_audit_witness() -> Status:
 
 def check_database_clock_difference() -> Status:
     before = clock.now()
-    database_time = clock.database_now("default")
+    database_time = clock.read_database_time("default")
     difference = database_time - (before + (clock.now() - before) / 2)
     summary = _("%(seconds).2f s between this machine and the database.") % {"seconds": abs(difference.total_seconds())}
     if abs(difference) > _CLOCK_WARNING:

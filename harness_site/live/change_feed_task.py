@@ -11,7 +11,7 @@ from channels.layers import BaseChannelLayer, get_channel_layer
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.audit import seal_events_of_all_workspaces
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from harness_site.core.background_task import BackgroundTask
 from harness_site.live.changed_sessions import ChangeCursor, SessionChange
 
@@ -46,7 +46,7 @@ class ChangeFeedTask(BackgroundTask):
         clock = asyncio.get_running_loop().time
         while True:
             try:
-                cursor = cursor or ChangeCursor(await database_sync_to_async(database_now)("default"))
+                cursor = cursor or ChangeCursor(await database_sync_to_async(read_database_time)("default"))
                 await publish_changes(await database_sync_to_async(cursor.fetch_new_changes)())
                 if clock() >= next_sealing:
                     next_sealing = clock() + SEALING_SECONDS

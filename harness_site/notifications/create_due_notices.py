@@ -52,7 +52,7 @@ def _create_notices_of_workspace(workspace: int) -> int:
         groups: defaultdict[tuple[Event, str], list[ToolCall]] = defaultdict(list)
         for call in _query_unnoticed_calls().filter(workspace=workspace).order_by("pk")[:LIMIT]:
             groups[Event(call.status), call.tool].append(call)
-        now = clock.database_now("default")
+        now = clock.read_database_time("default")
         for call in _query_unescalated_deadlines().filter(workspace=workspace).order_by("pk"):
             if (event := _get_deadline_event_if_readable(call, now)) is not None:
                 groups[event, call.tool].append(call)
@@ -84,7 +84,7 @@ def _list_workspaces_with_passed_deadlines() -> set[int]:
     calls = list(_query_unescalated_deadlines())
     if not calls:
         return set()
-    now = clock.database_now("default")
+    now = clock.read_database_time("default")
     return {call.workspace_id for call in calls if _get_deadline_event_if_readable(call, now) is not None}
 
 

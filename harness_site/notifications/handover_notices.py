@@ -18,7 +18,7 @@ def create_handover_notice(call: ToolCall, *, by: Membership, to: Membership, no
     recipients = [*list_webhook_recipients(to.workspace_id, Event.HANDED_OVER), *([person] if person else [])]
     if not recipients:
         return
-    now = clock.database_now("default")
+    now = clock.read_database_time("default")
     notice = Notice.objects.create(
         workspace_id=to.workspace_id,
         event=Event.HANDED_OVER,

@@ -58,7 +58,7 @@ def parse_webhook_url(address: str) -> SplitResult:
         raise AddressRefused(_("This is not a complete address. Enter one such as https://example.com/path."))
     if parts.username or parts.password:
         raise AddressRefused(_("An address with a name and a password in it cannot be used. Enter it without them."))
-    if parts.scheme == "http" and settings.DEBUG and _is_local_host(host):
+    if parts.scheme == "http" and settings.DEBUG and _is_loopback_host(host):
         return parts
     if parts.scheme != "https":
         raise AddressRefused(_("The address has to begin with https://"))
@@ -114,7 +114,7 @@ class _CheckedConnection(http.client.HTTPConnection):
 def _resolve_public_addresses(host: str, port: int) -> list[str]:
     """Resolve a host name. Raises `AddressRefused` if any of its addresses is not public."""
     addresses = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    if host.lower() not in settings.WEBHOOK_HOSTS and not (settings.DEBUG and all(map(_is_local_host, addresses))):
+    if host.lower() not in settings.WEBHOOK_HOSTS and not (settings.DEBUG and all(map(_is_loopback_host, addresses))):
         for address in addresses:
             if not _is_public_address(address):
                 sentence = _(
@@ -125,7 +125,7 @@ def _resolve_public_addresses(host: str, port: int) -> list[str]:
     return addresses
 
 
-def _is_local_host(host: str) -> bool:
+def _is_loopback_host(host: str) -> bool:
     if host == "localhost":
         return True
     try:

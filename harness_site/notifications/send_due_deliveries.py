@@ -94,9 +94,9 @@ def send_due_deliveries(*, limit: int = LIMIT) -> DeliveryRound:
     return totals
 
 
-def send_test_message(webhook: Webhook, *, by: Membership, request: HttpRequest) -> None:
+def send_webhook_test_message(webhook: Webhook, *, by: Membership, request: HttpRequest) -> None:
     """Send a test message at once, with a single attempt; the log shows the outcome."""
-    now = clock.database_now("default")
+    now = clock.read_database_time("default")
     with transaction.atomic():
         notice = Notice.objects.create(workspace_id=webhook.workspace_id, event=Event.TEST, send_at=now, closed=True)
         delivery = Delivery.objects.create(
@@ -118,7 +118,7 @@ def attempt_delivery_and_record_outcome(delivery: Delivery, *, most: int = MOST_
     changes |= {"problem": problem.text, "problem_values": problem.values}
     if status == DeliveryStatus.WAITING:
         changes["due_at"] = clock.build_database_time_after(pause)
-        _postpone_deliveries_to_receiver(delivery, outcome, pause)
+        _postpone_deliveries_to_unreachable_receiver(delivery, outcome, pause)
     if problem.text and not outcome.not_needed:
         logger.warning("Message %s was not sent (attempt %d). %s", delivery.pk, delivery.attempts, problem.english)
     # If another process has claimed the delivery since, that process records the outcome.
@@ -203,15 +203,17 @@ def _compute_retry_delay(attempts: int) -> timedelta:
     return base_delay * _chance.uniform(0.8, 1.2)
 
 
-def _postpone_deliveries_to_receiver(delivery: Delivery, outcome: DeliveryOutcome, pause: timedelta) -> None:
+def _postpone_deliveries_to_unreachable_receiver(
+    delivery: Delivery, outcome: DeliveryOutcome, pause: timedelta
+) -> None:
     """Postpone the other deliveries to an unreachable receiver, so that not each of them has to fail."""
     if outcome.away:
         next_attempt_at = clock.build_database_time_after(pause)
-        _query_deliveries_to_receiver(delivery).exclude(pk=delivery.pk).filter(due_at__lt=next_attempt_at).update(
-            due_at=next_attempt_at
-        )
+        _query_waiting_deliveries_to_receiver(delivery).exclude(pk=delivery.pk).filter(
+            due_at__lt=next_attempt_at
+        ).update(due_at=next_attempt_at)
 
 
-def _query_deliveries_to_receiver(delivery: Delivery) -> QuerySet[Delivery]:
+def _query_waiting_deliveries_to_receiver(delivery: Delivery) -> QuerySet[Delivery]:
     waiting = Delivery.objects.filter(status=DeliveryStatus.WAITING)
     return waiting.filter(webhook=delivery.webhook_id)  # without a webhook: all e-mail goes through one server

@@ -84,7 +84,7 @@ def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
     Slack neither links names, channels and addresses in it nor fetches previews.
     """
     text = _format_slack_call_list(message)
-    headline = _escape_slack_text(message.headline, 300)
+    headline = _shorten_and_escape_slack_text(message.headline, 300)
     return {
         "text": headline,
         "parse": "none",
@@ -92,7 +92,9 @@ def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
         "unfurl_links": False,
         "unfurl_media": False,
         "blocks": [
-            _build_slack_section(f"*{headline}*\n{_escape_slack_text(message.note or message.explanation, 300)}"),
+            _build_slack_section(
+                f"*{headline}*\n{_shorten_and_escape_slack_text(message.note or message.explanation, 300)}"
+            ),
             *([_build_slack_section(text)] if text else []),
             {
                 "type": "actions",
@@ -108,7 +110,7 @@ def _format_slack_call_list(message: NoticeMessage) -> str:
     """Format one line for each call that fits as a whole, and the number of the others."""
     lines: list[str] = []
     for item in message.items[:_SLACK_ITEMS]:
-        line = f"• <{item.link}|{_escape_slack_text(item.sentence, 180)}>"
+        line = f"• <{item.link}|{_shorten_and_escape_slack_text(item.sentence, 180)}>"
         if sum(map(len, lines)) + len(lines) + len(line) > _SLACK_TEXT:
             break
         lines.append(line)
@@ -125,7 +127,7 @@ def _build_slack_section(text: str) -> dict[str, Any]:
     return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
 
 
-def _escape_slack_text(text: str, limit: int) -> str:
+def _shorten_and_escape_slack_text(text: str, limit: int) -> str:
     """Shorten a text and escape links, mentions and formatting characters.
 
     An `@here` is a mention in other services that accept Slack's format, and a star or a backtick would end the

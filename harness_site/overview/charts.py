@@ -131,13 +131,13 @@ class Chart:
         return f"0 0 {WIDTH} {HEIGHT}"
 
     @property
-    def grid(self) -> str:
+    def grid_path(self) -> str:
         """Path of the lines at the labels of the value axis."""
         distance = (HEIGHT - 1) / (len(self.ticks) - 1)  # half a unit inside of each edge
         return "".join(f"M0 {0.5 + number * distance:g}H{WIDTH}" for number in range(len(self.ticks)))
 
     @property
-    def values(self) -> list[Bar]:
+    def nonzero_bars(self) -> list[Bar]:
         """The steps with a value, the newest first."""
         return [bar for bar in reversed(self.bars) if bar.amount]
 
@@ -147,15 +147,16 @@ class Chart:
         return {piece.kind for bar in self.bars for piece in bar.pieces}
 
 
-def are_values_listed(drawn: Iterable[Chart]) -> bool:
+def should_list_chart_values(drawn: Iterable[Chart]) -> bool:
     """Return whether the charts of a page have so few values that lists of them say more than time axes."""
-    return all(len(chart.values) <= MOST_LISTED_VALUES for chart in drawn)
+    return all(len(chart.nonzero_bars) <= MOST_LISTED_VALUES for chart in drawn)
 
 
 def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
     """Draw the sessions that started in each step by their outcome."""
     amounts = [
-        (("ok", t.completed), ("bad", t.failed), ("hatched", t.undecided), ("run", t.unfinished)) for _step, t in steps
+        (("ok", t.completed), ("bad", t.failed), ("hatched", t.undecided), ("run", t.other_sessions))
+        for _step, t in steps
     ]
     titles = [
         _(
@@ -168,7 +169,7 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
             "completed": format_count(totals.completed),
             "failed": format_count(totals.failed),
             "undecided": format_count(totals.undecided),
-            "others": format_count(totals.unfinished),
+            "others": format_count(totals.other_sessions),
         }
         for step, totals in steps
     ]
@@ -212,14 +213,14 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
     seconds = [value for _step, waits in steps for value in (waits.median, waits.p95) if value is not None]
     lines = _choose_duration_lines(min(seconds, default=0), max(seconds, default=0))
     titles = [_describe_waiting_times(format_step_of_period(period, step), waits) for step, waits in steps]
-    amounts = [_describe_decisions(waits) for _step, waits in steps]
+    amounts = [_describe_decision_count_and_waits(waits) for _step, waits in steps]
     bars = _build_positioned_bars(
         period, [step for step, _waits in steps], [()] * len(steps), titles, amounts, DECIDED_QUERY
     )
     drawn_lines = (
-        _draw_line("p50", [_compute_height(waits.median, lines) for _step, waits in steps]),
+        _draw_line("p50", [_compute_duration_height(waits.median, lines) for _step, waits in steps]),
         # its dashes leave an equal median visible
-        _draw_line("p95", [_compute_height(waits.p95, lines) for _step, waits in steps]),
+        _draw_line("p95", [_compute_duration_height(waits.p95, lines) for _step, waits in steps]),
     )
     ticks = tuple(format_duration_limit(line) for line in reversed(lines))
     return Chart(DECISIONS, bars, drawn_lines, ticks, build_time_labels(period), format_axis_zone(period))
@@ -233,7 +234,7 @@ def _choose_duration_lines(shortest: float, longest: float) -> Sequence[int]:
     return _DURATIONS[first : max(last, first + 1) + 1]
 
 
-def _compute_height(seconds: float | None, lines: Sequence[int]) -> float | None:
+def _compute_duration_height(seconds: float | None, lines: Sequence[int]) -> float | None:
     """Compute the height of a duration on the axis, from 0 to 1; the lines are at equal distances."""
     if seconds is None:
         return None
@@ -245,10 +246,10 @@ def _compute_height(seconds: float | None, lines: Sequence[int]) -> float | None
 def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
     if not waits.decisions:
         return _("%(time)s: no decision") % {"time": time}
-    return f"{time}: {_describe_decisions(waits)}"
+    return f"{time}: {_describe_decision_count_and_waits(waits)}"
 
 
-def _describe_decisions(waits: WaitingTimes) -> str:
+def _describe_decision_count_and_waits(waits: WaitingTimes) -> str:
     """Describe how many decisions there were, and how long their calls waited; empty without any."""
     if not waits.decisions:
         return ""

@@ -37,9 +37,11 @@ def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
     """
     of_agent = {"agent": agent} if agent else {}
     runs_of_agent = {"session__agent": agent} if agent else {}
-    leases = list(_select_leases_of_owning_runs().filter(session__workspace=workspace, **runs_of_agent)[: LIMIT + 1])
-    losses = list(_select_losses_of_unowned_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
-    paused = _select_paused_sessions().filter(workspace=workspace, **of_agent)
+    leases = list(
+        _select_lease_validity_of_owning_runs().filter(session__workspace=workspace, **runs_of_agent)[: LIMIT + 1]
+    )
+    losses = list(_select_loss_flags_of_unowned_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
+    paused = _select_review_ready_and_paused_sessions().filter(workspace=workspace, **of_agent)
     quarantined = Session.objects.filter(workspace=workspace, quarantined_at__isnull=False, **of_agent)
     has_more_owned, has_more_unowned = len(leases) > LIMIT, len(losses) > LIMIT
     running = sum(leases)
@@ -57,7 +59,7 @@ def _build_bounded_count(number: int) -> BoundedCount:
 
 
 @cache
-def _select_leases_of_owning_runs() -> QuerySet[Run, bool]:
+def _select_lease_validity_of_owning_runs() -> QuerySet[Run, bool]:
     """Select whether the lease of each run that owns an active session holds."""
     runs = Run.objects.filter(
         status__in=sorted(OWNING_RUN_STATUSES), session__status=SessionStatus.ACTIVE, session__owner=F("pk")
@@ -67,7 +69,7 @@ def _select_leases_of_owning_runs() -> QuerySet[Run, bool]:
 
 
 @cache
-def _select_losses_of_unowned_sessions() -> QuerySet[Session, bool]:
+def _select_loss_flags_of_unowned_sessions() -> QuerySet[Session, bool]:
     """Select whether the last run of each active session without an owner was lost, newest activity first."""
     unowned = Session.objects.filter(status=SessionStatus.ACTIVE, owner=None, quarantined_at=None)
     was_lost = ExpressionWrapper(LAST_RUN_WAS_LOST, output_field=BooleanField())
@@ -75,6 +77,6 @@ def _select_losses_of_unowned_sessions() -> QuerySet[Session, bool]:
 
 
 @cache
-def _select_paused_sessions() -> QuerySet[Session]:
+def _select_review_ready_and_paused_sessions() -> QuerySet[Session]:
     statuses = [SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED]
     return Session.objects.filter(status__in=statuses, quarantined_at=None)

@@ -48,7 +48,7 @@ class SessionTotals:
     cost: Decimal = Decimal(0)
 
     @property
-    def unfinished(self) -> int:
+    def other_sessions(self) -> int:
         """Number of all other sessions: running, paused, cancelled or quarantined."""
         return self.sessions - self.completed - self.failed - self.undecided
 
@@ -177,7 +177,8 @@ def load_period_totals(
     scope = _Scope(workspace, agent)
     both_periods = replace(period, start=period.preceding_period.start)
     sessions, preceding_sessions = _split_at_start(
-        period, {row["start"]: row for row in _filter_by_period(_select_session_sums("start"), scope, both_periods)}
+        period,
+        {row["start"]: row for row in _filter_by_scope_and_period(_select_session_sums("start"), scope, both_periods)},
     )
     waits, preceding_waits = _split_at_start(period, _load_wait_counts_by_start(scope, both_periods))
     all_agents = _load_totals_of_agents(workspace, period)
@@ -185,10 +186,10 @@ def load_period_totals(
     models = _load_model_totals(scope, period)
     by_step = _combine_rows_by_step(period, sessions.items(), _sum_session_rows)
     wait_steps = _combine_rows_by_step(period, waits.items(), _sum_counters)
-    tool_sums = [_ToolSumsRow(*row) for row in _filter_by_period(_select_tool_sums(), scope, period)]
+    tool_sums = [_ToolSumsRow(*row) for row in _filter_by_scope_and_period(_select_tool_sums(), scope, period)]
     unsettled = list(_query_unsettled_interruptions(scope, period))
     interruptions = Counter(_combine_rows_by_step(period, ((row.start, row.interrupted) for row in tool_sums), sum))
-    interruptions.update(_count_by_step(period, (issued_at for issued_at, _tool in unsettled)))
+    interruptions.update(_count_moments_by_step(period, (issued_at for issued_at, _tool in unsettled)))
     return PeriodTotals(
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
         total=_sum_session_rows(sessions.values()),
@@ -263,7 +264,7 @@ def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
 
 
 def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
-    rows = _filter_by_period(_select_session_sums("agent"), _Scope(workspace, ""), period)
+    rows = _filter_by_scope_and_period(_select_session_sums("agent"), _Scope(workspace, ""), period)
     agents = [(row["agent"], _sum_session_rows([row])) for row in rows]
     highest = max((totals.cost for _, totals in agents), default=Decimal(0))
     ranked = sorted(agents, key=lambda pair: (-pair[1].cost, -pair[1].sessions, pair[0]))
@@ -271,7 +272,7 @@ def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals,
 
 
 def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]:
-    totals = list(_filter_by_period(_select_model_sums(), scope, period))
+    totals = list(_filter_by_scope_and_period(_select_model_sums(), scope, period))
     highest = max((row["spent"] for row in totals), default=Decimal(0))
     return tuple(
         ModelTotals(
@@ -283,7 +284,7 @@ def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]
 
 def _load_wait_counts_by_start(scope: _Scope, period: Period) -> dict[datetime, Counter[int]]:
     waits: defaultdict[datetime, Counter[int]] = defaultdict(Counter)
-    for start, wait, decisions in _filter_by_period(_select_decision_sums(), scope, period):
+    for start, wait, decisions in _filter_by_scope_and_period(_select_decision_sums(), scope, period):
         waits[start][wait] += decisions
     return dict(waits)
 
@@ -301,7 +302,7 @@ def _iterate_tool_totals(rows: Iterable[_ToolSumsRow], unsettled: Counter[str]) 
             yield ToolTotals(tool, int(calls), int(failed), int(interrupted), seconds / timed if timed else None)
 
 
-def _filter_by_period(sums: QuerySet[Any, Any], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
+def _filter_by_scope_and_period(sums: QuerySet[Any, Any], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
     wanted: dict[str, Any] = {"workspace": scope.workspace, "start__gte": period.start, "start__lt": period.end}
     return sums.filter(**wanted, agent=scope.agent) if scope.agent else sums.filter(**wanted)
 
@@ -333,7 +334,7 @@ def _select_tool_sums() -> QuerySet[Any, Any]:
     return sums
 
 
-def _count_by_step(period: Period, moments: Iterable[int]) -> Counter[datetime]:
+def _count_moments_by_step(period: Period, moments: Iterable[int]) -> Counter[datetime]:
     """Count moments, in microseconds since 1970, by the step of the period that contains them."""
     start, step = convert_to_microseconds(period.start), period.step // timedelta(microseconds=1)
     numbers = Counter((moment - start) // step for moment in moments)

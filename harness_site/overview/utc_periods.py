@@ -72,7 +72,7 @@ class Period:
         return self.start + (moment - self.start) // self.step * self.step
 
 
-def choose_period_key(oldest: datetime | None, now: datetime) -> str:
+def choose_default_period_key(oldest: datetime | None, now: datetime) -> str:
     """Return the shortest period that contains everything since `oldest`, at most the default one.
 
     So the charts of an installation's first days are not nearly empty. None stands for no session at all.
@@ -82,7 +82,7 @@ def choose_period_key(oldest: datetime | None, now: datetime) -> str:
     return next(key for key in CHOICES if key == DEFAULT or _build_period(key, now).start <= oldest)
 
 
-def parse_period(query: QueryDict, now: datetime, usual: str = DEFAULT) -> tuple[Period, str]:
+def parse_period_and_problem(query: QueryDict, now: datetime, usual: str = DEFAULT) -> tuple[Period, str]:
     """Parse the period of a request, which is `usual` if the request names none.
 
     Returns it with an empty text, or the default period with a sentence that says what is wrong.

@@ -19,7 +19,7 @@ from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
-from harness_site.review.selectors.pending_calls import CallFilters
+from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters
 from harness_site.search.index_status import get_index_completion_time
 from harness_site.sessions.session_formatting import format_count, format_money
 from harness_site.sessions.session_list_filter_parameters import get_text_parameter
@@ -37,8 +37,8 @@ _ENOUGH_DECISIONS: Final = 20
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
     now, oldest_start = clock.now(), totals.find_oldest_start(workspace.pk)
-    usual = utc_periods.choose_period_key(oldest_start, now)
-    period, problem = utc_periods.parse_period(request.GET, now, usual)
+    usual = utc_periods.choose_default_period_key(oldest_start, now)
+    period, problem = utc_periods.parse_period_and_problem(request.GET, now, usual)
     agent = get_text_parameter(request.GET, "agent")
     listed_in_full = request.GET.get("all", "")
     sums = totals.load_period_totals(
@@ -49,9 +49,10 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         max_models=totals.MAX_LISTED_ON_REQUEST if listed_in_full == "models" else totals.MAX_LISTED,
     )
     sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
-    oldest = pending_calls.find_longest_waiting_call(workspace.pk, agent)
-    if oldest is not None:
-        mark_excerpts_shown_in_response(request, "overview", {oldest.session_id})
+    urgent = pending_calls.list_urgent_calls_by_status(workspace, agent)
+    first_call = pending_calls.find_first_call_of_queue(workspace.pk, urgent, agent)
+    if first_call is not None:
+        mark_excerpts_shown_in_response(request, "overview", {first_call.session_id})
     drawn = {
         "sessions": charts.draw_session_outcome_chart(period, sums.steps),
         "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
@@ -71,7 +72,9 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "listed_in_full": listed_in_full,
         "present": current_counts.load_current_counts(workspace.pk, agent),
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else None,
-        "oldest": oldest,
+        "first_call": first_call,
+        "first_call_is_urgent": any(urgent_calls.count for urgent_calls in urgent),
+        "overdue": sum((urgent_calls.overdue for urgent_calls in urgent), BoundedCount(0)),
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "failed_words": _describe_failures(sums.total, sums.preceding),
@@ -81,7 +84,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
         "charts": drawn,
-        "values_are_listed": charts.are_values_listed(drawn.values()),
+        "values_are_listed": charts.should_list_chart_values(drawn.values()),
         "slowest_tools": sums.slowest_tools,
         "interrupted_tools": sums.most_interrupted_tools,
         "complete_at": get_index_completion_time(),
@@ -152,7 +155,11 @@ def _describe_failures(total: SessionTotals, preceding: SessionTotals) -> str:
     if not preceding.sessions:
         return _("%(share)s of %(number)s started") % values
     values["preceding"] = format_share(preceding.failed_share)
-    return _("%(share)s, was %(preceding)s") % values
+    if values["share"] == values["preceding"]:
+        return _("%(share)s, as in the period before") % values
+    if total.failed_share < preceding.failed_share:
+        return _("%(share)s, down from %(preceding)s") % values
+    return _("%(share)s, up from %(preceding)s") % values
 
 
 def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str:
@@ -161,7 +168,9 @@ def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str
         return _("no decision")
     if preceding.p95 is None:
         return _("95 %% within %(duration)s") % {"duration": format_duration_limit(waits.p95)}
-    return _("95 %% in %(duration)s, was %(preceding)s") % {
-        "duration": format_duration_limit(waits.p95),
-        "preceding": format_duration_limit(preceding.p95),
-    }
+    values = {"duration": format_duration_limit(waits.p95), "preceding": format_duration_limit(preceding.p95)}
+    if values["duration"] == values["preceding"]:
+        return _("95 %% in %(duration)s, as in the period before") % values
+    if waits.p95 < preceding.p95:
+        return _("95 %% in %(duration)s, down from %(preceding)s") % values
+    return _("95 %% in %(duration)s, up from %(preceding)s") % values

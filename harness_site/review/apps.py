@@ -8,6 +8,6 @@ class ReviewConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from harness_site.review.release_claims_on_logout import connect_receiver
+        from harness_site.review.release_claims_on_logout import connect_logout_receiver
 
-        connect_receiver()
+        connect_logout_receiver()

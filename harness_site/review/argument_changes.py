@@ -46,7 +46,7 @@ class InvalidArgumentText(ValueError):
     """Error in the text of edited arguments; the message names the position."""
 
 
-def format_editable_arguments(stored: str) -> str | None:
+def format_masked_editable_arguments(stored: str) -> str | None:
     """Return stored arguments as masked JSON text to edit, or None if they cannot be edited."""
     try:
         value = parse_json(stored)
@@ -57,13 +57,13 @@ def format_editable_arguments(stored: str) -> str | None:
     return json_tree.mask_and_dump_json(value, indent=2)
 
 
-def parse_edited_arguments(text: str, stored: str) -> dict[str, Any]:
-    """Parse arguments that were edited from `format_editable_arguments(stored)`, and restore masked values.
+def parse_and_unmask_edited_arguments(text: str, stored: str) -> dict[str, Any]:
+    """Parse arguments that were edited from `format_masked_editable_arguments(stored)`, and restore masked values.
 
     Raises:
         InvalidArgumentText: The text is not a JSON object, or contains a mask where nothing was masked.
     """
-    if format_editable_arguments(stored) is None:
+    if format_masked_editable_arguments(stored) is None:
         raise InvalidArgumentText(_("The arguments of this call cannot be edited here."))
     try:
         value = parse_json(text)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_json_value, mask_text
-from harness_site.review.argument_changes import InvalidArgumentText, format_editable_arguments
+from harness_site.review.argument_changes import InvalidArgumentText, format_masked_editable_arguments
 
 #: Maximum number of fields; more arguments are edited as JSON.
 MAX_FIELDS: Final = 30
@@ -55,7 +55,7 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
 
     The result is empty for arguments that cannot be edited, for no arguments, and for more than `MAX_FIELDS`.
     """
-    arguments = parse_json(stored) if format_editable_arguments(stored) is not None else {}
+    arguments = parse_json(stored) if format_masked_editable_arguments(stored) is not None else {}
     if len(arguments) > MAX_FIELDS:
         return ()
     masked_values = (

@@ -19,7 +19,7 @@ from harness_site.review import claim_services
 from harness_site.review.decision_error_texts import (
     NOTHING,
     DecisionProblem,
-    describe_decision_error,
+    build_decision_problem,
     find_session_problem_with_decision,
 )
 from harness_site.review.record_decision import build_decision_target
@@ -91,7 +91,7 @@ def record_decisions_from_answers(
                 _record_outcome_decision(store, call, answer, actor)
             except CheckpointsError as error:
                 call.refresh_from_db()
-                problem = describe_decision_error(error, call)
+                problem = build_decision_problem(error, call)
             else:
                 claim_services.remove_claims_after_decision(call, by=by)
         final = problem is not None or not call.undecided
@@ -124,7 +124,7 @@ def record_decisions_from_late_results(
     for result in LateResult.objects.filter(tool_call__in=calls_by_pk).select_related("run").order_by("pk"):
         late_results[result.tool_call_id].append(result)
     return [
-        _record_decision_and_describe_refusal(
+        _record_late_result_decision_or_refusal(
             store,
             calls_by_pk[choice.pk],
             choice,
@@ -138,7 +138,7 @@ def record_decisions_from_late_results(
     ]
 
 
-def _record_decision_and_describe_refusal(
+def _record_late_result_decision_or_refusal(
     store: Store,
     call: ToolCall,
     seen: ChosenCall,
@@ -156,7 +156,7 @@ def _record_decision_and_describe_refusal(
         _record_decision_from_late_result(store, call, seen, witness, actor, reason)
     except CheckpointsError as error:
         call.refresh_from_db()
-        return BulkDecisionResult(call, seen.kind, describe_decision_error(error, call))
+        return BulkDecisionResult(call, seen.kind, build_decision_problem(error, call))
     claim_services.remove_claims_after_decision(call, by=by)
     return BulkDecisionResult(call, seen.kind, None, final=not call.undecided)
 

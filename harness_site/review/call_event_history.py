@@ -51,7 +51,12 @@ def list_call_trace_events(call: ToolCall, evidence: CallEvidence, occasions: Ru
     after = decision_events[len(before) :]
     question = occasions.find_last_approval_request(call.call_id, call.issued_at) if before else None
     question_events = [] if question is None else [TraceEvent("asked", question.run_number, question.at)]
-    start_events = [*question_events, *before, _build_issue_event(call), *_build_interruption_events(call, occasions)]
+    start_events = [
+        *question_events,
+        *before,
+        _build_issue_event(call),
+        *_build_interruption_or_settling_events(call, occasions),
+    ]
     return [*start_events, *_build_events_after_interruption(call, evidence, occasions, after)]
 
 
@@ -66,7 +71,7 @@ def _build_issue_event(call: ToolCall) -> TraceEvent:
     return TraceEvent("intent", call.run, call.issued_at)
 
 
-def _build_interruption_events(call: ToolCall, events_of_runs: RunEvents) -> list[TraceEvent]:
+def _build_interruption_or_settling_events(call: ToolCall, events_of_runs: RunEvents) -> list[TraceEvent]:
     if call.interrupted_at is None:
         return [] if call.settled_at is None else [TraceEvent("settled", call, call.settled_at)]
     run_lost = call.reason == InterruptReason.RUN_LOST

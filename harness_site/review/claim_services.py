@@ -22,7 +22,7 @@ from harness_site.review.claims_and_presence import CLAIMED_FOR, HANDED_FOR
 from harness_site.review.models import Claim
 
 
-def claim_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
+def claim_or_take_over_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
     """Claim a call for a member, also in place of somebody else's claim."""
     with transaction.atomic():
         row, is_live = _get_or_create_locked_claim(call, by)
@@ -31,7 +31,7 @@ def claim_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
         now = clock.now()
         Claim.objects.filter(pk=row.pk).update(member=by, since=now, seen_at=now, handed_by="", note="")
         details = {"from_member": row.member.user.get_username()} if is_live else {}
-        record_claim_event(AuditKind.CLAIMED, call, by, request, **details)
+        record_claim_event_and_notify_pages(AuditKind.CLAIMED, call, by, request, **details)
 
 
 def hand_over_call(call: ToolCall, *, by: Membership, to: Membership, note: str, request: HttpRequest) -> None:
@@ -42,7 +42,7 @@ def hand_over_call(call: ToolCall, *, by: Membership, to: Membership, note: str,
         Claim.objects.filter(pk=row.pk).update(
             member=to, since=now, seen_at=now, handed_by=by.user.get_username(), note=note
         )
-        record_claim_event(AuditKind.HANDED_OVER, call, by, request, to_member=to.user.get_username())
+        record_claim_event_and_notify_pages(AuditKind.HANDED_OVER, call, by, request, to_member=to.user.get_username())
         handover_notices.create_handover_notice(call, by=by, to=to, note=note)
 
 
@@ -55,11 +55,11 @@ def _get_or_create_locked_claim(call: ToolCall, member: Membership) -> tuple[Cla
     return row, row.seen_at > now - (HANDED_FOR if row.handed_by else CLAIMED_FOR)
 
 
-def release_claim(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
+def release_claim_of_member(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
     """Release a member's claim on a call; do nothing if somebody else holds it."""
     with transaction.atomic():
         if Claim.objects.filter(call=call, member=by).delete()[0]:
-            record_claim_event(AuditKind.RELEASED, call, by, request)
+            record_claim_event_and_notify_pages(AuditKind.RELEASED, call, by, request)
 
 
 def release_all_claims(user: User, *, request: HttpRequest) -> None:
@@ -68,7 +68,7 @@ def release_all_claims(user: User, *, request: HttpRequest) -> None:
     members_by_call = {row.call_id: row.member for row in claims}
     calls = ToolCall.objects.filter(pk__in=members_by_call).select_related("session", "workspace")
     for call in calls.order_by("pk"):
-        release_claim(call, by=members_by_call[call.pk], request=request)
+        release_claim_of_member(call, by=members_by_call[call.pk], request=request)
 
 
 def remove_claims_after_decision(call: ToolCall, *, by: Membership) -> None:
@@ -79,7 +79,9 @@ def remove_claims_after_decision(call: ToolCall, *, by: Membership) -> None:
     claims_and_presence.delete_expired_presence_claims_and_comments()
 
 
-def record_claim_event(kind: AuditKind, call: ToolCall, by: Membership, request: HttpRequest, **details: Any) -> None:
+def record_claim_event_and_notify_pages(
+    kind: AuditKind, call: ToolCall, by: Membership, request: HttpRequest, **details: Any
+) -> None:
     """Record a claim event in the audit trail and notify open pages."""
     event_details = {"call_id": call.call_id, "step": call.step, **details}
     audit_events.record_member_event(by, kind, request=request, session_pk=call.session_id, **event_details)

@@ -14,4 +14,4 @@ def add_comment(call: ToolCall, text: str, *, by: Membership, request: HttpReque
     """Add a comment about a call, decided or not."""
     with transaction.atomic():
         Comment.objects.create(call=call, author=by.user.get_username(), text=text)
-        claim_services.record_claim_event(AuditKind.COMMENTED, call, by, request)
+        claim_services.record_claim_event_and_notify_pages(AuditKind.COMMENTED, call, by, request)

@@ -84,7 +84,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     return {
         "call": call,
         "session": call.session,
-        "args": _select_shown_arguments(call),
+        "args": _get_shown_arguments(call),
         "secrets_hidden": is_masking_active(),
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
@@ -100,7 +100,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "own_decision": decision is not None
         and decision.actor_kind == ActorKind.PERSON
         and decision.actor == reader.user.get_username(),
-        "agreed_before": _list_earlier_equal_decisions(evidence, decision),
+        "agreed_before": _list_earlier_agreeing_decisions(evidence, decision),
         "agreements": agreements,
         "own_votes": undecided and _has_agreement_of_person(agreements, reader.user.get_username()),
         "edit": call_or_use_fallback(
@@ -127,7 +127,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     }
 
 
-def _select_shown_arguments(call: ToolCall) -> Any:
+def _get_shown_arguments(call: ToolCall) -> Any:
     """Return the arguments that the page lists: of a question, its value without the text that the sentence shows."""
     args = formatting.parse_json_or_text(call.args_json_in_caller_order)
     if not call.is_question or not isinstance(args, dict) or args.keys() != {"value"}:
@@ -207,7 +207,7 @@ def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
         answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
         initial = {
             "revision": call.revision,
-            "args": argument_changes.format_editable_arguments(call.args_json_in_caller_order),
+            "args": argument_changes.format_masked_editable_arguments(call.args_json_in_caller_order),
             "answer": answer,
         }
         return ApprovalForm(initial=initial, call=call)
@@ -216,7 +216,7 @@ def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
     return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
 
 
-def _list_earlier_equal_decisions(evidence: call_evidence.CallEvidence, decision: Decision | None) -> list[Decision]:
+def _list_earlier_agreeing_decisions(evidence: call_evidence.CallEvidence, decision: Decision | None) -> list[Decision]:
     """List the earlier decisions that agree with the one that counted."""
     if decision is None:
         return []
@@ -275,7 +275,7 @@ def build_decision_options(
     fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"
     effects = call_or_use_fallback(
-        description, lambda: _describe_effects_or_log_error(call, by_kind, options), fallback_effects
+        description, lambda: _preview_effects_or_describe_error(call, by_kind, options), fallback_effects
     )
     return [
         {
@@ -292,7 +292,7 @@ def build_decision_options(
     ]
 
 
-def _describe_effects_or_log_error(
+def _preview_effects_or_describe_error(
     call: ToolCall, by_kind: dict[DecisionKind, Agreement], options: Sequence[AnswerOption]
 ) -> dict[DecisionKind, str]:
     try:
@@ -303,7 +303,7 @@ def _describe_effects_or_log_error(
 
 
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
-    if kind == DecisionKind.EDIT and argument_changes.format_editable_arguments(call.args) is None:
+    if kind == DecisionKind.EDIT and argument_changes.format_masked_editable_arguments(call.args) is None:
         return False
     return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
 

@@ -43,7 +43,7 @@ class DecisionProblem:
     todo: str
 
 
-def describe_decision_error(
+def build_decision_problem(
     error: CheckpointsError, call: ToolCall, *, nothing: str | Promise = NOTHING
 ) -> DecisionProblem:
     """Describe an error of the library about the current state of `call`; `nothing` says what was not done."""
@@ -84,23 +84,23 @@ def describe_decision_error(
         todo = _("Only an admin can decide now. Nothing runs until then.")
         return _build_conflict_problem(what, f"{nothing} {todo}")
     if isinstance(error, SecondPersonRequired | EditorMayNotApprove):
-        return _describe_missing_people(error, call)
+        return _build_second_person_problem(error, call)
     if isinstance(error, NotPermitted):
         return DecisionProblem(403, error.detail, error.hint)
     status = 422 if isinstance(error, InvalidInput) else 503 if isinstance(error, StorageError) else 409
     return DecisionProblem(status, error.detail, error.hint)
 
 
-def describe_decision_by_other(decision: Decision, call: ToolCall) -> DecisionProblem:
+def build_problem_of_decision_by_other(decision: Decision, call: ToolCall) -> DecisionProblem:
     """Describe the decision of somebody else to a reader whose form about `call` is still open."""
     label = str(translate_label(DecisionKind(decision.kind)))
     session_id = call.session.session_id
-    return describe_decision_error(
+    return build_decision_problem(
         AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at), call
     )
 
 
-def _describe_missing_people(error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall) -> DecisionProblem:
+def _build_second_person_problem(error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall) -> DecisionProblem:
     name = mask_and_reveal_hidden(error.actor)
     if isinstance(error, EditorMayNotApprove):
         what = _("{name}, you changed these arguments, so {needed} other people have to approve them.").format(

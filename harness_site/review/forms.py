@@ -164,13 +164,13 @@ class ApprovalForm(DecisionForm):
             answer_missing = _("Enter an answer. The agent gets it as the result of the call.")
             self.add_error_if_text_missing(data, respond, "answer", answer_missing)
         if data.get("kind") == DecisionKind.EDIT:
-            self._clean_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
+            self._validate_and_set_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
         return data
 
-    def _clean_changed_arguments(self, text: str, *, by_field: bool) -> None:
+    def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
         try:
             text = argument_form_fields.compose_arguments_json(self.argument_fields) if by_field else text
-            self.changed = argument_changes.parse_edited_arguments(text, self.call.args)
+            self.changed = argument_changes.parse_and_unmask_edited_arguments(text, self.call.args)
             digest = argument_changes.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint(digest)
             self.differences = argument_changes.list_value_differences(
@@ -191,7 +191,7 @@ class ApprovalForm(DecisionForm):
         return mode == "fields" and bool(self.argument_fields)
 
     @property
-    def typed_arguments(self) -> str:
+    def typed_arguments_text(self) -> str:
         """The arguments as typed, for a reviewer whose form came too late."""
         if not self.is_edited_by_field:
             return str(self["args"].value() or "")

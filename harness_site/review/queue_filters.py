@@ -58,7 +58,7 @@ class QueueFilters:
         return any((self.tool, self.agent, self.risk, self.decided))
 
     @property
-    def times_label(self) -> str:
+    def decision_times_label(self) -> str:
         """Describe the time of the decisions; empty without one."""
         first, last = (bound.replace("T", " ") for bound in (self.decided.times.first, self.decided.times.last))
         if first and first == last:
@@ -102,8 +102,8 @@ def parse_queue_filters(asked: QueryDict) -> QueueFilters:
     risk, limit, sort = (asked.get(name, "") for name in ("risk", "deadline", "sort"))
     age, claimed = asked.get("age", ""), asked.get("claimed", "")
     return QueueFilters(
-        tool=_get_text_parameter(asked, "tool"),
-        agent=_get_text_parameter(asked, "agent"),
+        tool=_resolve_text_parameter(asked, "tool"),
+        agent=_resolve_text_parameter(asked, "agent"),
         risk=Risk(risk) if risk in Risk.values else None,
         age=age if age in AGES else "",
         limit=DeadlineFilter(limit) if limit in DeadlineFilter.values else None,
@@ -113,7 +113,7 @@ def parse_queue_filters(asked: QueryDict) -> QueueFilters:
     )
 
 
-def _get_text_parameter(query: QueryDict, name: str) -> str:
+def _resolve_text_parameter(query: QueryDict, name: str) -> str:
     return resolve_masked_reference(query.get(name, "").replace("\0", "").strip())[:_MAX_FILTER_LENGTH]
 
 

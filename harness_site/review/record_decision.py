@@ -14,7 +14,7 @@ from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.restore_masked_results import restore_masked_result
 
 
-def submit_decision(store: Store, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm) -> None:
+def record_decision_from_form(store: Store, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm) -> None:
     """Record the decision of a valid form, with the uploaded file as evidence.
 
     Raises:
@@ -22,11 +22,11 @@ def submit_decision(store: Store, call: ToolCall, actor: Actor, form: OutcomeFor
     """
     file = form.cleaned_data["file"]
     if not file:
-        _record_form_decision(store, call, actor, form, form.build_evidence())
+        _record_decision_with_evidence(store, call, actor, form, form.build_evidence())
         return
     evidence_file = evidence_files.store_evidence_file(call, file, given_by=actor.name)
     try:
-        _record_form_decision(
+        _record_decision_with_evidence(
             store,
             call,
             actor,
@@ -38,7 +38,7 @@ def submit_decision(store: Store, call: ToolCall, actor: Actor, form: OutcomeFor
         raise
 
 
-def _record_form_decision(
+def _record_decision_with_evidence(
     store: Store, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm, evidence: dict[str, Any]
 ) -> None:
     data = form.cleaned_data

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from harness_site.review import claim_services
 
 
-def connect_receiver() -> None:
+def connect_logout_receiver() -> None:
     user_logged_out.connect(_release_claims_on_logout, dispatch_uid="review-claims")
 
 

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import TruncHour
 
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.enums import SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
@@ -42,7 +42,7 @@ def update_hourly_session_sums(since: datetime | None) -> datetime:
 
     Returns the moment from which changes are not counted yet.
     """
-    now = database_now("default")
+    now = read_database_time("default")
     for workspace in Workspace.objects.values_list("pk", flat=True):
         _add_models_of_changed_sessions(workspace, since, now)
         days = {*_list_days_to_count(workspace, since, now), *_list_days_without_model_sums(workspace)}

@@ -27,16 +27,16 @@ def fresh_session(workspace: Workspace, tmp_path: Path) -> Fresh:
 
 @pytest.fixture
 def fresh_database(workspace: Workspace, tmp_path: Path) -> Iterator[Fresh]:
-    """Create a new database without tables for each trial."""
+    """Create a new database without tables for each trial, and name a session that no other one has."""
     made: list[str] = []
 
     def make() -> dict[str, Any]:
         made.append(f"fresh_{uuid4().hex}")
         if connection.vendor == "sqlite":
-            return {"url": f"sqlite:///{tmp_path / made[-1]}.db", "session_id": "s"}
+            return {"url": f"sqlite:///{tmp_path / made[-1]}.db", "session_id": made[-1]}
         with connection.cursor() as cursor:
             cursor.execute(f'CREATE DATABASE "{made[-1]}"')
-        return {"url": database_url().rpartition("/")[0] + f"/{made[-1]}", "session_id": "s"}
+        return {"url": database_url().rpartition("/")[0] + f"/{made[-1]}", "session_id": made[-1]}
 
     yield make
     if connection.vendor == "postgresql":

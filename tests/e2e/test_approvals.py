@@ -181,7 +181,8 @@ def test_rejection_or_response_is_delivered_to_the_agent(
     page_actions.record_decision(page, answer)
     expect_heading(page, expected_heading)
     expect(page_actions.completion_notice(page)).to_be_visible()
-    expect(page.get_by_text('"told": "The supplier sends another invoice."')).to_be_visible()
+    outcome = page.get_by_role("region", name="What happened")
+    expect(outcome.get_by_text("The supplier sends another invoice.")).to_be_visible()
     assert payer.payments == []
 
 

@@ -89,10 +89,10 @@ MUTATIONS = [
     Mutation(
         "the intent is durable before the effect",
         "checkpoints/tools/dispatch.py",
-        "    execution: Execution | ToolResult = yield from log.issue_call_flow(request, wait_options)\n",
+        "    execution: Execution | ToolResult = yield from log.issue_or_answer_call_flow(request, wait_options)\n",
         "    early = yield Invoke(request.tool.run, bound_args, request.tool.timeout)\n"
         "    request = replace(request, tool=replace(request.tool, run=lambda **_: early))\n"
-        "    execution: Execution | ToolResult = yield from log.issue_call_flow(request, wait_options)\n",
+        "    execution: Execution | ToolResult = yield from log.issue_or_answer_call_flow(request, wait_options)\n",
         "tests/concurrency/test_killed_calls.py::test_killed_inside_the_call_leaves_the_outcome_unknown",
     ),
     Mutation(
@@ -220,14 +220,14 @@ MUTATIONS = [
     Mutation(
         "a deadline never approves",
         "checkpoints/decisions/decide.py",
-        "if database_now(store.using) > call.deadline:",
+        "if read_database_time(store.using) > call.deadline:",
         "if False:",
         f"{TESTS}/decisions/test_approvals.py::test_passed_deadline_does_not_approve",
     ),
     Mutation(
         "a lease ends by the clock of the database",
         "checkpoints/store/run_liveness_check.py",
-        'return run.lease_expires_at > (now or database_now(run._state.db or "default"))',
+        'return run.lease_expires_at > (now or read_database_time(run._state.db or "default"))',
         'return run.lease_expires_at > __import__("checkpoints.db.clock").clock.now()',
         f"{TESTS}/sessions/test_database_clock.py",
     ),

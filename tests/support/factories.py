@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from checkpoints.calls.decision_signatures import sign_decision
 from checkpoints.calls.signed_decisions import ANSWERING_KINDS, DecisionTerms
 from checkpoints.constants import DEFAULT_WORKSPACE
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.enums import (
     ActorKind,
     CallStatus,
@@ -163,7 +163,7 @@ def make_decision(
         result=(call.result if kind in ANSWERING_KINDS else None) if result is None else to_canonical_json(result),
         args_digest=call.args_digest,
         revision=fields.pop("revision", call.revision),
-        **{"created_at": database_now("default"), **fields},
+        **{"created_at": read_database_time("default"), **fields},
     )
     votes = Decision.objects.filter(tool_call=call, final=False).values_list("actor", flat=True)
     terms = DecisionTerms(call.approvals, sorted({actor, *votes}), call.asked_args_digest)

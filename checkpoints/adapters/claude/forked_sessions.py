@@ -16,7 +16,7 @@ from checkpoints.sessions import fork
 from checkpoints.store.database_client_state import Store
 
 
-def create_session_of_fork(store: Store, key: TranscriptKey, lines: Iterable[Mapping[str, Any]]) -> None:
+def create_forked_session_if_missing(store: Store, key: TranscriptKey, lines: Iterable[Mapping[str, Any]]) -> None:
     """Create the session of a transcript with the calls of the one that it was forked from.
 
     Nothing is done if the lines name no origin, the store does not have it, or the session exists.

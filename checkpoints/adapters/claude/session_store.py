@@ -27,8 +27,8 @@ from checkpoints.adapters.claude.transcript_mirror import (
     AGENT_NAME,
     SessionChanged,
     TranscriptMirror,
+    find_last_subagent_description,
     is_subagent_description,
-    read_subagent_description,
 )
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
@@ -36,7 +36,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import (
     CheckpointCorrupted,
@@ -144,7 +144,7 @@ class HarnessSessionStore(SessionStore):
             OwnershipLost: Another run has taken the session from this client.
             SessionFinished: The session has ended.
         """
-        place, lines = transcript_keys.parse_session_key(key), [_copy_line(entry) for entry in entries]
+        place, lines = transcript_keys.parse_session_key(key), [_validate_and_copy_line(entry) for entry in entries]
         if lines:
             await self._run_blocking(partial(self._append_lines, place, lines))
 
@@ -187,7 +187,7 @@ class HarnessSessionStore(SessionStore):
             return None
         with ExitStack() as exits:
             mirror.begin_without_lock(known, exits)
-            log = LineLog(store, known.row, None, key.log_group, known=(mirror.size, mirror.header))
+            log = LineLog(store, known.row, None, key.project_log_group, known=(mirror.size, mirror.header))
             log.queue_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
             mirror.read_lines(lines)
             mirror.flush()
@@ -195,7 +195,7 @@ class HarnessSessionStore(SessionStore):
             if (
                 len(lines) + len(mirror.written) >= write_cached_session_in_one_statement.MAX_ROWS
             ):  # the header is a row, too
-                mirror.lock_session()
+                mirror.lock_session_and_write_queued_version()
             if mirror.is_without_lock:
                 mirror.write_without_lock(log.take_queued_rows(mirror.written))
             else:
@@ -215,20 +215,20 @@ class HarnessSessionStore(SessionStore):
         Returns the mirror that has read all of them, and the version of the session before.
         """
         store, session_id = self.sync_checkpointer.store, key.session_id
-        forked_sessions.create_session_of_fork(store, key, lines)
+        forked_sessions.create_forked_session_if_missing(store, key, lines)
         description = NewSessionFields(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
-        with line_log.open_line_log_for_writing(store, session_id, description, key.log_group) as log:
+        with line_log.open_line_log_for_writing(store, session_id, description, key.project_log_group) as log:
             size = log.size
             newest = (size, log.row.latest_version, bytes(log.row.head_chain))
             if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:
                 mirror = None
-            stored = self._load_stored_lines(session_id, size) if mirror is None else []
+            stored = self._load_first_lines(session_id, size) if mirror is None else []
             known_keys = set(map(transcript_keys.make_line_key, stored)) if mirror is None else mirror.keys
             new = _list_new_lines(lines, known_keys)
             if new or not log.header:
                 mirror = self._write_versions_of_lines(key, log, mirror, stored, new)
                 log.insert_queued_lines(mirror.written)
-                now = database_now(store.using).timestamp()
+                now = read_database_time(store.using).timestamp()
                 self._clock_lead = now - time.time()
                 self._update_line_log_header(key, log, new, int(now * 1000))
                 log.save_header()
@@ -253,7 +253,7 @@ class HarnessSessionStore(SessionStore):
         with database_operation(store.using, writes=False):
             return look_up_and_lock_rows.get_session(store, session_id).latest_version
 
-    def require_newest_transcript(self, session_id: str) -> None:
+    def require_no_newer_version(self, session_id: str) -> None:
         """Require that nobody else has continued a transcript since this store has loaded it.
 
         Args:
@@ -284,9 +284,9 @@ class HarnessSessionStore(SessionStore):
         """
         store, size = self.sync_checkpointer.store, log.size
         if mirror is not None and any(map(is_subagent_description, new)):
-            stored, mirror = self._load_stored_lines(key.session_id, size), None
+            stored, mirror = self._load_first_lines(key.session_id, size), None
         if mirror is None:
-            subagent = read_subagent_description([*stored, *new])
+            subagent = find_last_subagent_description([*stored, *new])
             mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_tool_logged_by_policies)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)
@@ -300,7 +300,7 @@ class HarnessSessionStore(SessionStore):
         mirror.version, mirror.chain = log.row.latest_version, bytes(log.row.head_chain)
         return mirror
 
-    def _load_stored_lines(self, session_id: str, size: int) -> list[Line]:
+    def _load_first_lines(self, session_id: str, size: int) -> list[Line]:
         """Load the first `size` lines of a session."""
         return (self._load_all_lines(session_id) or [])[:size] if size else []
 
@@ -359,7 +359,7 @@ class HarnessSessionStore(SessionStore):
         ]
 
     async def _list_transcript_log_headers(self, project_key: str) -> list[dict[str, Any]]:
-        group = transcript_keys.parse_project_key(project_key).log_group
+        group = transcript_keys.parse_project_key(project_key).project_log_group
         return await self._run_blocking(partial(line_log.list_log_headers, self.sync_checkpointer.store, group))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
@@ -367,7 +367,7 @@ class HarnessSessionStore(SessionStore):
         return await self._run_blocking(partial(self._list_subpaths, transcript_keys.parse_session_key(key)))
 
     def _list_subpaths(self, key: TranscriptKey) -> list[str]:
-        group = TranscriptKey(key.project, key.session, "-").log_group
+        group = TranscriptKey(key.project, key.session, "-").project_log_group
         store = self.sync_checkpointer.store
         return [header["subpath"] for header in line_log.list_log_headers(store, group, parent_session_id=key.root_id)]
 
@@ -404,7 +404,7 @@ def _list_new_lines(lines: Sequence[Line], known_keys: Collection[str]) -> list[
     return new
 
 
-def _copy_line(entry: Any) -> Line:
+def _validate_and_copy_line(entry: Any) -> Line:
     """Copy a line as its JSON text has it. Raises `InvalidInput`."""
     if not isinstance(entry, dict):
         raise NotRepresentable("line", f"a {type(entry).__name__} is not a JSON object")

@@ -48,7 +48,7 @@ class SubagentCalls:
         #: Calls of dead subagents that this turn of a main agent has continued.
         self._continued: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
 
-    def claim_session_for_call(self, key: TranscriptKey, tool: str, args: dict[str, Any]) -> str:
+    def choose_and_claim_session_for_call(self, key: TranscriptKey, tool: str, args: dict[str, Any]) -> str:
         """Claim the sessions for one call, and return the one in which to log it; `end_call_claim` ends that.
 
         Raises what `SessionClaims.claim_session_for_call` raises, also about a subagent of the same main agent.
@@ -73,21 +73,21 @@ class SubagentCalls:
             self._claims.end_call_claim(session_id)
         self._claims.end_call_claim(key.root_id)
 
-    def release_sessions(self, key: TranscriptKey, *, closes_calls: bool = False) -> None:
+    def release_sessions_of_agent(self, key: TranscriptKey, *, closes_calls: bool = False) -> None:
         """Release the session of an agent; if it is the main agent, also those whose calls it has continued.
 
         Args:
             key: Key of the agent's transcript.
             closes_calls: Whether the turn has ended, so that the model has read the results of the continued calls.
         """
-        self._claims.release_session(key.session_id)
+        self._claims.release_session_when_idle(key.session_id)
         if key.subpath:
             return
         with self._lock:
             self._open.pop(key.root_id, None)
             continued = self._continued.pop(key.root_id, [])
         for session_id, call_id in continued:
-            self._claims.release_session(session_id)
+            self._claims.release_session_when_idle(session_id)
             if closes_calls:
                 content = VersionContent(None, write_transcript_version.build_empty_results([call_id]))
                 state_store.write_version_of_transcript_if_changed(self._checkpointer.store, session_id, content)
@@ -123,7 +123,7 @@ class SubagentCalls:
             except SessionFinished:
                 continue
             finally:
-                self._claims.release_session(session_id)
+                self._claims.release_session_when_idle(session_id)
             for call in call_queries.list_unanswered_calls(store, pk):
                 if call.status in _CONTINUED_STATUSES:
                     open_calls[get_call_fingerprint(call)].append((session_id, call.call_id))

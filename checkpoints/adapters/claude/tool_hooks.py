@@ -100,8 +100,8 @@ def tool_hooks(
         _PRE: [matcher(hooks=[hooks.log_intent_before_call], on_failure="block")],
         _POST: [matcher(hooks=[hooks.log_outcome_after_call])],
         _FAILURE: [matcher(hooks=[hooks.log_outcome_after_call])],
-        "Stop": [matcher(hooks=[hooks.release_session_after_turn])],
-        "SubagentStop": [matcher(hooks=[hooks.release_session_after_turn])],
+        "Stop": [matcher(hooks=[hooks.log_refused_calls_and_release_session])],
+        "SubagentStop": [matcher(hooks=[hooks.log_refused_calls_and_release_session])],
     }
 
 
@@ -127,7 +127,7 @@ class _GuardedCall:
         self.outcome: asyncio.Future[Any] = loop.create_future()
         self.task: asyncio.Task[ToolResult] | None = None
 
-    async def wait_for_outcome(self, args: dict[str, Any]) -> Any:
+    async def mark_started_and_wait_for_outcome(self, args: dict[str, Any]) -> Any:
         self.started.set_result(args)
         return await self.outcome
 
@@ -167,7 +167,7 @@ class _ToolHooks:
         policies.register_verify_hooks(sync)
         description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
         self._subagent_calls = SubagentCalls(sync, SessionClaims.get_for_client(sync), description)
-        self._codec = ValueCodec(_encode_value, _decode_value, _get_result_text)
+        self._codec = ValueCodec(_encode_value, _decode_value, _get_result_text_or_value)
         self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}
 
     # hooks
@@ -179,19 +179,19 @@ class _ToolHooks:
             return {}
         try:
             key = transcript_keys.get_transcript_key_of_hook(hook)
-            await self._run_blocking(partial(self._create_session_of_fork, key, hook))
+            await self._run_blocking(partial(self._create_forked_session_from_file, key, hook))
             return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
         except CheckpointsError as error:
             return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
 
-    def _create_session_of_fork(self, key: TranscriptKey, hook: Any) -> None:
+    def _create_forked_session_from_file(self, key: TranscriptKey, hook: Any) -> None:
         """Create the session of a fork before its first call: its lines may be stored at the end of the turn only."""
         store = self._sync.store
         if store.find_owned_session(key.session_id) is None and not look_up_and_lock_rows.session_exists(
             store, key.session_id
         ):
-            lines = transcript_file.read_lines_of_transcript_file(hook, '"forkedFrom"')
-            forked_sessions.create_session_of_fork(store, key, lines)
+            lines = transcript_file.read_transcript_lines_containing(hook, '"forkedFrom"')
+            forked_sessions.create_forked_session_if_missing(store, key, lines)
 
     async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
         call = _GuardedCall()
@@ -200,19 +200,19 @@ class _ToolHooks:
         ends: set[asyncio.Future[Any]] = {call.task, call.started}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if call.started.done():
-            return self._allow_or_abstain(name, args, call.started.result())
+            return self._allow_if_approved_by_person(name, args, call.started.result())
         del self._calls[key, call_id]
         try:
             result = call.task.result()
         except (ReviewRequired, ApprovalRequired) as gate:
-            await self._run_blocking(partial(self._subagent_calls.release_sessions, key))
+            await self._run_blocking(partial(self._subagent_calls.release_sessions_of_agent, key))
             return _build_permission_output(self._gate, str(gate))
         return _build_permission_output("deny", _format_replayed_result(result))
 
     async def _run_guarded_call(
         self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str, call: _GuardedCall
     ) -> ToolResult:
-        session_id = await self._run_blocking(partial(self._claim_session_for_call, key, name, args))
+        session_id = await self._run_blocking(partial(self._choose_and_claim_session_for_call, key, name, args))
         try:
             return await aguard(
                 self._client,
@@ -220,26 +220,26 @@ class _ToolHooks:
                 name,
                 args,
                 call_id,
-                call.wait_for_outcome,
+                call.mark_started_and_wait_for_outcome,
                 policies=self._policies,
                 codec=self._codec,
             )
         finally:
             await self._run_blocking(partial(self._subagent_calls.end_call_claim, key, session_id))
 
-    def _claim_session_for_call(self, key: TranscriptKey, name: str, args: dict[str, Any]) -> str:
+    def _choose_and_claim_session_for_call(self, key: TranscriptKey, name: str, args: dict[str, Any]) -> str:
         is_claimed = self._sync.store.find_owned_session(key.root_id) is not None
-        session_id = self._subagent_calls.claim_session_for_call(key, name, args)
+        session_id = self._subagent_calls.choose_and_claim_session_for_call(key, name, args)
         if self._transcripts is not None and not is_claimed:
             try:
-                self._transcripts.require_newest_transcript(key.root_id)
+                self._transcripts.require_no_newer_version(key.root_id)
             except CheckpointsError:
                 self._subagent_calls.end_call_claim(key, session_id)
-                self._subagent_calls.release_sessions(key)
+                self._subagent_calls.release_sessions_of_agent(key)
                 raise
         return session_id
 
-    def _allow_or_abstain(self, name: str, args: dict[str, Any], decided: dict[str, Any]) -> Output:
+    def _allow_if_approved_by_person(self, name: str, args: dict[str, Any], decided: dict[str, Any]) -> Output:
         """Return no opinion, so that the rules of the program apply, unless a person has approved the call."""
         if decided != args:
             return _build_permission_output(
@@ -259,7 +259,7 @@ class _ToolHooks:
         await self._wait_for_logged_outcome(call)
         return {}
 
-    async def release_session_after_turn(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+    async def log_refused_calls_and_release_session(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Release the session at the end of a turn. Calls that the program refused have not happened."""
         key = transcript_keys.get_transcript_key_of_hook(hook)
         waiting = {call_id: call for (of, call_id), call in self._calls.items() if of == key}
@@ -269,7 +269,7 @@ class _ToolHooks:
                 call = self._calls.pop((key, call_id))
                 call.set_outcome(CallRefused(refused[call_id]))
                 await self._wait_for_logged_outcome(call)
-        await self._run_blocking(partial(self._subagent_calls.release_sessions, key, closes_calls=True))
+        await self._run_blocking(partial(self._subagent_calls.release_sessions_of_agent, key, closes_calls=True))
         return {}
 
     async def _wait_for_logged_outcome(self, call: _GuardedCall) -> None:
@@ -307,7 +307,7 @@ def _build_value_or_error(hook: Any) -> Any:
 def _find_refused_calls(hook: Any, call_ids: set[str]) -> dict[str, str]:
     """Find the calls that the program refused by its own rules: the file of the transcript says so."""
     refused: dict[str, str] = {}
-    for line in transcript_file.read_lines_of_transcript_file(hook, '"toolDenialKind"'):
+    for line in transcript_file.read_transcript_lines_containing(hook, '"toolDenialKind"'):
         try:
             content = line["message"]["content"]
             found = {block["tool_use_id"]: str(block.get("content", "")) for block in content}
@@ -325,7 +325,7 @@ def _decode_value(encoded: tuple[str, bytes]) -> Any:
     return json.loads(encoded[1])
 
 
-def _get_result_text(value: Any) -> Any:
+def _get_result_text_or_value(value: Any) -> Any:
     """Return the text of a result: that of its blocks if it has some."""
     blocks = value.get("content") if isinstance(value, dict) else value
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):

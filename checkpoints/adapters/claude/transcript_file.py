@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 
-def read_lines_of_transcript_file(hook: Mapping[str, Any], mark: str) -> Iterator[dict[str, Any]]:
+def read_transcript_lines_containing(hook: Mapping[str, Any], mark: str) -> Iterator[dict[str, Any]]:
     """Read the lines with a mark from the file that the program writes, which a hook names.
 
     Args:

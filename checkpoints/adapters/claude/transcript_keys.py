@@ -50,14 +50,14 @@ class TranscriptKey:
         return make_session_id(self.root_id, self.agent_name) if self.subpath else self.root_id
 
     @property
-    def file_name(self) -> str:
+    def relative_path(self) -> str:
         """Path that the file of the transcript has below the folder of all projects."""
         if not self.subpath:
             return f"{self.project}/{self.session}.jsonl"
         return f"{self.project}/{self.session}/subagents/{self.agent_name}.jsonl"
 
     @property
-    def log_group(self) -> str:
+    def project_log_group(self) -> str:
         """Name of all logs of lines of the project: those of main agents, or those of subagents."""
         kind = "claude-subagents" if self.subpath else "claude"
         name = f"{kind}:{self.project}"

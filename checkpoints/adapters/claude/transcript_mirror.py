@@ -97,19 +97,19 @@ class TranscriptMirror:
             report=ImportReport(),
             format=FORMAT,
             path=None,
-            name=key.file_name,
+            name=key.relative_path,
             modified_at=clock.now(),
             session_id=key.root_id,
             agent=agent,
             live=True,
             subagent=self.subagent,
-            open_writer=self._open_writer,
+            open_writer=self._create_writer,
         )
         self._reader = ClaudeCodeReader(context)
 
-    def _open_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
+    def _create_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
         written = self.written if origin.session_id == self.key.session_id else []
-        self._transaction.lock_cached_session()
+        self._transaction.lock_session_and_write_queued_version()
         writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._transaction, written)
         writer.repeats = self._repeats
         self._writers.append(writer)
@@ -133,9 +133,9 @@ class TranscriptMirror:
         """Whether there is no more to write than a version. Otherwise the session is locked."""
         return self._transaction.is_without_lock
 
-    def lock_session(self) -> None:
+    def lock_session_and_write_queued_version(self) -> None:
         """Lock the session, if it is not locked yet, and write the version there."""
-        self._transaction.lock_cached_session()
+        self._transaction.lock_session_and_write_queued_version()
 
     def write_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
         """Write the version, if there is one, and rows beside it in one statement."""
@@ -175,7 +175,7 @@ def is_subagent_description(line: Any) -> bool:
     return isinstance(line, dict) and line.get("type") == _SUBAGENT_TYPE
 
 
-def read_subagent_description(lines: Iterable[Any]) -> dict[str, Any]:
+def find_last_subagent_description(lines: Iterable[Any]) -> dict[str, Any]:
     """Return what the last description among the lines says about the subagent."""
     described = [line for line in lines if is_subagent_description(line)]
     return {name: value for name, value in described[-1].items() if name != "type"} if described else {}
@@ -250,7 +250,7 @@ class MirrorTransaction:
         if after is None:
             raise SessionChanged
 
-    def lock_cached_session(self) -> None:
+    def lock_session_and_write_queued_version(self) -> None:
         """Lock the session until the end of the transaction, if it is not locked yet. Raises `SessionChanged`."""
         known, pending = self._known, self._pending
         if known is None:
@@ -359,7 +359,7 @@ class MirrorWriter(ImportWriter):
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
         if made or calls.has_late_results() or not self._can_write_turns_without_lock(turns, first):
-            self._transaction.lock_cached_session()
+            self._transaction.lock_session_and_write_queued_version()
         self._kinds = calls.kinds
         if made and self._row is not None:
             rows = ToolCall.objects.using(self.store.using).filter(session=self._row)
@@ -398,7 +398,7 @@ class MirrorWriter(ImportWriter):
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
             results = turn.result_counts
-            rows = self._list_answered_rows(row, results) if results else []
+            rows = self._list_pks_of_answered_calls(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
             answered.difference += difference
             difference = 0
@@ -422,7 +422,7 @@ class MirrorWriter(ImportWriter):
                 transaction.on_commit(sync, using=self.store.using)
         return head
 
-    def _list_answered_rows(self, row: Session, results: Counter[str]) -> list[int]:
+    def _list_pks_of_answered_calls(self, row: Session, results: Counter[str]) -> list[int]:
         """List the rows of the calls that new results answer.
 
         A result of a call that is not in the log is one that was taken from an earlier call of the same kind.
@@ -447,9 +447,13 @@ class MirrorWriter(ImportWriter):
     def update_session_at_end(self, end: SessionEnd, calls: ImportedCallLog) -> None:
         if self._row is None or self._run is None:
             return
-        if self._transaction.is_without_lock and not calls.has_late_results() and not self._build_changed_columns(end):
+        if (
+            self._transaction.is_without_lock
+            and not calls.has_late_results()
+            and not self._build_session_columns_if_changed(end)
+        ):
             return
-        self._transaction.lock_cached_session()
+        self._transaction.lock_session_and_write_queued_version()
         with self.open_transaction():
             row, using = self._row, self.store.using
             if self.origin.session_id in self._transaction.locked:
@@ -457,14 +461,14 @@ class MirrorWriter(ImportWriter):
             else:
                 row.refresh_from_db(using=using)
             calls.write_late_results_and_close_calls(live=True)
-            columns = self._build_changed_columns(end)
+            columns = self._build_session_columns_if_changed(end)
             if columns:
                 rows = Session.objects.using(using).filter(pk=row.pk)
                 rows.update(**columns, updated_at=Now(), revision=F("revision") + 1)
                 for name, value in columns.items():
                     setattr(row, name, value)
 
-    def _build_changed_columns(self, end: SessionEnd) -> dict[str, Any]:
+    def _build_session_columns_if_changed(self, end: SessionEnd) -> dict[str, Any]:
         """Build the columns of the session that describe it, if one of them has changed."""
         columns = imported_session_rows.build_transcript_derived_columns(self.origin, end, "agent", "labels")
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}

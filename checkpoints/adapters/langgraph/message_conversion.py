@@ -73,7 +73,7 @@ def _convert_langchain_message(message: BaseMessage) -> dict[str, Any]:
     if message.name:
         converted["name"] = message.name
     if isinstance(message, AIMessage):
-        _add_tool_call_blocks(converted, message)
+        _add_tool_calls_usage_and_model(converted, message)
     if isinstance(message, ToolMessage):
         converted["tool_call_id"] = message.tool_call_id
         if message.status == "error":
@@ -81,7 +81,7 @@ def _convert_langchain_message(message: BaseMessage) -> dict[str, Any]:
     return converted
 
 
-def _add_tool_call_blocks(converted: dict[str, Any], message: AIMessage) -> None:
+def _add_tool_calls_usage_and_model(converted: dict[str, Any], message: AIMessage) -> None:
     if message.tool_calls:
         calls = [
             {"type": "tool_use", "id": call["id"], "name": call["name"], "input": convert_to_json_value(call["args"])}

@@ -72,7 +72,7 @@ class CachedMessage:
         ]
         self._filled = [name for name, kind in types if (name, kind) not in self._empty]
 
-    def copy(self) -> BaseMessage:
+    def build_message(self) -> BaseMessage:
         """Return a new message of the same class with equal fields, as `copy.deepcopy` does more slowly."""
         copied = _new(self._class)
         values = self._values.copy()
@@ -142,7 +142,7 @@ class SavedList:
 
     def copy_with_own_messages(self) -> SavedList:
         """Return the list with messages of its own, as a load gives them."""
-        copies = [each.copy() for each in self.stored.messages]
+        copies = [each.build_message() for each in self.stored.messages]
         return SavedList(copies, self.stored.fields, self.stored, self.digests, self.nodes)
 
     def build_extended_list(
@@ -255,7 +255,7 @@ class ListMemory:
         with self._lock:
             return self._lists.get(place)
 
-    def find_saved_lists_by_digest(self, thread_id: str, namespace: str) -> dict[str, SavedList]:
+    def map_saved_lists_by_digest(self, thread_id: str, namespace: str) -> dict[str, SavedList]:
         """Return the lists of a thread and namespace, by their digests."""
         with self._lock:
             found = [known for place, known in self._lists.items() if place[:2] == (thread_id, namespace)]

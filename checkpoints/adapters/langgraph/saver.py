@@ -175,7 +175,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Return the state of a config, or the newest one of its thread and namespace; None if there is none."""
         thread_id, namespace = _get_thread_and_namespace(config)
         store = self.sync_checkpointer.store
-        known = self._memory.find_saved_lists_by_digest(thread_id, namespace)
+        known = self._memory.map_saved_lists_by_digest(thread_id, namespace)
         loaded = state_store.load_state(
             store, thread_id, namespace, get_checkpoint_id(config) or None, known=known.keys()
         )
@@ -428,7 +428,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 must_own=self._must_own,
             )
         if INTERRUPT in channels:
-            self._session_claims.release_session(thread_id)
+            self._session_claims.release_session_when_idle(thread_id)
         elif is_waiting and ERROR not in channels:
             self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 

@@ -22,7 +22,7 @@ from agents.tool import (
 from agents.tool_context import ToolContext
 
 from checkpoints.adapters.openai_agents.agent_session import HarnessSession, RunContext
-from checkpoints.adapters.openai_agents.durable_model import DurableModel, remove_durable_models
+from checkpoints.adapters.openai_agents.durable_model import DurableModel, build_config_without_durable_models
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, calls_without_outcome
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
@@ -80,7 +80,7 @@ class AgentGuard:
         """
         self._session, self._policies, self._run = session, policies, run
         self._inner, self._guards_inner_agents = inner, guards_inner_agents
-        self._approving = _ApprovingPolicies(policies)
+        self._approval_requiring = _ApprovalRequiringPolicies(policies)
         self._client = session.client
         self._claims = SessionClaims.get_for_client(self._client.sync)
         self._codec = ValueCodec(_encode_tool_value, _decode_tool_value, _format_tool_result_as_text)
@@ -111,7 +111,7 @@ class AgentGuard:
             clone.get_mcp_tools = partial(self._list_guarded_mcp_tools, clone)  # type: ignore[method-assign]
         return clone
 
-    def find_agent(self, agent: Agent[Any], name: str) -> Agent[Any]:
+    def find_agent_by_name(self, agent: Agent[Any], name: str) -> Agent[Any]:
         """Find the agent of a name among those that an agent hands off to, or return that agent.
 
         Args:
@@ -209,7 +209,7 @@ class AgentGuard:
             wanted = tool.needs_approval
             if callable(wanted):
                 wanted = await wanted(context, args, call_id)
-            return await self._ask_for_decision_if_needed(tool.qualified_name, args, call_id, wanted=bool(wanted))
+            return await self._log_call_if_decision_needed(tool.qualified_name, args, call_id, wanted=bool(wanted))
 
         guarded = copy.copy(tool)
         guarded.on_invoke_tool = _GuardedInvoker(on_invoke_tool)
@@ -251,11 +251,13 @@ class AgentGuard:
             args,
             call_id,
             run,
-            policies=self._approving if call_id in self._approvals else self._policies,
+            policies=self._approval_requiring if call_id in self._approvals else self._policies,
             codec=self._codec,
         )
 
-    async def _ask_for_decision_if_needed(self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool) -> bool:
+    async def _log_call_if_decision_needed(
+        self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool
+    ) -> bool:
         """Log a call that needs a decision, so that it is in the review queue. Returns whether it waits for that."""
         if wanted:
             self._approvals.add(call_id)
@@ -263,7 +265,7 @@ class AgentGuard:
             async with self._claim_session_during_call():
                 if not wanted and not self._policies.find_options(name).get("requires_approval"):
                     return False
-                if not await self._client.run_database_work(partial(self._is_call_logged, name, args, call_id)):
+                if not await self._client.run_database_work_to_end(partial(self._is_call_logged, name, args, call_id)):
                     await self._run_logged_call(name, args, call_id, _refuse_to_run)
         except (ApprovalRequired, ReviewRequired):
             return True
@@ -282,7 +284,7 @@ class AgentGuard:
             for call in calls
         )
 
-    async def register_item_if_decided(self, item: ToolApprovalItem) -> bool:
+    async def register_approval_item_if_decided(self, item: ToolApprovalItem) -> bool:
         """Register a call that a state of the SDK waits for as one that needed approval, if the log has its decision.
 
         Args:
@@ -292,7 +294,7 @@ class AgentGuard:
             True if the call may go on: the log says whether it runs.
         """
         call_id = item.call_id
-        if call_id is None or not await self._client.run_database_work(
+        if call_id is None or not await self._client.run_database_work_to_end(
             partial(self._is_call_logged_and_decided, call_id)
         ):
             return False
@@ -312,27 +314,29 @@ class AgentGuard:
     async def _claim_session_during_call(self) -> AsyncIterator[None]:
         session_id = self._session.session_id
         try:
-            await self._client.run_database_work(
+            await self._client.run_database_work_to_end(
                 partial(self._claims.claim_session_for_call, session_id, self._session.build_description())
             )
         except asyncio.CancelledError:  # the claim has succeeded
-            await self._client.run_database_work(partial(self._end_call_claim, session_id, release=True))
+            await self._client.run_database_work_to_end(partial(self._end_call_claim, session_id, release=True))
             raise
         release = True
         try:
             yield
             release = self._run is None
         finally:
-            await self._client.run_database_work(partial(self._end_call_claim, session_id, release=release))
+            await self._client.run_database_work_to_end(partial(self._end_call_claim, session_id, release=release))
 
     def _end_call_claim(self, session_id: str, *, release: bool) -> None:
         self._claims.end_call_claim(session_id)
         if release:
-            self._claims.release_session(session_id)
+            self._claims.release_session_when_idle(session_id)
 
-    async def release_session(self) -> None:
+    async def release_session_when_idle(self) -> None:
         """Release the session, or let its last running call release it."""
-        await self._client.run_database_work(partial(self._claims.release_session, self._session.session_id))
+        await self._client.run_database_work_to_end(
+            partial(self._claims.release_session_when_idle, self._session.session_id)
+        )
 
 
 class _GuardedInvoker:
@@ -345,7 +349,7 @@ class _GuardedInvoker:
         return await self._invoke(context, arguments)
 
 
-class _ApprovingPolicies(ToolPolicies):
+class _ApprovalRequiringPolicies(ToolPolicies):
     """Policies of calls that the framework wants to be approved."""
 
     def __init__(self, policies: ToolPolicies) -> None:
@@ -363,7 +367,7 @@ def _copy_context_with_config_of_program(context: ToolContext[Any]) -> ToolConte
     """Return the context of a call whose tool may run an agent, with the configuration that the program gave."""
     copied = copy.copy(context)
     if copied.run_config is not None:
-        copied.run_config = remove_durable_models(copied.run_config)
+        copied.run_config = build_config_without_durable_models(copied.run_config)
     return copied
 
 
@@ -396,7 +400,7 @@ def _parse_arguments(arguments: str) -> dict[str, Any]:
 
 def _encode_tool_value(value: Any) -> tuple[str, bytes]:
     """Encode a value of a tool. Raises `ValueError` for one that would not come back equal."""
-    text = json.dumps(_encode_tool_output(value))
+    text = json.dumps(_convert_tool_output_to_dict(value))
     if not _are_same_values(_build_tool_output(json.loads(text)), value):
         raise ValueError("The value has no exact JSON form.")
     return "json", text.encode()
@@ -406,11 +410,11 @@ def _decode_tool_value(encoded: tuple[str, bytes]) -> Any:
     return _build_tool_output(json.loads(encoded[1]))
 
 
-def _encode_tool_output(value: Any) -> Any:
+def _convert_tool_output_to_dict(value: Any) -> Any:
     kind = type(value).__name__
     if _OUTPUT_TYPES.get(kind) is type(value):
         return {"tool_output": kind, "value": value.model_dump(mode="json")}
-    return {"list": [_encode_tool_output(item) for item in value]} if type(value) is list else {"value": value}
+    return {"list": [_convert_tool_output_to_dict(item) for item in value]} if type(value) is list else {"value": value}
 
 
 def _build_tool_output(stored: Mapping[str, Any]) -> Any:

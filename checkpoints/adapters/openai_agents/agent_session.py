@@ -85,10 +85,10 @@ class HarnessSession:
         count = None if count is None or count < 0 else count
         run = find_run_context(self)
         if run is None or run.continued_from is None:
-            return await self.client.run_database_work(
+            return await self.client.run_database_work_to_end(
                 partial(durable_message_list.list_newest_messages, self.client.store, self.session_id, count)
             )
-        history = await self.client.run_database_work(
+        history = await self.client.run_database_work_to_end(
             partial(durable_message_list.list_newest_messages, self.client.store, self.session_id)
         )
         if run.answer is not None:  # it is not history for a run that gets it as an answer
@@ -113,10 +113,12 @@ class HarnessSession:
         description = self.build_description(added)
         run = find_run_context(self)
         if run is None:
-            add = partial(durable_turns.add_items, self.client.store, self.session_id, added, description)
-            await self.run_exclusive_change(add)
+            add = partial(
+                durable_turns.append_items_not_in_answer, self.client.store, self.session_id, added, description
+            )
+            await self.run_under_session_claims_lock(add)
         else:
-            await run.save_items(added, description)
+            await run.save_input_or_turn_items(added, description)
 
     async def pop_item(self) -> Any | None:
         """Remove the newest item and return it; None if there is none. Earlier versions keep it.
@@ -126,7 +128,7 @@ class HarnessSession:
             SessionBusy: A run of another client owns the session and is alive.
             OwnershipLost: Another run has taken the session from this client.
         """
-        return await self.run_exclusive_change(
+        return await self.run_under_session_claims_lock(
             partial(
                 durable_message_list.remove_and_return_last_message,
                 self.client.store,
@@ -137,13 +139,13 @@ class HarnessSession:
 
     async def clear_session(self) -> None:
         """Remove all items. Earlier versions keep them. Raises what `pop_item` raises."""
-        await self.run_exclusive_change(
+        await self.run_under_session_claims_lock(
             partial(
                 durable_message_list.remove_all_messages, self.client.store, self.session_id, self.build_description()
             )
         )
 
-    async def run_exclusive_change(self, work: Callable[[], T]) -> T:
+    async def run_under_session_claims_lock(self, work: Callable[[], T]) -> T:
         """Run a change of the session, while no other thread of this client claims or releases it.
 
         Args:
@@ -157,7 +159,7 @@ class HarnessSession:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(self.session_id):
                 return work()
 
-        return await self.client.run_database_work(run_work_under_lock)
+        return await self.client.run_database_work_to_end(run_work_under_lock)
 
     def build_description(self, items: list[Item] | None = None) -> NewSessionFields:
         """Describe the session for its creation.
@@ -199,7 +201,7 @@ class RunContext:
     response: dict[str, Any] = field(default_factory=dict)
     inner_calls: list[str] = field(default_factory=list)
 
-    async def save_items(self, items: list[Item], description: NewSessionFields) -> None:
+    async def save_input_or_turn_items(self, items: list[Item], description: NewSessionFields) -> None:
         """Store what the SDK saves: the input of the run, or the items of a turn.
 
         Args:
@@ -209,15 +211,15 @@ class RunContext:
         store, session_id = self.session.client.store, self.session.session_id
         if not self.is_begun:
             run = OpenRun(self.input_digest, self.agent)
-            await self.session.run_exclusive_change(
+            await self.session.run_under_session_claims_lock(
                 partial(durable_turns.append_input_and_open_run, store, session_id, items, run, description)
             )
             self.is_begun = self.is_open = True
             return
         answered, self.inner_calls = self.inner_calls, []
-        self.is_open = await self.session.run_exclusive_change(
+        self.is_open = await self.session.run_under_session_claims_lock(
             partial(
-                durable_turns.add_items,
+                durable_turns.append_items_not_in_answer,
                 store,
                 session_id,
                 items,
@@ -234,7 +236,7 @@ class RunContext:
             items: Items of the answer.
             response: Identifier and usage of the answer.
         """
-        await self.session.run_exclusive_change(
+        await self.session.run_under_session_claims_lock(
             partial(
                 durable_turns.store_model_answer,
                 self.session.client.store,
@@ -254,7 +256,7 @@ class RunContext:
             discard: Whether to remove an answer whose turn was not saved.
         """
         if self.is_open:
-            await self.session.run_exclusive_change(
+            await self.session.run_under_session_claims_lock(
                 partial(
                     durable_turns.end_run,
                     self.session.client.store,

@@ -59,7 +59,7 @@ class DurableModel(Model):
     async def _store_answer(self, output: list[Any], response_id: str | None, usage: Any) -> None:
         items = [_dump_item(item) for item in output]
         if items:
-            await self._run.store_model_answer(items, {"id": response_id, "usage": _count_tokens(usage)})
+            await self._run.store_model_answer(items, {"id": response_id, "usage": _convert_usage_to_dict(usage)})
 
     def get_retry_advice(self, request: Any) -> Any:
         return self.wrapped_model.get_retry_advice(request)
@@ -96,7 +96,7 @@ class DurableModelProvider(ModelProvider):
         return getattr(self.wrapped_provider, name)
 
 
-def remove_durable_models(config: RunConfig) -> RunConfig:
+def build_config_without_durable_models(config: RunConfig) -> RunConfig:
     """Return the configuration of a run as the program gave it.
 
     The SDK hands the configuration of a run to its tools, and an agent that is a tool runs with it. What that agent's
@@ -129,7 +129,7 @@ def _parse_item(item: Item) -> Any:
         return item
 
 
-def _count_tokens(usage: Any) -> dict[str, int]:
+def _convert_usage_to_dict(usage: Any) -> dict[str, int]:
     names = ("requests", "input_tokens", "output_tokens", "total_tokens")
     counts = {name: getattr(usage, name, None) for name in names}
     return {name: count for name, count in counts.items() if isinstance(count, int)}

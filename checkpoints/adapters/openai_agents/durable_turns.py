@@ -127,7 +127,7 @@ def store_model_answer(
     response: dict[str, Any],
     description: NewSessionFields,
 ) -> None:
-    """Append what the model answered. Its turn is open until `add_items` has the results of its calls.
+    """Append what the model answered. Its turn is open until `append_items_not_in_answer` has the results of its calls.
 
     Args:
         store: State of the client.
@@ -155,7 +155,7 @@ def store_model_answer(
     )
 
 
-def add_items(
+def append_items_not_in_answer(
     store: Store,
     session_id: str,
     items: list[Item],
@@ -189,7 +189,7 @@ def add_items(
     def build_version_with_items(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         nonlocal is_open
         run = _read_open_run(row, newest)
-        content, after = _build_content_of_turn(store, row, run, items, answered)
+        content, after = _build_content_and_open_run_of_turn(store, row, run, items, answered)
         is_open = after is not None
         if after is not None and agent and not after.count:
             after = replace(after, agent=agent)
@@ -201,7 +201,7 @@ def add_items(
     return is_open
 
 
-def _build_content_of_turn(
+def _build_content_and_open_run_of_turn(
     store: Store, row: Session, run: OpenRun | None, items: list[Item], answered: Iterable[str]
 ) -> tuple[VersionContent, OpenRun | None]:
     """Return the version that items make, and the run that is open after it."""
@@ -209,12 +209,12 @@ def _build_content_of_turn(
         return VersionContent(None, added=items), run
     answer = durable_message_list.list_newest_messages(store, row.session_id)[run.first : run.first + run.count]
     rest = _list_items_not_in_answer(items, answer)
-    calls, results = _list_call_ids(answer)
-    new_results = _list_call_ids(rest)[1]
+    calls, results = _find_call_and_result_ids(answer)
+    new_results = _find_call_and_result_ids(rest)[1]
     if len(rest) == len(items) and not new_results:  # of somebody else, such as a message of the user
         return VersionContent(None, added=items), run
     turn = [*run.held, *_list_items_not_in_answer(rest, run.held)]
-    if calls <= results | _list_call_ids(turn)[1]:
+    if calls <= results | _find_call_and_result_ids(turn)[1]:
         closed = write_transcript_version.build_empty_results(answered)
         return VersionContent(None, closed, added=turn, always=True), run.copy_without_answer() if calls else None
     # A result in the transcript would close its call, and the next start would take the call for a new one.
@@ -294,7 +294,7 @@ def _build_item_key(item: Item) -> tuple[str, ...]:
     return kind, content_blocks.parts_to_text(content_blocks.list_message_parts(said))
 
 
-def _list_call_ids(items: Iterable[Item]) -> tuple[set[str], set[str]]:
+def _find_call_and_result_ids(items: Iterable[Item]) -> tuple[set[str], set[str]]:
     """Return the identifiers of the calls and of the results among items."""
     calls, results = set(), set()
     for item in items:

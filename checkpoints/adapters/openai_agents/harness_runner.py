@@ -26,7 +26,11 @@ from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_
 from checkpoints.adapters.openai_agents import durable_turns
 from checkpoints.adapters.openai_agents.agent_guard import AgentGuard
 from checkpoints.adapters.openai_agents.agent_session import ACTIVE_RUN, HarnessSession, RunContext
-from checkpoints.adapters.openai_agents.durable_model import DurableModel, DurableModelProvider, remove_durable_models
+from checkpoints.adapters.openai_agents.durable_model import (
+    DurableModel,
+    DurableModelProvider,
+    build_config_without_durable_models,
+)
 from checkpoints.calls import call_queries
 from checkpoints.exceptions import CheckpointsError, InvalidInput, SessionNotFound
 from checkpoints.store import look_up_and_lock_rows
@@ -108,7 +112,7 @@ class HarnessRunner(AgentRunner):
         if outer is not None:
             prepared = self._prepare_run_of_agent_tool(outer, starting_agent, input, options)
         else:
-            prepared = _run_in_thread(self._prepare_run(starting_agent, input, options))
+            prepared = _run_coroutine_in_thread(self._prepare_run(starting_agent, input, options))
         token = ACTIVE_RUN.set(prepared.run)
         try:
             result = super().run_streamed(prepared.agent, prepared.input, **prepared.options)
@@ -132,7 +136,7 @@ class HarnessRunner(AgentRunner):
         guard = AgentGuard(outer.session, self._policies, run=outer, inner=True, guards_inner_agents=True)
         given = options.get("run_config")
         if isinstance(given, RunConfig):
-            options = {**options, "run_config": remove_durable_models(given)}
+            options = {**options, "run_config": build_config_without_durable_models(given)}
         return _PreparedRun(guard.guard(agent), input, options, outer, guard, is_inner=True)
 
     async def _prepare_run(self, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
@@ -145,16 +149,16 @@ class HarnessRunner(AgentRunner):
         guard = AgentGuard(session, self._policies, run=run, guards_inner_agents=get_default_agent_runner() is self)
         clone = guard.guard(agent)
         if isinstance(input, RunState):
-            await session.client.run_database_work(partial(_require_state_not_resumed_before, session, input))
+            await session.client.run_database_work_to_end(partial(_require_state_not_resumed_before, session, input))
             state = await RunState.from_json(clone, input.to_json(), context_override=input._context)
             for item in state.get_interruptions():
-                if await guard.register_item_if_decided(item):
+                if await guard.register_approval_item_if_decided(item):
                     state.approve(item)  # the log says whether the tool runs, and with which arguments
             run.is_begun = run.is_open = True
             return self._wrap_models_of_run(_PreparedRun(clone, state, options, run, guard))
         items = ItemHelpers.input_to_new_input_list(input)
         run.input_digest, run.agent = durable_turns.digest_run_input(items), clone.name
-        open_run = await session.client.run_database_work(
+        open_run = await session.client.run_database_work_to_end(
             partial(durable_turns.find_open_run, session.client.store, session.session_id)
         )
         if open_run is not None:
@@ -165,7 +169,7 @@ class HarnessRunner(AgentRunner):
                 run.answer, run.answer_first = open_run.answer, open_run.run.first
                 run.response = open_run.run.response
             if is_same or open_run.answer:
-                clone = guard.find_agent(clone, open_run.run.agent)
+                clone = guard.find_agent_by_name(clone, open_run.run.agent)
                 run.agent = clone.name
                 run.continued_from = open_run.run.start
         return self._wrap_models_of_run(_PreparedRun(clone, input, options, run, guard))
@@ -173,7 +177,9 @@ class HarnessRunner(AgentRunner):
     def _wrap_models_of_run(self, prepared: _PreparedRun) -> _PreparedRun:
         """Let the SDK ask models whose answers are kept."""
         given, run = prepared.options.get("run_config"), prepared.run
-        config = remove_durable_models(RunConfig(**given) if isinstance(given, dict) else given or RunConfig())
+        config = build_config_without_durable_models(
+            RunConfig(**given) if isinstance(given, dict) else given or RunConfig()
+        )
         is_own = given is None or (isinstance(given, dict) and "model_provider" not in given)
         changes: dict[str, Any] = {"model_provider": DurableModelProvider(config.model_provider, run)}
         if isinstance(config.model, Model):
@@ -204,7 +210,7 @@ class HarnessRunner(AgentRunner):
             raise
         finally:
             if not prepared.is_inner:
-                await prepared.guard.release_session()
+                await prepared.guard.release_session_when_idle()
             if prepared.provider is not None:
                 await prepared.provider.aclose()
 
@@ -265,7 +271,7 @@ async def _await_or_cancel_task(task: asyncio.Task[Any]) -> Any:
         raise
 
 
-def _run_in_thread(work: Coroutine[Any, Any, T]) -> T:
+def _run_coroutine_in_thread(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on a thread and wait for it: the SDK starts a streamed run without awaiting anything."""
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1, thread_name_prefix="harness-prepare") as executor:

@@ -152,7 +152,7 @@ class HarnessConversationStore(ConversationStore):
             record.revision,
             message_conversion.encode_record(record),
             record.head_id,
-            _build_usage(record),
+            _convert_usage_to_dict(record),
             _get_cost_or_unchanged(record),
             [call.tool_call_id for call in requests.calls] if (requests := record.deferred_tool_requests) else (),
         )
@@ -209,7 +209,7 @@ class HarnessConversationStore(ConversationStore):
         return await run_on_thread(self.checkpointer, work)
 
 
-def _build_usage(record: ConversationRecord) -> dict[str, Any]:
+def _convert_usage_to_dict(record: ConversationRecord) -> dict[str, Any]:
     usage = record.usage
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "requests", "tool_calls")
     return {name: getattr(usage, name) for name in names if name.endswith("put_tokens") or getattr(usage, name)}

@@ -95,7 +95,7 @@ class Harness(AbstractCapability[Any]):
         try:
             return await handler()  # type: ignore[no-any-return]
         finally:
-            await asyncio.shield(self._claims.release_session(_get_session_id(ctx)))
+            await asyncio.shield(self._claims.release_session_when_idle(_get_session_id(ctx)))
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
         """Let the log ask for the approval that a tool requires by its own definition."""
@@ -138,7 +138,7 @@ class Harness(AbstractCapability[Any]):
                     self._store.checkpointer,
                     session_id,
                     call.tool_name,
-                    _find_requested_args(ctx, call) or given,
+                    _find_requested_args_if_edited(ctx, call) or given,
                     call.tool_call_id,
                     call_handler_with_args,
                     policies=policies,
@@ -246,7 +246,7 @@ def _get_prompt(ctx: RunContext[Any]) -> str:
     return " ".join(item for item in items if isinstance(item, str))
 
 
-def _find_requested_args(ctx: RunContext[Any], call: ToolCallPart) -> dict[str, Any] | None:
+def _find_requested_args_if_edited(ctx: RunContext[Any], call: ToolCallPart) -> dict[str, Any] | None:
     """Return the arguments that the model requested, by which the call is logged, if a person has changed them."""
     if not isinstance(ctx.tool_call_metadata, dict) or ctx.tool_call_metadata.get(_KEY) != "edited":
         return None

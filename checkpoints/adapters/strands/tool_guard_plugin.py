@@ -97,8 +97,8 @@ class Harness(Plugin):
             agent: The agent.
         """
         agent.add_middleware(ExecuteToolStage, self._execute_tool)
-        agent.hooks.add_callback(AfterToolCallEvent, self._end_invocation_with_refusal)
-        agent.hooks.add_callback(AfterInvocationEvent, self._release_session_unless_interrupted)
+        agent.hooks.add_callback(AfterToolCallEvent, self._raise_error_of_refused_call)
+        agent.hooks.add_callback(AfterInvocationEvent, self._release_session_after_invocation)
         # Before the session manager stores the message.
         agent.hooks.add_callback(MessageAddedEvent, self._replace_results_of_killed_calls, order=HookOrder.SDK_FIRST)
 
@@ -187,17 +187,17 @@ class Harness(Plugin):
                 raise
             return None
 
-    async def _end_invocation_with_refusal(self, event: AfterToolCallEvent[Any]) -> None:
+    async def _raise_error_of_refused_call(self, event: AfterToolCallEvent[Any]) -> None:
         """End the invocation with the error of a call that was refused, which the model must not take for a result."""
         if isinstance(event.exception, _Refused):
             raise event.exception.error
 
-    async def _release_session_unless_interrupted(self, event: AfterInvocationEvent) -> None:
+    async def _release_session_after_invocation(self, event: AfterInvocationEvent) -> None:
         self._answered.clear()
         if event.result is not None and event.result.stop_reason != "interrupt":
-            self._repository.add_finished_calls(event.agent, self._calls_without_session.pop(event.agent, []))
+            self._repository.remember_finished_calls(event.agent, self._calls_without_session.pop(event.agent, []))
         place = await self._find_session_id(event.agent)
-        await asyncio.shield(self._claims.release_session(place))
+        await asyncio.shield(self._claims.release_session_when_idle(place))
 
     async def _find_session_id(self, agent: Any) -> str:
         return await self._client.run_blocking(partial(self._find_session_id_blocking, str(agent.agent_id)))

@@ -19,7 +19,7 @@ from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import create_pause_and_delete_webhooks, safe_http
 from harness_site.notifications.delivery_log import load_recent_deliveries, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
-from harness_site.notifications.send_due_deliveries import send_test_message
+from harness_site.notifications.send_due_deliveries import send_webhook_test_message
 
 _EVENTS = [(event.value, event.label) for event in CALL_EVENTS]
 
@@ -80,7 +80,7 @@ def create_webhook(request: MemberRequest) -> HttpResponse:
 @require_member(Role.ADMIN)
 def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
     """Send a test message at once; the log shows the outcome."""
-    send_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
+    send_webhook_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
     messages.success(request, gettext("A test message was created. The log below shows whether it was delivered."))
     return redirect(f"{reverse('harness_notifications:webhooks')}#log")
 

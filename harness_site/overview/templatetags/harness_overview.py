@@ -80,7 +80,7 @@ def _render_bar(bar: Bar, hatching: str, address: str) -> str:
 def render_listed_values(chart: Chart, name: str, agent: str) -> SafeString:
     """Render the steps with a value as items of a list, each with a horizontal bar as long as the value is large."""
     address, chosen = reverse(chart.list_name), _build_agent_parameter(agent)
-    longest = max((sum(piece.height for piece in bar.pieces) for bar in chart.values), default=0)
+    longest = max((sum(piece.height for piece in bar.pieces) for bar in chart.nonzero_bars), default=0)
     return join_html(
         "",
         '<li><a href="{}" title="{}"><span>{}</span>{}<b>{}</b></a></li>',
@@ -92,7 +92,7 @@ def render_listed_values(chart: Chart, name: str, agent: str) -> SafeString:
                 _render_horizontal_bar(bar, name, longest),
                 bar.amount,
             )
-            for bar in chart.values
+            for bar in chart.nonzero_bars
         ),
     )
 

@@ -44,10 +44,12 @@ class BoundedCount:
 class UrgentCalls:
     """Calls that are overdue or due within an hour.
 
-    `first_pks` are the keys of the first page of them, `nearest_deadline` is None without calls.
+    `overdue` counts those of them that are overdue. `first_pks` are the keys of the first page of them,
+    `nearest_deadline` is None without calls.
     """
 
     count: BoundedCount = BoundedCount(0)
+    overdue: BoundedCount = BoundedCount(0)
     first_pks: tuple[int, ...] = ()
     nearest_deadline: datetime | None = None
 
@@ -92,7 +94,7 @@ def count_pending_calls(
     """Count the pending calls that match, of all statuses or of `status` alone."""
     if filters:
         calls = (
-            _apply_call_filters(_query_undecided_calls(workspace), filters)
+            _filter_by_tool_agent_and_risk(_query_undecided_calls(workspace), filters)
             if status is None
             else query_pending_calls(workspace, status, filters)
         )
@@ -113,7 +115,7 @@ def list_pending_page_keys(
     limit: int = PAGE,
 ) -> tuple[list[int], int | None]:
     """List the keys of a page of pending calls in this status, and the key to continue after (None at the end)."""
-    page_query = queue_order.order_calls_of_queue(
+    page_query = queue_order.order_queue_calls_after_key(
         query_pending_calls(workspace, status, filters), sort, status, after=after
     )
     keys = list(page_query.values_list("pk", flat=True)[: limit + 1])
@@ -125,8 +127,14 @@ def list_first_urgent_calls_and_count(workspace: Workspace, status: CallStatus, 
     urgent = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.HOUR))
     rows = urgent.annotate(due=queue_order.build_deadline_expression(status)).order_by("due", "pk")
     found = list(rows.values_list("pk", "due")[: COUNT_LIMIT + 1])
-    count = BoundedCount(min(len(found), COUNT_LIMIT), len(found) > COUNT_LIMIT)
-    return UrgentCalls(count, tuple(pk for pk, _due in found[:PAGE]), found[0][1] if found else None)
+    now = clock.now()
+    overdue = sum(due < now for _pk, due in found)
+    return UrgentCalls(
+        count=BoundedCount(min(len(found), COUNT_LIMIT), len(found) > COUNT_LIMIT),
+        overdue=BoundedCount(min(overdue, COUNT_LIMIT), overdue > COUNT_LIMIT),
+        first_pks=tuple(pk for pk, _due in found[:PAGE]),
+        nearest_deadline=found[0][1] if found else None,
+    )
 
 
 def load_calls_with_sessions(pks: Iterable[int]) -> dict[int, ToolCall | UnreadableRecord]:
@@ -158,12 +166,32 @@ def find_next_call_to_decide(workspace_id: int) -> ToolCall | None:
     return _query_longest_unknown_outcome(calls).first() or _query_longest_awaiting_approval(calls).first()
 
 
-def find_longest_waiting_call(workspace_id: int, agent: str = "") -> ToolCall | None:
-    """Return the call that has waited longest for a decision, with the columns that its sentence needs.
+def list_urgent_calls_by_status(workspace: Workspace, agent: str = "") -> list[UrgentCalls]:
+    """List the urgent calls of each status in which a call waits for a decision.
 
     With `agent`, only the calls of this agent count.
     """
+    filters = CallFilters(agent=agent)
+    return [list_first_urgent_calls_and_count(workspace, status, filters) for status in sorted(UNDECIDED_CALL_STATUSES)]
+
+
+def find_first_call_of_queue(
+    workspace_id: int, urgent_calls: Iterable[UrgentCalls], agent: str = ""
+) -> ToolCall | None:
+    """Return the call to decide first, in the order of the review queue.
+
+    This is the urgent call with the nearest deadline, else the call that has waited longest. It has the columns that
+    its sentence and its deadline need. With `agent`, only the calls of this agent count.
+
+    Args:
+        workspace_id: The key of the workspace.
+        urgent_calls: Its urgent calls by status, from `list_urgent_calls_by_status`.
+        agent: The agent whose calls count; empty for all.
+    """
     calls = _select_calls_with_sentences().filter(workspace=workspace_id)
+    deadlines = [(urgent.nearest_deadline, urgent.first_pks[0]) for urgent in urgent_calls if urgent.nearest_deadline]
+    if deadlines and (first := calls.filter(pk=min(deadlines)[1]).first()) is not None:
+        return first
     calls = calls.filter(session__agent=agent) if agent else calls
     longest = [_query_longest_unknown_outcome(calls).first(), _query_longest_awaiting_approval(calls).first()]
     return min((call for call in longest if call is not None), key=_get_waiting_since, default=None)
@@ -175,7 +203,9 @@ def _get_waiting_since(call: ToolCall) -> datetime:
 
 @cache
 def _select_calls_with_sentences() -> QuerySet[ToolCall]:
-    return ToolCall.objects.only("session", "tool", "args", "args_order", "sentence", "issued_at", "interrupted_at")
+    return ToolCall.objects.only(
+        "session", "tool", "args", "args_order", "sentence", "status", "issued_at", "interrupted_at", "decide_within"
+    )
 
 
 def _query_longest_unknown_outcome(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
@@ -190,7 +220,7 @@ def _query_longest_awaiting_approval(calls: QuerySet[ToolCall]) -> QuerySet[Tool
 def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:
     """Select the calls that wait in this status and match, unordered."""
     # If all pending statuses were named, PostgreSQL would expect few rows and sort all of them.
-    calls = _apply_call_filters(ToolCall.objects.filter(workspace=workspace, status=status), filters)
+    calls = _filter_by_tool_agent_and_risk(ToolCall.objects.filter(workspace=workspace, status=status), filters)
     if filters.age is not None:
         calls = calls.filter(**{f"{queue_order.get_waiting_since_column(status)}__lte": clock.now() - filters.age})
     if filters.limit == DeadlineFilter.NONE:
@@ -211,7 +241,7 @@ def _select_calls_with_status(status: CallStatus | None) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(status__in=sorted(UNDECIDED_CALL_STATUSES if status is None else {status}))
 
 
-def _apply_call_filters(calls: QuerySet[ToolCall], filters: CallFilters) -> QuerySet[ToolCall]:
+def _filter_by_tool_agent_and_risk(calls: QuerySet[ToolCall], filters: CallFilters) -> QuerySet[ToolCall]:
     """Filter calls by the conditions that do not depend on their status."""
     if filters.tool:
         calls = calls.filter(tool=filters.tool)

@@ -53,7 +53,7 @@ def build_deadline_expression(status: CallStatus) -> Any:
     return ExpressionWrapper(F(get_waiting_since_column(status)) + time_limit, output_field=DateTimeField())
 
 
-def order_calls_of_queue(
+def order_queue_calls_after_key(
     calls: QuerySet[ToolCall], sort: QueueSort, status: CallStatus, *, after: int | None
 ) -> QuerySet[ToolCall]:
     """Order `calls`; with `after`, only those after the call with that key.

@@ -26,14 +26,14 @@ from harness_site.review.views.decision_card import (
 def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
     call = refresh_call_and_mask_secrets_or_404(request, pk)
     if call.undecided and may_member_decide_call(call, request.membership):
-        claim_services.claim_call(call, by=request.membership, request=request)
+        claim_services.claim_or_take_over_call(call, by=request.membership, request=request)
     return redirect("harness_review:card", pk)
 
 
 @require_POST
 @require_member(Role.APPROVER)
 def release_call(request: MemberRequest, pk: int) -> HttpResponse:
-    claim_services.release_claim(
+    claim_services.release_claim_of_member(
         refresh_call_and_mask_secrets_or_404(request, pk), by=request.membership, request=request
     )
     return redirect("harness_review:card", pk)
@@ -53,11 +53,11 @@ def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
         comments.add_comment(call, text, by=member, request=request)
     if receiver is not None and call.undecided:
         claim_services.hand_over_call(call, by=member, to=receiver, note=text, request=request)
-        _show_handover_confirmation(request, receiver)
+        _add_handover_message(request, receiver)
     return redirect("harness_review:card", pk)
 
 
-def _show_handover_confirmation(request: MemberRequest, receiver: Membership) -> None:
+def _add_handover_message(request: MemberRequest, receiver: Membership) -> None:
     name = {"name": receiver.user.get_username()}
     if find_email_recipient(receiver, Event.HANDED_OVER) is None:
         sentence = _("The call was handed over to %(name)s, who gets no e-mail about it. Tell them yourself.") % name

@@ -32,8 +32,8 @@ from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decision_error_texts import (
     NOTHING,
     DecisionProblem,
-    describe_decision_by_other,
-    describe_decision_error,
+    build_decision_problem,
+    build_problem_of_decision_by_other,
     find_session_problem_with_decision,
 )
 from harness_site.review.detect_lost_runs_on_page_load import interrupt_call_if_run_lost
@@ -45,14 +45,14 @@ from harness_site.review.forms import (
     WithdrawForm,
     build_bound_decision_form,
 )
-from harness_site.review.record_decision import build_decision_target, submit_decision
+from harness_site.review.record_decision import build_decision_target, record_decision_from_form
 from harness_site.review.selectors import call_evidence
 from harness_site.review.upload_limits import is_upload_too_large
 
 
 @require_http_methods(["GET", "POST"])
 @require_member(Role.AUDITOR)
-def show_decision_card(request: MemberRequest, pk: int) -> HttpResponse:
+def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpResponse:
     call = refresh_call_and_mask_secrets_or_404(request, pk)
     if request.method == "GET":
         people = claims_and_presence.load_claims_and_presence_of_call(pk, request.membership)
@@ -70,22 +70,22 @@ def show_decision_card(request: MemberRequest, pk: int) -> HttpResponse:
         return render_decision_card(request, call, form=form, status=422)
     if isinstance(form, ApprovalForm) and form.has_unseen_change and call.status == CallStatus.AWAITING_APPROVAL:
         return render_decision_card(request, call, form=form)
-    return _submit_decision_and_redirect(request, call, form)
+    return _record_decision_and_redirect(request, call, form)
 
 
-def _submit_decision_and_redirect(
+def _record_decision_and_redirect(
     request: MemberRequest, call: ToolCall, form: OutcomeForm | ApprovalForm
 ) -> HttpResponse:
     problem = find_session_problem_with_decision(call, form.cleaned_data["kind"])
     if problem is not None:
         return render_decision_card(request, call, form=form, problem=problem)
     try:
-        submit_decision(_build_checkpointer(request).store, call, build_decision_actor(request), form)
+        record_decision_from_form(_build_checkpointer(request).store, call, build_decision_actor(request), form)
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = refresh_call_and_mask_secrets_or_404(request, call.pk)
-        return render_decision_card(request, call, form=form, problem=describe_decision_error(error, call))
+        return render_decision_card(request, call, form=form, problem=build_decision_problem(error, call))
     claim_services.remove_claims_after_decision(call, by=request.membership)
     return redirect("harness_review:card", call.pk)
 
@@ -121,7 +121,7 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
     except CheckpointsError as error:
         call = refresh_call_and_mask_secrets_or_404(request, pk)
         return render_decision_card(
-            request, call, problem=describe_decision_error(error, call, nothing=_("The call is not being verified."))
+            request, call, problem=build_decision_problem(error, call, nothing=_("The call is not being verified."))
         )
     return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_query(request)}")
 
@@ -146,7 +146,7 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = refresh_call_and_mask_secrets_or_404(request, pk)
-        problem = describe_decision_error(error, call, nothing=_("The decision was not withdrawn."))
+        problem = build_decision_problem(error, call, nothing=_("The decision was not withdrawn."))
         return render_decision_card(request, call, withdraw_form=form, problem=problem)
     return redirect("harness_review:card", pk)
 
@@ -211,7 +211,7 @@ def render_decision_card(
         "withdraw_form": withdraw_form,
     }
     if context["decision"] and not context["own_decision"] and context["seen"] != str(call.revision):
-        context["decided_meanwhile"] = describe_decision_by_other(context["decision"], call)
+        context["decided_meanwhile"] = build_problem_of_decision_by_other(context["decision"], call)
     # A file is shown if a decision cites it.
     context["files"] = evidence_files.list_cited_evidence_files(call) if context["known"].decisions else []
     if context["undecided"] and call.session.quarantined_at is None:

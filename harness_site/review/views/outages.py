@@ -120,7 +120,7 @@ def request_verifications(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @require_member(Role.APPROVER)
-def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
+def decide_calls_by_late_results(request: MemberRequest) -> HttpResponse:
     """Decide about each selected call by its own evidence; a refusal does not affect the others."""
     window = parse_outage_window(request.POST)
     choices = [
@@ -139,7 +139,7 @@ def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @require_member(Role.APPROVER)
-def decide_calls_without_evidence(request: MemberRequest) -> HttpResponse:
+def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
     """Record the answers of a person about calls whose outcome no evidence shows, each with its own evidence."""
     window = parse_outage_window(request.POST)
     shared_form = SharedReasonForm(request.POST)

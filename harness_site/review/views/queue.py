@@ -141,7 +141,7 @@ def _build_pending_context(
     )
     shown = skip_unreadable_records([*calls, *chain.from_iterable(first_calls.values())])
     sessions = {call.session_id for call in shown}
-    secrets = _mark_excerpts_and_load_secrets(request, sessions)
+    secrets = _mark_excerpts_shown_and_load_secrets(request, sessions)
     builder = PendingRowBuilder(request.GET, secrets)
     rows = _build_pending_rows(request, calls, outages, builder)
     return {
@@ -166,7 +166,7 @@ def _build_decided_context(request: MemberRequest, filters: CallFilters, query_f
     return {
         "matching": decided_calls.count_decisions(workspace, filters, query_filters.decided) if is_filtered else None,
         "decisions": [build_decision_list_row(decision) for decision in decisions],
-        "secrets": _mark_excerpts_and_load_secrets(request, {decision.session_id for decision in decisions}),
+        "secrets": _mark_excerpts_shown_and_load_secrets(request, {decision.session_id for decision in decisions}),
         "more": _build_next_page_url(request.GET, next_key),
         "is_empty": not decisions,
         **_list_names((decision.tool_call.tool, decision.session.agent) for decision in decisions),
@@ -180,7 +180,7 @@ def _list_names(tools_and_agents: Iterable[tuple[str, str]]) -> dict[str, list[s
     return {"tools": sorted({tool for tool, _agent in pairs}, key=str), "agents": sorted(agents, key=str)}
 
 
-def _mark_excerpts_and_load_secrets(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:
+def _mark_excerpts_shown_and_load_secrets(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:
     """Load the secrets of these sessions, of which the response shows excerpts."""
     mark_excerpts_shown_in_response(request, "review queue", sessions)
     return session_secrets_from_call_arguments.load_known_secrets_of_sessions(sessions)

@@ -23,7 +23,7 @@ from checkpoints.enums import (
     CallStatus,
     DecisionKind,
 )
-from checkpoints.formats.argument_order import sort_stored_arguments
+from checkpoints.formats.argument_order import restore_order_of_stored_arguments
 from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.models.enum_choices import translate_label
@@ -111,7 +111,7 @@ class CallRecord:
     @property
     def args_json_in_caller_order(self) -> str:
         """Return the arguments as JSON text in the order of the caller."""
-        return sort_stored_arguments(self.args, self.args_order)
+        return restore_order_of_stored_arguments(self.args, self.args_order)
 
     @property
     def duration(self) -> timedelta | None:
@@ -184,7 +184,9 @@ def load_call_page(session_pk: int, filters: CallFilter, *, before: int | None =
     calls = filters.filter_calls(ToolCall.objects.filter(session=session_pk))
     if before is not None:
         calls = calls.filter(pk__lt=before)
-    keys = list(calls.order_by(keyset_pagination.order_newest_first()).values_list("pk", flat=True)[: size + 1])
+    keys = list(
+        calls.order_by(keyset_pagination.build_newest_first_ordering()).values_list("pk", flat=True)[: size + 1]
+    )
     records = tuple(sorted(load_calls_with_pks(keys[:size]), key=attrgetter("pk"), reverse=True))
     return CallPage(
         records, keys[size - 1] if len(keys) > size else None, tuple(sorted(set(_query_tool_names(session_pk))))

@@ -69,6 +69,6 @@ def build_calls_between_condition(after: SavedVersion | None, upto: SavedVersion
 
 def _query_first_calls(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     """Query the oldest calls. Their keys are found first, so that not all columns of all calls are read and sorted."""
-    oldest = keyset_pagination.order_oldest_first()
+    oldest = keyset_pagination.build_oldest_first_ordering()
     first = calls.order_by(oldest).values("pk")[: FIRST + 1]
     return call_records.select_call_records_without_results().filter(pk__in=first).order_by(oldest)

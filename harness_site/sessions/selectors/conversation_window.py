@@ -13,7 +13,7 @@ from typing import Any
 from checkpoints.enums import RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import content_blocks, parse_json, parse_json_or_return_text, to_canonical_json
-from checkpoints.formats.argument_order import sort_arguments
+from checkpoints.formats.argument_order import restore_argument_order
 from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Session
@@ -405,7 +405,7 @@ class _ConversationBuilder:
     def _build_call_card(self, call: CallPart, spot: Spot, version: int | None) -> CallCard:
         attempts = self._find_and_use_up_call_attempts(call, version)
         if attempts:
-            call = replace(call, args=sort_arguments(call.args, attempts[0].args_order))
+            call = replace(call, args=restore_argument_order(call.args, attempts[0].args_order))
         if spot not in self.pairs.answers:
             return CallCard(call, None, None, attempts)
         index, number = self.pairs.answers[spot]

@@ -110,7 +110,7 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
     decisions = Decision.objects.filter(session=session_pk).select_related("tool_call")
     if before is not None:
         events, decisions = events.filter(pk__lt=before[0]), decisions.filter(pk__lt=before[1])
-    recorded_events = list(events.order_by(keyset_pagination.order_newest_first())[: size + 1])
+    recorded_events = list(events.order_by(keyset_pagination.build_newest_first_ordering())[: size + 1])
     broken_pks = (
         audit_trail_query.find_altered_event_keys(recorded_events[0].workspace_id, recorded_events)
         if recorded_events
@@ -120,7 +120,7 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
         (event.created_at, event.pk, 0, _build_event_item(event, event.pk not in broken_pks))
         for event in recorded_events
     ]
-    recorded_decisions = list(decisions.order_by(keyset_pagination.order_newest_first())[: size + 1])
+    recorded_decisions = list(decisions.order_by(keyset_pagination.build_newest_first_ordering())[: size + 1])
     row_seals.verify_rows(recorded_decisions)
     row_seals.verify_rows({row.tool_call_id: row.tool_call for row in recorded_decisions}.values())
     decision_rows = [(row.created_at, row.pk, 1, _build_decision_item(row)) for row in recorded_decisions]

@@ -48,7 +48,7 @@ def _generate_record_groups(session: Session) -> Iterator[Record]:
     yield _build_session_record(session)
     of_session = {"session": session.pk}
     yield from _iterate_records_of_rows(Run.objects.filter(**of_session), "number", _build_run_record)
-    borrowed_segments = fork_origin_segments.find_segments_of_fork_origins(DEFAULT_DB_ALIAS, session)
+    borrowed_segments = fork_origin_segments.find_origin_segment_lengths(DEFAULT_DB_ALIAS, session)
     for segment in fork_origin_segments.select_own_and_origin_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
         yield _build_segment_record(segment, session)
         messages = fork_origin_segments.select_segment_messages(DEFAULT_DB_ALIAS, segment, borrowed_segments)

@@ -60,7 +60,7 @@ def die_in_tool(url: str, effects: str, moment: str, method: str, orders: Sequen
 
 def die_after_write(url: str, effects: str, number: int) -> None:
     """Run the agent until the process is killed after so many writes of the session."""
-    change, writes = HarnessSession.run_exclusive_change, 0
+    change, writes = HarnessSession.run_under_session_claims_lock, 0
 
     async def change_and_die(session: HarnessSession, work: Callable[[], Any]) -> Any:
         nonlocal writes
@@ -70,5 +70,5 @@ def die_after_write(url: str, effects: str, number: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return returned
 
-    HarnessSession.run_exclusive_change = change_and_die  # type: ignore[method-assign, assignment]
+    HarnessSession.run_under_session_claims_lock = change_and_die  # type: ignore[method-assign, assignment]
     asyncio.run(run_agent(url, build_agent(Path(effects))))

@@ -94,7 +94,7 @@ def test_card_shows_no_secret_before_the_approval(client: Client, call: ToolCall
 
 def test_moved_mask_is_refused(call: ToolCall) -> None:
     stored = to_canonical_json({"items": [{"token": WORD}], "note": "plain"})
-    assert argument_changes.parse_edited_arguments(
+    assert argument_changes.parse_and_unmask_edited_arguments(
         f'{{"items": [{{"token": "{masker.MASK}"}}], "note": "new"}}', stored
     ) == {
         "items": [{"token": WORD}],
@@ -102,7 +102,7 @@ def test_moved_mask_is_refused(call: ToolCall) -> None:
     }
     for moved in (f'{{"other": "{masker.MASK}"}}', f'{{"items": [], "note": "with {masker.MASK}"}}'):
         with pytest.raises(argument_changes.InvalidArgumentText, match="nothing was masked at this place"):
-            argument_changes.parse_edited_arguments(moved, stored)
+            argument_changes.parse_and_unmask_edited_arguments(moved, stored)
 
 
 class TestLateWitness:

@@ -82,7 +82,7 @@ class TestPendingCalls:
 
     def test_message_waits_for_similar_calls(self) -> None:
         interrupted()
-        before = clock.database_now("default")
+        before = clock.read_database_time("default")
         create_due_notices()
         assert GATHER <= Notice.objects.get().send_at - before < GATHER + timedelta(minutes=1)
 

@@ -74,7 +74,7 @@ def settled(tool: str, *, seconds: float = 1, status: CallStatus = CallStatus.CO
 
 
 def load(query: str = "") -> totals.PeriodTotals:
-    period, problem = utc_periods.parse_period(QueryDict(query), datetime.now(UTC))
+    period, problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
     assert not problem
     return totals.load_period_totals(make_workspace().pk, period)
 
@@ -88,7 +88,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         settled(f"other-{number}")
     complete()
     recount_hourly_session_sums.update_hourly_session_sums(None)
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(22):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -165,8 +165,33 @@ def test_longest_waiting_call_links_to_its_card(reader: Client) -> None:
 def test_longest_waiting_call_may_be_one_that_awaits_approval(reader: Client) -> None:
     make_call(session=make_session(), tool="refund", interrupted_at=THEN)
     asked = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, issued_at=THEN - timedelta(hours=1))
-    assert pending_calls.find_longest_waiting_call(make_workspace().pk) == asked
+    assert pending_calls.find_first_call_of_queue(make_workspace().pk, ()) == asked
     assert f'href="/review/calls/{asked.pk}/"' in reader.get("/overview/").content.decode()
+
+
+def test_an_overdue_call_comes_before_one_that_has_waited_longer(reader: Client) -> None:
+    now = datetime.now(UTC)
+    make_call(session=make_session(), tool="refund", interrupted_at=THEN)
+    overdue = make_call(
+        session=make_session(),
+        status=CallStatus.AWAITING_APPROVAL,
+        issued_at=now - timedelta(minutes=20),
+        decide_within=timedelta(minutes=5),
+    )
+    response = reader.get("/overview/")
+    assert "1 is overdue" in visible_text(response)
+    strip = response.content.decode().partition("first-call")[2].partition("</p>")[0]
+    assert f'href="/review/calls/{overdue.pk}/"' in strip
+    assert 'class="deadline overdue"' in strip
+    assert ">Decide<" in strip
+
+
+def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:
+    client.force_login(make_user(name="olga", role=Role.AUDITOR))
+    make_call(session=make_session(), tool="refund", interrupted_at=THEN)
+    strip = client.get("/overview/").content.decode().partition("first-call")[2].partition("</p>")[0]
+    assert ">View<" in strip
+    assert ">Decide<" not in strip
 
 
 @pytest.mark.parametrize(
@@ -181,7 +206,7 @@ def test_longest_waiting_call_may_be_one_that_awaits_approval(reader: Client) ->
 )
 def test_first_days_are_shown_in_a_short_period(age: timedelta | None, key: str) -> None:
     now = datetime.now(UTC)
-    assert utc_periods.choose_period_key(None if age is None else now - age, now) == key
+    assert utc_periods.choose_default_period_key(None if age is None else now - age, now) == key
 
 
 def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
@@ -353,7 +378,7 @@ def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     ],
 )
 def test_invalid_period_is_explained(query: str, sentence: str) -> None:
-    period, problem = utc_periods.parse_period(QueryDict(query), datetime.now(UTC))
+    period, problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
     assert period.key == utc_periods.DEFAULT
     assert problem.startswith(sentence)
     assert problem.endswith("The last 14 days are shown instead.")
@@ -390,7 +415,7 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
     make_call(session=mail, tool="undecided", call_id="undecided")
     complete()
     recount_hourly_session_sums.update_hourly_session_sums(None)
-    period, _problem = utc_periods.parse_period(QueryDict(""), now)
+    period, _problem = utc_periods.parse_period_and_problem(QueryDict(""), now)
     found = totals.load_period_totals(make_workspace().pk, period, "refund desk")
     assert found.total == SessionTotals(1, 0, 1, 0, Decimal(2))
     assert [agent.name for agent in found.agents] == ["refund desk"]
@@ -548,7 +573,7 @@ def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
 def test_waiting_times_are_at_their_labels_on_a_logarithmic_axis(
     median: float, p95: float, ticks: tuple[str, ...], heights: tuple[float, ...]
 ) -> None:
-    period, _problem = utc_periods.parse_period(QueryDict("period=24h"), datetime.now(UTC))
+    period, _problem = utc_periods.parse_period_and_problem(QueryDict("period=24h"), datetime.now(UTC))
     steps = [(step, totals.WaitingTimes(2, median, p95)) for step in period.list_steps()]
     chart = charts.draw_waiting_times_chart(period, steps)
     assert chart.ticks == ticks
@@ -671,7 +696,7 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     begun(40, "1", agent="desk")
     recount_hourly_session_sums.update_hourly_session_sums(None)
     page = visible_text(reader.get("/overview/"))
-    assert "50 %, was 0 %" in page
+    assert "50 %, up from 0 %" in page
     assert "+100 %, was $1.00" in page
 
 
@@ -733,7 +758,7 @@ def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch
 
 def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:
     for query in ("period=7d", "period=14d", "period=90d", "period=24h"):
-        period, _problem = utc_periods.parse_period(QueryDict(query), datetime.now(UTC))
+        period, _problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
         last = charts.build_time_labels(period)[-1]
         assert (last.x, last.text_anchor) == ("100%", "end")
 

@@ -32,7 +32,7 @@ def question(value: Any = QUESTION, **fields: Any) -> ToolCall:
 @pytest.mark.parametrize("value", [QUESTION, {"question": QUESTION}])
 def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any) -> None:
     page = visible_text(alice.get(url(question(value))))
-    about, _, form = page.partition("Decide Not recorded revision 1")
+    about, _, form = page.partition("Not recorded revision 1")
     assert "The agent asks a question Decide Awaiting answer · " in about
     assert about.partition("Raw JSON")[0].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
@@ -54,8 +54,7 @@ def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:
 
 def test_approval_of_a_changed_value_gives_the_agent_that_value(client: Client) -> None:
     client.force_login(make_user(name="bob"))
-    page = visible_text(client.get(url(question(asked_args_digest="0" * 64))))
-    form = page.partition("Decide Not recorded revision 1")[2]
+    form = visible_text(client.get(url(question(asked_args_digest="0" * 64)))).partition("Not recorded revision 1")[2]
     assert "ApproveThe agent gets the changed value." in form
     assert "the value true" not in form
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.models import Session
 from harness_site.live.changed_sessions import OVERLAP, ChangeCursor, list_changes_since
 from tests.support.factories import make_session, make_workspace
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 
 
 def touch(session: Session, revision: int, *, ago: timedelta = timedelta()) -> None:
-    Session.objects.filter(pk=session.pk).update(revision=revision, updated_at=database_now("default") - ago)
+    Session.objects.filter(pk=session.pk).update(revision=revision, updated_at=read_database_time("default") - ago)
 
 
 def told(cursor: ChangeCursor) -> list[tuple[int, int]]:
@@ -21,7 +21,7 @@ def told(cursor: ChangeCursor) -> list[tuple[int, int]]:
 
 def test_change_is_reported_once(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     session = make_session()
-    cursor = ChangeCursor(database_now("default"))
+    cursor = ChangeCursor(read_database_time("default"))
     assert told(cursor) == [(session.pk, 0)]
     with django_assert_num_queries(1):
         assert told(cursor) == []
@@ -29,7 +29,7 @@ def test_change_is_reported_once(django_assert_num_queries: DjangoAssertNumQueri
 
 def test_each_revision_is_reported() -> None:
     session = make_session()
-    cursor = ChangeCursor(database_now("default"))
+    cursor = ChangeCursor(read_database_time("default"))
     cursor.fetch_new_changes()
     touch(session, 1)
     assert told(cursor) == [(session.pk, 1)]
@@ -39,7 +39,7 @@ def test_each_revision_is_reported() -> None:
 
 def test_late_committed_change_is_reported() -> None:
     early, late = make_session(), make_session()
-    cursor = ChangeCursor(database_now("default"))
+    cursor = ChangeCursor(read_database_time("default"))
     cursor.fetch_new_changes()
     touch(early, 1)
     cursor.fetch_new_changes()
@@ -50,14 +50,14 @@ def test_late_committed_change_is_reported() -> None:
 def test_change_older_than_the_overlap_is_not_reported() -> None:
     session = make_session()
     touch(session, 1, ago=OVERLAP * 2)
-    assert told(ChangeCursor(database_now("default"))) == []
+    assert told(ChangeCursor(read_database_time("default"))) == []
 
 
 def test_reported_changes_are_forgotten_after_the_overlap() -> None:
     session, other = make_session(), make_session()
-    cursor = ChangeCursor(database_now("default"))
+    cursor = ChangeCursor(read_database_time("default"))
     cursor.fetch_new_changes()
-    Session.objects.update(updated_at=database_now("default") - OVERLAP * 2)
+    Session.objects.update(updated_at=read_database_time("default") - OVERLAP * 2)
     touch(other, 1)
     cursor.fetch_new_changes()
     assert list(cursor._told) == [other.pk]
@@ -67,5 +67,5 @@ def test_reported_changes_are_forgotten_after_the_overlap() -> None:
 def test_changes_of_one_workspace() -> None:
     make_session()
     foreign = make_session(workspace=make_workspace(slug="elsewhere"))
-    found = list_changes_since(database_now("default"), workspace=foreign.workspace_id)
+    found = list_changes_since(read_database_time("default"), workspace=foreign.workspace_id)
     assert [change.session for change in found] == [foreign.pk]

@@ -82,7 +82,7 @@ def _query_takeover_and_request_events(session: int) -> QuerySet[AuditEvent, tup
 @cache
 def _select_takeover_and_request_events() -> QuerySet[AuditEvent, tuple[str, str, str, datetime]]:
     kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
-    events = AuditEvent.objects.filter(kind__in=kinds).order_by(keyset_pagination.order_newest_first())
+    events = AuditEvent.objects.filter(kind__in=kinds).order_by(keyset_pagination.build_newest_first_ordering())
     return events.values_list("kind", "actor", "details", "created_at")
 
 

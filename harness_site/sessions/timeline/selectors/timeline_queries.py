@@ -103,7 +103,9 @@ def prepare_agent_calls_query(
 ) -> QuerySet[PeerCall, tuple[Any, ...]]:
     """Query run, peer, status, start and end of calls to other agents."""
     overlap = _build_overlap_condition(since, until, "created_at", "settled_at")
-    calls = PeerCall.objects.filter(overlap, session=session).order_by(keyset_pagination.order_newest_first())[:most]
+    calls = PeerCall.objects.filter(overlap, session=session).order_by(keyset_pagination.build_newest_first_ordering())[
+        :most
+    ]
     return calls.values_list(
         cast_field_to_text("join__task__run"), "peer", "status", Instant("created_at"), Instant("settled_at")
     )
@@ -121,7 +123,7 @@ def prepare_decisions_query(session: int, *, most: int) -> QuerySet[Decision, tu
 
 @cache
 def _select_newest_decisions() -> QuerySet[Decision, tuple[Any, ...]]:
-    decisions = Decision.objects.order_by(keyset_pagination.order_newest_first())
+    decisions = Decision.objects.order_by(keyset_pagination.build_newest_first_ordering())
     columns = ("tool_call", "tool_call__call_id", "tool_call__tool", "kind", "final", "actor", "actor_kind")
     return decisions.values_list(*columns, Instant("created_at"))
 

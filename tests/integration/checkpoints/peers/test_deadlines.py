@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models import F
 
 from checkpoints import SyncCheckpointer
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.exceptions import InvalidInput, PeerCallNotFound, PeerCallOver
 from checkpoints.models import AuditEvent, PeerCall, Session, Workspace
 from checkpoints.peers import Swept
@@ -83,7 +83,7 @@ def test_call_extended_during_the_sweep_does_not_expire(cp: SyncCheckpointer, op
 def test_extend_deadline(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", deadline=60))
     first = deadline()
-    before = database_now("default")
+    before = read_database_time("default")
     make_notices_due = cp.extend_deadline("c1", 3600)
 
     assert make_notices_due == deadline() >= before + timedelta(seconds=3600)

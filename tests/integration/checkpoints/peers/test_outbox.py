@@ -6,7 +6,7 @@ import pytest
 from django.db.models import F
 
 from checkpoints import SyncCheckpointer
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished, SessionNotFound, StillNeeded
 from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session, Workspace
 from checkpoints.peers import Join, Notice, Told
@@ -110,7 +110,7 @@ def test_attempts_are_counted_with_growing_delays(cp: SyncCheckpointer) -> None:
 
     for _ in range(3):
         make_notices_due()
-        before = database_now("default")
+        before = read_database_time("default")
         cp.tell_peers(tell)
         after = PeerCall.objects.get().tell_after
         assert after is not None
@@ -130,7 +130,7 @@ def test_delay_between_attempts_is_at_most_one_hour(cp: SyncCheckpointer) -> Non
     after = PeerCall.objects.get().tell_after
 
     assert after is not None
-    assert after <= database_now("default") + timedelta(hours=1)
+    assert after <= read_database_time("default") + timedelta(hours=1)
 
 
 def test_notice_claimed_by_a_dead_sender_is_sent_after_its_lease(cp: SyncCheckpointer, open_checkpointer: Open) -> None:

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from checkpoints import SyncCheckpointer
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.exceptions import (
     CallInProgress,
     InvalidIdentifier,
@@ -58,7 +58,7 @@ def test_pause_stores_state_and_releases_the_session(cp: SyncCheckpointer) -> No
 
 def test_deadlines_are_computed_by_the_database_clock(cp: SyncCheckpointer) -> None:
     moment = datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
-    before = database_now("default")
+    before = read_database_time("default")
     calls = [
         Call("default", "stock"),
         Call("seconds", "stock", deadline=90),
@@ -66,7 +66,7 @@ def test_deadlines_are_computed_by_the_database_clock(cp: SyncCheckpointer) -> N
         Call("moment", "stock", deadline=moment),
     ]
     pause(cp, Join("j", calls))
-    after = database_now("default")
+    after = read_database_time("default")
 
     deadlines = dict(PeerCall.objects.values_list("call_id", "deadline"))
     ahead = {"default": timedelta(minutes=10), "seconds": timedelta(seconds=90), "duration": timedelta(hours=2)}

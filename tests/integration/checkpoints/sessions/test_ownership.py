@@ -8,7 +8,7 @@ import pytest
 from django.db.models import F
 
 from checkpoints import SyncCheckpointer
-from checkpoints.db.clock import database_now
+from checkpoints.db.clock import read_database_time
 from checkpoints.exceptions import (
     InvalidIdentifier,
     InvalidInput,
@@ -211,7 +211,7 @@ def test_one_checkpointer_owns_many_sessions(cp: SyncCheckpointer) -> None:
 def test_heartbeat_renews_by_the_databases_clock(cp: SyncCheckpointer) -> None:
     start_session(cp)
     Run.objects.update(heartbeat_at=F("started_at"), lease_expires_at=F("started_at"))
-    before = database_now("default")
+    before = read_database_time("default")
     heartbeat.renew_leases(cp.store)
     run = Run.objects.get()
 

@@ -12,7 +12,7 @@ import pytest
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
 from checkpoints.formats.canonical_json import (
     MAX_DEPTH,
-    decode_json_text,
+    decode_json_string_or_return_text,
     parse_json,
     parse_json_or_return_text,
     to_canonical_json,
@@ -213,7 +213,7 @@ def test_parse_of_damaged_text_is_an_error(text: str) -> None:
     [('"a\\u0000b"', "a\0b"), ('""', ""), ('{"a":1}', '{"a":1}'), ("17", "17"), ("plain words", "plain words")],
 )
 def test_decoded_text_of_stored_json(stored: str, text: str) -> None:
-    assert decode_json_text(stored) == text
+    assert decode_json_string_or_return_text(stored) == text
 
 
 def test_key_order_does_not_change_the_text() -> None:
