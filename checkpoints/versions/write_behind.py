@@ -120,7 +120,7 @@ class SyncWriteBehind:
             TooLarge: A message or value is larger than its limit.
         """
         state = self._resolve_snapshot_state(
-            session_id, VersionChange(plan, budget_spent_usd, usage, phase, payload).to_state_if_complete()
+            session_id, VersionChange(plan, budget_spent_usd, usage, phase, payload).to_state_or_unresolved_change()
         )
         return self._queue_snapshot_and_flush_at_run_end(
             self._build_snapshot_request(session_id, transcript, state, payload, step)

@@ -56,7 +56,7 @@ def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     listed, _, stored = content.partition("Raw JSON")
     assert note in listed.replace("&quot;", '"')
     assert all(f"lamp-{n}" in listed for n in range(50))
-    assert listed.count("<details") == 1  # the raw text alone is folded
+    assert listed.count("<details") == 2  # the lines of the note after the first ones, and the raw text
     assert "lamp-49" in stored
     assert content.index(">note<") < content.index(">items<") < content.index(">gift<")
     assert call.args_digest not in content
