@@ -204,7 +204,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         call = ownership.interrupt_call_if_lost(store, session, seen_call)
-        require_undecided(
+        require_undecided_at_revision(
             store, session, call, _get_call_revision_to_decide(store, target, seen_call, call), rule.before
         )
         if rule.goes_on and session.finished:
@@ -279,7 +279,7 @@ def _build_call_changes(verdict: DecisionVerdict, rule: DecisionRule) -> dict[st
     return changes
 
 
-def require_undecided(
+def require_undecided_at_revision(
     store: Store, session: Session, call: ToolCall, revision: object, status: CallStatus = CallStatus.INTERRUPTED
 ) -> None:
     """Raise `AlreadyDecided`, `StaleRevision` or `NotUndecided` for a call that is not in `status` at `revision`."""
