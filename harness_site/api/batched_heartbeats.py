@@ -169,7 +169,7 @@ def renew_leases_of_heartbeats(heartbeats: Sequence[Heartbeat]) -> list[Allowanc
 
 def _authenticate_agent_token(header: str, address: str) -> ApiToken | None:
     try:
-        token = api_tokens.authenticate_bearer_header(header, find_address=lambda: address)
+        token = api_tokens.authenticate_bearer_header_or_raise(header, find_address=lambda: address)
     except api_tokens.TokenRefused:
         return None
     return token if token.role == TokenRole.AGENT else None

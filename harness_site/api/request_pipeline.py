@@ -209,7 +209,7 @@ def _authenticate_and_count_request(
 ) -> None:
     """Authenticate the token of a request, count the request, and check the names of its parameters."""
     try:
-        request.token = api_tokens.authenticate_bearer_header(
+        request.token = api_tokens.authenticate_bearer_header_or_raise(
             authorization, find_address=partial(get_adapter().get_client_ip, request), read_token_row=read_token_row
         )
     except api_tokens.TokenRefused:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.display import display_preferences, time_zones
 from harness_site.display.models import Theme
 
@@ -35,7 +35,7 @@ class DisplayForm(forms.Form):
 
     def __init__(self, *args: Any, browser_zone: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self)
+        set_field_labels_and_styles(self)
         if browser_zone:
             words = gettext("Same as the browser: %(zone)s") % {"zone": browser_zone}
             self.fields["time_zone"].widget.attrs["placeholder"] = words

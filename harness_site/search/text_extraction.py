@@ -34,7 +34,7 @@ class ExtractedText:
     whole: bool = True
 
 
-def extract_message_text(body: str, message_id: str) -> ExtractedText:
+def extract_masked_message_text(body: str, message_id: str) -> ExtractedText:
     parts = content_blocks.parse_message_parts(body)
     with mask_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
         words = _TextCollector()
@@ -43,7 +43,7 @@ def extract_message_text(body: str, message_id: str) -> ExtractedText:
         return words.build_masked_text()
 
 
-def extract_call_text(call: ToolCall) -> ExtractedText:
+def extract_masked_call_text(call: ToolCall) -> ExtractedText:
     args = parse_json_or_return_text(call.args)
     with mask_secret_fields_in_context(args):
         words = _TextCollector()
@@ -56,7 +56,7 @@ def extract_call_text(call: ToolCall) -> ExtractedText:
         return words.build_masked_text()
 
 
-def extract_decision_text(decision: Decision) -> ExtractedText:
+def extract_masked_decision_text(decision: Decision) -> ExtractedText:
     words = _TextCollector()
     words.add_text(decision.actor)
     words.add_text(decision.reason)
@@ -65,7 +65,7 @@ def extract_decision_text(decision: Decision) -> ExtractedText:
     return words.build_masked_text()
 
 
-def extract_session_text(session: Session) -> ExtractedText:
+def extract_masked_session_text(session: Session) -> ExtractedText:
     words = _TextCollector()
     for text in (session.session_id, session.title, session.agent):
         words.add_text(text)

@@ -132,7 +132,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             status_shape=shape,
             status=status,
             logged=mark_safe(when),  # noqa: S308 - escaped above
-            repeats=_format_repeats(record),
+            repeats=_format_attempt_and_replays(record),
             run=run % {"number": record.run_number},
             duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
         )
@@ -140,7 +140,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
     return line
 
 
-def _format_repeats(record: CallRecord) -> str:
+def _format_attempt_and_replays(record: CallRecord) -> str:
     """Format the number of a later attempt, and how often the result was replayed; mostly there is nothing to say."""
     parts = [_("attempt %(number)s") % {"number": record.attempt}] if record.attempt > 1 else []
     if record.replays:

@@ -27,7 +27,7 @@ from checkpoints.enums import DecisionKind
 from checkpoints.models import Decision
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import get_request_membership
+from harness_site.accounts.permissions import find_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path, list_page_paths
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable
@@ -382,7 +382,7 @@ def find_reader_membership(context: Context) -> Membership | None:
     request = context.get("request")
     if request is None or not hasattr(request, "user"):
         return None
-    return getattr(request, "membership", None) or get_request_membership(request)
+    return getattr(request, "membership", None) or find_request_membership(request)
 
 
 @register.simple_tag(name="unmasking_state", takes_context=True)

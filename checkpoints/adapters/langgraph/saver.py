@@ -353,7 +353,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if known is None or not kept:
             return added, _build_saved_list(elements, fields, added_digests, stored)
         grown = GrownList(known.nodes.digest, known.get_nodes_of_first_elements(kept), added)
-        nodes = grown.kept.add_elements(added_digests)[0]
+        nodes = grown.kept.build_extended_nodes_and_blobs(added_digests)[0]
         return grown, known.build_extended_list(kept, elements, fields, stored, added_digests, nodes)
 
     def _count_list_messages_in_newest_version(self, row: Session, said: SavedList | None) -> int:
@@ -688,7 +688,7 @@ class OwnedThreadSaver(HarnessSaver):
         """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
         store = self.sync_checkpointer.store
         owned_session = store.find_owned_session(self.thread_id)
-        if owned_session is None or not ownership.renew_ownership(store, owned_session):
+        if owned_session is None or not ownership.renew_ownership_if_still_owner(store, owned_session):
             raise OwnershipLost(self.thread_id)
 
     async def acheck_write_ownership(self) -> None:

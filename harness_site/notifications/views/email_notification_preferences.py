@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.notifications import email_confirmation
 from harness_site.notifications.preference_changes import update_notification_preferences
 from harness_site.notifications.recipients import get_notification_address, get_notification_preferences
@@ -43,7 +43,7 @@ class PreferencesForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(
+        set_field_labels_and_styles(
             self,
             email=_("Send me e-mail"),
             address=_("Address"),

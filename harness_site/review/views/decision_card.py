@@ -170,7 +170,7 @@ def refresh_call_and_mask_secrets_or_404(request: MemberRequest, pk: int) -> Too
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_call_if_run_lost(call):
         call = call_evidence.find_verified_call(request.membership.workspace, pk) or call
-    session_secrets_from_call_arguments.mask_session_secrets_in_response(call.session_id)
+    session_secrets_from_call_arguments.mask_session_secrets_until_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call

@@ -47,7 +47,7 @@ RENDERERS: dict[str, Callable[[str], Any]] = {
     "structured": session_formatting.parse_json_container,
     "copied": lambda content: json_tree.mask_and_dump_json(session_formatting.parse_stored_value(content), indent=2),
     "plain": lambda content: content_blocks.parts_to_text(content_blocks.parse_message_parts(content)),
-    "indexed": lambda content: text_extraction.extract_message_text(content, "id").text,
+    "indexed": lambda content: text_extraction.extract_masked_message_text(content, "id").text,
 }
 
 
