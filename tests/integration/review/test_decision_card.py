@@ -11,6 +11,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role
+from checkpoints.formats.digests import digest_text
 from checkpoints.models import LateResult, Session, ToolCall
 from checkpoints.seals.decision_keys import get_decision_keys
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
@@ -69,7 +70,7 @@ def test_call_without_arguments_is_labelled(reader: Client) -> None:
 @pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])
 def test_arguments_of_any_type_are_shown(reader: Client, args: str) -> None:
     call = lost_call()
-    ToolCall.objects.filter(pk=call.pk).update(args=args)
+    ToolCall.objects.filter(pk=call.pk).update(args=args, args_digest=digest_text(args))
     assert reader.get(f"/review/calls/{call.pk}/").status_code == 200
     assert reader.get("/review/").status_code == 200
 
