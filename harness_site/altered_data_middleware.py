@@ -38,14 +38,14 @@ class AlteredDataMiddleware(MiddlewareMixin):
     """Shows which row is not as the library wrote it, in place of a page that would show that row."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        session_pk = _find_session_shown(request)
+        session_pk = _find_shown_session_pk(request)
         if not isinstance(exception, SealError):
             exception = _find_error_of_mistyped_value(request, session_pk, exception) or exception
         if not isinstance(exception, SealError | CheckpointCorrupted):
             return None
         logger.error("The page %s was not shown: %s", request.path, exception.detail)
         context: dict[str, Any] = {
-            "problem": _describe_problem(exception),
+            "problem": _build_problem(exception),
             "hint": _describe_remedy(exception),
         }
         if isinstance(exception, IntegrityError) and exception.is_alteration:
@@ -56,7 +56,7 @@ class AlteredDataMiddleware(MiddlewareMixin):
         return render(request, "errors/altered.html", context, status=409)
 
 
-def _find_session_shown(request: HttpRequest) -> int | None:
+def _find_shown_session_pk(request: HttpRequest) -> int | None:
     """Find the session of a page, also if its call could not be read."""
     session_pk: int | None = getattr(request, "session_shown", None)
     call = getattr(request, "call_shown", None)
@@ -86,7 +86,7 @@ def _find_error_of_mistyped_value(
     return error if isinstance(error, SealError) else None
 
 
-def _describe_problem(error: SealError | CheckpointCorrupted) -> str:
+def _build_problem(error: SealError | CheckpointCorrupted) -> str:
     if isinstance(error, CheckpointCorrupted):
         return _("A record of the session “{session}” is damaged.").format(
             session=mask_and_reveal_hidden(error.session_id)

@@ -213,7 +213,7 @@ def interrupt_abandoned_calls(store: Store, owned_session: OwnedSession, *, runn
             session_id=owned_session.pk, run_id=owned_session.run_id, status=CallStatus.ISSUED
         )
         for call in list(run_calls):
-            if running_too or store.has_abandoned_call(call.pk):
+            if running_too or store.is_call_abandoned(call.pk):
                 interrupt_call(store, owned_session, call)
 
 

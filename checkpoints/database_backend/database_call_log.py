@@ -273,7 +273,7 @@ def _interrupt_call_unless_still_executed(store: Store, owned_session: OwnedSess
     if call.run_id != owned_session.run_id:
         with database_operation(store.using, writes=False):
             return run_liveness_check.is_run_alive(call.run)
-    if not store.has_abandoned_call(call.pk):
+    if not store.is_call_abandoned(call.pk):
         return True
     write_outcomes.interrupt_call(store, owned_session, call)
     return False

@@ -206,7 +206,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         )
         require_unaltered_call.require_matching_digests(seen_call)
         call = ownership.interrupt_call_if_lost(store, session, seen_call)
-        require_undecided(
+        require_undecided_at_revision(
             store, session, call, _get_call_revision_to_decide(store, target, seen_call, call), rule.before
         )
         if rule.goes_on and session.finished:
@@ -281,7 +281,7 @@ def _build_call_changes(verdict: DecisionVerdict, rule: DecisionRule) -> dict[st
     return changes
 
 
-def require_undecided(
+def require_undecided_at_revision(
     store: Store, session: Session, call: ToolCall, revision: object, status: CallStatus = CallStatus.INTERRUPTED
 ) -> None:
     """Raise `AlreadyDecided`, `StaleRevision` or `NotUndecided` for a call that is not in `status` at `revision`."""

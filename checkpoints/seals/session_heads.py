@@ -252,7 +252,7 @@ def find_newest_version_seal(using: str, head: SessionHead, change: RowChanges) 
     return known
 
 
-def verify_unlocked_head(using: str, session_pk: int, keys: SealKeys) -> None:
+def verify_head_against_rows_and_witness(using: str, session_pk: int, keys: SealKeys) -> None:
     """Verify the head of a session against its rows and against the witness, as they are at one moment, without a lock.
 
     Nothing if there is no such session, or if it has no seal and none is required. A head that another process writes

@@ -156,7 +156,7 @@ class SyncWriteBehind:
         owned_session = self.store.find_owned_session(
             session_id
         ) or look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
-        newest = self._behind.find_newest_snapshot(session_id)
+        newest = self._behind.find_last_enqueued_snapshot(session_id)
         if newest is None and transcript is None:
             version = save_phase_version.save_phase_version(
                 self.store, session_id, details, snapshot=snapshot, plan=plan
@@ -174,7 +174,7 @@ class SyncWriteBehind:
         """Return the state of a snapshot beside its transcript; kept values are those handed in or saved last."""
         if isinstance(change, VersionState):
             return change
-        newest = self._behind.find_newest_snapshot(session_id)
+        newest = self._behind.find_last_enqueued_snapshot(session_id)
         if newest is not None:
             return change.apply_to(newest[1])
         owned_session = self.store.find_owned_session(

@@ -89,7 +89,7 @@ class BackgroundWriter:
                         self._list_unsaved_entries(), "the queue is full, and the database does not take them"
                     )
 
-    def find_newest_snapshot(self, session_id: str) -> tuple[FrozenTranscript, VersionState] | None:
+    def find_last_enqueued_snapshot(self, session_id: str) -> tuple[FrozenTranscript, VersionState] | None:
         """Return the snapshot that was handed in last for a session, unless another version has been saved since."""
         owned_session = self.store.find_owned_session(session_id)
         with self._changed:

@@ -179,8 +179,8 @@ def build_token_actor(token: ApiToken) -> Actor:
         ActorKind.TOKEN,
         f"{voter_eligibility.TOKEN_PREFIX}{token.name}",
         token.member_role,
-        owner=voter_eligibility.find_token_owner(token),
-        electorate=voter_eligibility.build_voter_lookup(token.workspace),
+        owner=voter_eligibility.get_token_owner_name(token),
+        electorate=voter_eligibility.build_electorate(token.workspace),
     )
 
 

@@ -104,7 +104,7 @@ def reset_member_factors_and_end_sessions(by: Membership, member: Membership, *,
         audit_events.record_member_event(by, AuditKind.FACTOR_REMOVED, request=request, **details)
 
 
-def deactivate_member(by: Membership, member: Membership, *, request: HttpRequest) -> None:
+def deactivate_member_and_end_sessions(by: Membership, member: Membership, *, request: HttpRequest) -> None:
     """Deactivate the account of a member and end its user sessions. The membership remains.
 
     Raises `OwnAccount`, `LastAdmin`, `MemberGone`, and `MemberOfOtherWorkspaces`.

@@ -61,7 +61,7 @@ def edit_display(request: HttpRequest) -> HttpResponse:
         "language": display_preferences.get_reader_language(request),
         "theme": display_preferences.get_reader_theme(request),
     }
-    browser_zone = time_zones.get_browser_time_zone(request)
+    browser_zone = time_zones.get_browser_time_zone_name(request)
     form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial, browser_zone=browser_zone)
     if request.method == "POST" and form.is_valid():
         display_preferences.save_display_choice(request, cast(User, request.user), **form.cleaned_data)

@@ -21,7 +21,7 @@ from checkpoints.models import ToolCall
 from checkpoints.models.enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
+from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
@@ -170,7 +170,10 @@ class PendingRowBuilder:
             sentence, label = _describe_verification_error(error)
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
+        with (
+            mask_values_in_context(self._secrets.get(call.session_id, ())),
+            mask_values_of_secret_fields_in_context(args),
+        ):
             why = _describe_unknown_outcome(call, hook_could_not_tell=hook_could_not_tell)
             return self._build_row_in_masking_context(call, agreements, company, together, now, why)
 
@@ -193,7 +196,10 @@ class PendingRowBuilder:
         if error := _find_verification_error(call):
             return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", _describe_verification_error(error)[0])
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
+        with (
+            mask_values_in_context(self._secrets.get(call.session_id, ())),
+            mask_values_of_secret_fields_in_context(args),
+        ):
             sentence = call_sentences.format_call_sentence(call)
             session_id = mask_and_reveal_hidden(call.session.session_id)
         return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id, call.session.agent)
@@ -261,7 +267,7 @@ def _describe_unknown_outcome(call: ToolCall, *, hook_could_not_tell: bool) -> s
     if call.status == CallStatus.AWAITING_APPROVAL:
         return ""
     why = "" if call.reason == InterruptReason.RUN_LOST else status_labels.format_interrupt_reason(call.reason)
-    hook = status_labels.format_verify_hook(call.verifiable, hook_could_not_tell=hook_could_not_tell)
+    hook = status_labels.explain_verify_hook_ability(call.verifiable, hook_could_not_tell=hook_could_not_tell)
     return " · ".join(filter(None, (why, hook if call.verifiable else "")))
 
 

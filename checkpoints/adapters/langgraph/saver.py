@@ -291,7 +291,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         }
         for name, (value, _) in encoded.items():
             if isinstance(value, tuple):
-                self._memory.add_written_messages(thread_id, namespace, _iterate_messages_in_input(values[name], value))
+                self._memory.add_written_messages(
+                    thread_id, namespace, _pair_list_elements_with_input(values[name], value)
+                )
         new = NewState(
             namespace,
             checkpoint["id"],
@@ -702,7 +704,7 @@ class OwnedThreadSaver(HarnessSaver):
         await self._run_blocking(self.release)
 
 
-def _iterate_messages_in_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
+def _pair_list_elements_with_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
     """Iterate over the lists' elements of an input, each with the encoded input."""
     for items in value.values() if isinstance(value, dict) else ():
         for item in items if isinstance(items, list) else ():

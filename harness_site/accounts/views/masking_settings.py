@@ -53,10 +53,10 @@ class MaskingForm(forms.Form):
         )
 
     def clean_names(self) -> str:
-        return "\n".join(_split_unique_lines(self.cleaned_data["names"]))
+        return "\n".join(_validate_and_split_unique_lines(self.cleaned_data["names"]))
 
     def clean_words(self) -> str:
-        lines = _split_unique_lines(self.cleaned_data["words"])
+        lines = _validate_and_split_unique_lines(self.cleaned_data["words"])
         for line in lines:
             if line.count("*") > _STARS or len(line.replace("*", "")) < _SHORTEST:
                 raise forms.ValidationError(
@@ -65,7 +65,7 @@ class MaskingForm(forms.Form):
         return "\n".join(lines)
 
 
-def _split_unique_lines(text: str) -> list[str]:
+def _validate_and_split_unique_lines(text: str) -> list[str]:
     lines = list(dict.fromkeys(line.strip() for line in text.replace("\0", "").splitlines() if line.strip()))
     if len(lines) > _MAX_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
         raise forms.ValidationError(_("Enter at most 100 lines with at most 100 letters each."))

@@ -94,7 +94,7 @@ def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
 @require_recent_login
 def deactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("%(name)s is deactivated and signed out. Past decisions stay recorded.")
-    return _change_member_and_redirect(request, pk, member_services.deactivate_member, confirmation)
+    return _change_member_and_redirect(request, pk, member_services.deactivate_member_and_end_sessions, confirmation)
 
 
 @require_post_or_redirect("harness_settings:members")

@@ -95,7 +95,7 @@ def dump_json_for_display(value: Any, indent: int | None = None) -> str:
     return escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def format_text_value(text: str) -> str:
+def quote_text_except_amount(text: str) -> str:
     """Format a text as a value of a tree or a line: an amount such as `40.00` as it is, others as
     `quote_ambiguous_text` does."""
     return text if _AMOUNT.fullmatch(text) else quote_ambiguous_text(text)
@@ -137,7 +137,7 @@ class _Writer:
         if isinstance(value, dict | list) and value:
             return self._render_nested_value(value, depth)
         if isinstance(value, str):
-            return self._render_text_value(format_text_value(value))
+            return self._render_text_value(quote_text_except_amount(value))
         return self._render_text_value(MASK if is_secret_number(value) else mask_and_dump_json(value))
 
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:

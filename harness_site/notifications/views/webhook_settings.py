@@ -17,7 +17,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import create_pause_and_delete_webhooks, safe_http
-from harness_site.notifications.delivery_log import load_recent_deliveries, query_webhooks_with_last_attempt
+from harness_site.notifications.delivery_log import load_first_delivery_log_page, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message
 
@@ -79,9 +79,12 @@ def create_webhook(request: MemberRequest) -> HttpResponse:
 @require_POST
 @require_member(Role.ADMIN)
 def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
-    """Send a test message at once; the log shows the outcome."""
-    send_webhook_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
-    messages.success(request, gettext("A test message was created. The log below shows whether it was delivered."))
+    """Send a test message at once, and say whether it was delivered."""
+    outcome = send_webhook_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
+    if outcome.sent:
+        messages.success(request, gettext("The test message was delivered."))
+    else:
+        messages.warning(request, gettext("The test message was not delivered. The log below says why."))
     return redirect(f"{reverse('harness_notifications:webhooks')}#log")
 
 
@@ -127,7 +130,7 @@ def _render_webhooks_page(
     workspace = request.membership.workspace
     context = {
         "webhooks": query_webhooks_with_last_attempt(workspace.pk),
-        "log": load_recent_deliveries(workspace.pk),
+        "log": load_first_delivery_log_page(workspace.pk),
         "form": form or WebhookForm(),
         "tab": "webhooks",
         **extra_context,
