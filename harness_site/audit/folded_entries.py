@@ -13,7 +13,7 @@ from harness_site.audit.audit_trail_query import AuditEntry, AuditFilter, iterat
 from harness_site.core.unreadable_rows import UnreadableRecord
 
 #: Number of rows of a page. A page may have one more, because two equal entries are two rows.
-ROWS_PER_PAGE: Final = 50
+ROWS_PER_PAGE: Final = 40
 #: Largest number of entries that are read for one page, however few rows they fold into.
 MAX_ENTRIES_PER_PAGE: Final = 400
 #: Number of entries that are read first; most pages need no more.
