@@ -69,4 +69,6 @@ def _create_token() -> str:
 
     workspace = Workspace.objects.get(slug=DEFAULT_WORKSPACE)
     issuer = api_tokens.TokenIssuer(ActorKind.MACHINE, "benchmark")
-    return api_tokens.create_token(workspace, name="benchmark", role=TokenRole.AGENT, lifetime=None, by=issuer)[1]
+    return api_tokens.create_token_with_secret(
+        workspace, name="benchmark", role=TokenRole.AGENT, lifetime=None, by=issuer
+    )[1]

@@ -120,7 +120,7 @@ class _Handle:
     def _start_or_resume_flow(self) -> Flow[None]:
         """Start or resume the session. After an error it is not owned."""
         state, opening = self._state, self._opening
-        yield Transact(self._claim_handle)
+        yield Transact(self._register_handle_or_raise_busy)
         try:
             self._point = yield from self._backend.resume_session_flow(
                 self.session_id,
@@ -137,15 +137,15 @@ class _Handle:
         if not self._finished:
             self._held = state.get_owned_session(self.session_id)
 
-    def _claim_handle(self) -> None:
+    def _register_handle_or_raise_busy(self) -> None:
         """Claim the session for this handle: two requests of one process do not share a run. Raises `SessionBusy`."""
         state = self._state
-        if state.register_handle(self.session_id, self):
+        if state.try_register_handle(self.session_id, self):
             return
         owned_session = state.find_owned_session(self.session_id)
         if owned_session is not None and self._opening.takeover:
             state.remove_owned_session(owned_session)  # also forgets the open handle
-        if not state.register_handle(self.session_id, self):
+        if not state.try_register_handle(self.session_id, self):
             raise self._build_session_busy_error()
 
     def _build_session_busy_error(self) -> SessionBusy:

@@ -69,7 +69,9 @@ def open_span(name: str, attributes: Mapping[str, str | int | bool]) -> Iterator
         span.end()
 
 
-def trace_session(name: str) -> Callable[[Callable[Concatenate[S, str, P], T]], Callable[Concatenate[S, str, P], T]]:
+def trace_session_function(
+    name: str,
+) -> Callable[[Callable[Concatenate[S, str, P], T]], Callable[Concatenate[S, str, P], T]]:
     """Decorate a function whose second argument is a session id, so that each call is a span."""
 
     def trace_function(function: Callable[Concatenate[S, str, P], T]) -> Callable[Concatenate[S, str, P], T]:

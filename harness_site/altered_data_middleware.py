@@ -12,6 +12,7 @@ from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 
 from checkpoints.exceptions import (
+    CheckpointCorrupted,
     CheckpointsError,
     DecisionNotSigned,
     IntegrityError,
@@ -23,6 +24,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.management_command_hints import format_management_command
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 #: Errors that no stored value causes.
 _OTHER_CAUSES = (CheckpointsError, DatabaseError, Http404, PermissionDenied, SuspiciousOperation)
@@ -36,15 +38,15 @@ class AlteredDataMiddleware(MiddlewareMixin):
     """Shows which row is not as the library wrote it, in place of a page that would show that row."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        session_pk = _find_session_shown(request)
+        session_pk = _find_shown_session_pk(request)
         if not isinstance(exception, SealError):
             exception = _find_error_of_mistyped_value(request, session_pk, exception) or exception
-        if not isinstance(exception, SealError):
+        if not isinstance(exception, SealError | CheckpointCorrupted):
             return None
         logger.error("The page %s was not shown: %s", request.path, exception.detail)
         context: dict[str, Any] = {
-            "problem": _describe_seal_problem(exception),
-            "hint": _describe_seal_remedy(exception),
+            "problem": _build_problem(exception),
+            "hint": _describe_remedy(exception),
         }
         if isinstance(exception, IntegrityError) and exception.is_alteration:
             altered_pk = session_pk if exception.session_pk is None else exception.session_pk
@@ -54,7 +56,7 @@ class AlteredDataMiddleware(MiddlewareMixin):
         return render(request, "errors/altered.html", context, status=409)
 
 
-def _find_session_shown(request: HttpRequest) -> int | None:
+def _find_shown_session_pk(request: HttpRequest) -> int | None:
     """Find the session of a page, also if its call could not be read."""
     session_pk: int | None = getattr(request, "session_shown", None)
     call = getattr(request, "call_shown", None)
@@ -84,7 +86,11 @@ def _find_error_of_mistyped_value(
     return error if isinstance(error, SealError) else None
 
 
-def _describe_seal_problem(error: SealError) -> str:
+def _build_problem(error: SealError | CheckpointCorrupted) -> str:
+    if isinstance(error, CheckpointCorrupted):
+        return _("A record of the session “{session}” is damaged.").format(
+            session=mask_and_reveal_hidden(error.session_id)
+        )
     if isinstance(error, RowNotSealed):
         return _("Row {row} of the table {table} has no seal.").format(row=error.row, table=error.table)
     if isinstance(error, DecisionNotSigned):
@@ -101,7 +107,12 @@ def _describe_seal_problem(error: SealError) -> str:
     return _("The seals cannot be checked, because this site does not have the key that made them.")
 
 
-def _describe_seal_remedy(error: SealError) -> str:
+def _describe_remedy(error: SealError | CheckpointCorrupted) -> str:
+    if isinstance(error, CheckpointCorrupted):
+        return _(
+            "Tell an operator: somebody has changed the database without this program, or it is damaged. A backup "
+            "shows what it was."
+        )
     if isinstance(error, RowNotSealed):
         return _(
             "If the row is from before sealing, an operator runs {command}. Otherwise somebody has changed the "

@@ -123,7 +123,7 @@ MFA_RECOVERY_CODES_SHOW_ONCE = True
 MFA_PASSKEY_LOGIN_ENABLED = True
 # Accounts cannot be created by signing up, and e-mail addresses identify nobody.
 MFA_ALLOW_UNVERIFIED_EMAIL = True
-SOCIALACCOUNT_ADAPTER = "harness_site.accounts.allauth_adapters.ForeignAccountAdapter"
+SOCIALACCOUNT_ADAPTER = "harness_site.accounts.allauth_adapters.SingleSignOnAccountAdapter"
 SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
 SOCIALACCOUNT_LOGIN_ON_GET = False
 

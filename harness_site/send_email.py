@@ -175,7 +175,7 @@ def send_email_through_server(composed: Message, leads_to: str, recipients: Sequ
 
 def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
     composed["Subject"] = _break_encoded_words_in_header(
-        formatting.shorten_to_one_line(f"[Harness] {subject}", _MAX_SUBJECT_LENGTH)
+        formatting.mask_and_shorten_to_one_line(f"[Harness] {subject}", _MAX_SUBJECT_LENGTH)
     )
     composed["From"] = settings.MAIL_FROM
     composed["To"] = to

@@ -134,7 +134,7 @@ class _SessionImport:
         row.pk, row.workspace_id, row.head_segment_id = None, store.workspace_id, None
         row.owner_id, row.forked_from_id, row.fence = None, None, row.fence + 1
         row.save(using=store.using, force_insert=True)
-        witnessed_session_names.record_name_of_new_session(store.workspace, row.session_id, row.key_space, row.pk)
+        witnessed_session_names.record_new_session_name_or_raise(store.workspace, row.session_id, row.key_space, row.pk)
         self.keys[Session] = {old: row.pk}
         return row
 

@@ -65,7 +65,7 @@ def issue_call(
     `SessionFinished`, `CallConflict`, and `ReviewRequired` if another call of the session is undecided and this
     one mutates.
     """
-    with store.get_issuing_lock(intent.key):
+    with store.get_issuing_lock_of_key(intent.key):
         try:
             with database_operation(store.using) as connection:
                 row = None
@@ -112,12 +112,12 @@ def _insert_sealed_call(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or expected_sealed_head.get_expected_head(store.using, owned_session)
+        head = owned_session.sealed_head or expected_sealed_head.get_or_load_expected_head(store.using, owned_session)
         if head is None:  # the session was deleted
             return None
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
         changes = {} if head.columns["status"] == status else {"status": status}
-        after = expected_sealed_head.compute_head_after_write(head, call.term, changes)
+        after = expected_sealed_head.compute_and_record_head_after_write(head, call.term, changes)
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )

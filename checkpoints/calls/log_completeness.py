@@ -107,7 +107,7 @@ def require_complete_log_of_other_session(using: str, session_pk: int) -> None:
         return
     try:
         row_seals.verify_rows(iterate_rows_in_batches(ToolCall.objects.using(using).filter(session=session_pk)))
-        session_heads.verify_unlocked_head(using, session_pk, keys)
+        session_heads.verify_head_against_rows_and_witness(using, session_pk, keys)
     except IntegrityError as error:
         error.session_pk = session_pk
         raise

@@ -10,7 +10,7 @@ from checkpoints.seals import row_seals
 
 
 def require_call_unaltered(call: ToolCall) -> None:
-    """Require that a call is as this library wrote it, before its result or an approval of it is used.
+    """Require that a call is as this library wrote it, before people see it, or its result or approval is used.
 
     Raises `IntegrityError` if it does not match its seal or what people have signed about it, and
     `CheckpointCorrupted` if its arguments or its result do not match their logged digests.

@@ -123,7 +123,7 @@ def verify_decisions_of_call(call: ToolCall) -> None:
         DecisionKeyUnknown: A decision was signed with a key that is not configured.
     """
     if get_decision_keys() is not None:
-        _find_last_verified_decision(call)
+        _verify_call_and_find_last_decision(call)
 
 
 def verify_decisions_of_calls(using: str, calls: Sequence[ToolCall]) -> None:
@@ -153,7 +153,7 @@ def require_approval_quorum(call: ToolCall, approvals: int) -> None:
     """
     if get_decision_keys() is None:
         return
-    decision = _find_last_verified_decision(call)
+    decision = _verify_call_and_find_last_decision(call)
     people = set() if decision is None else set(DecisionTerms.from_json(decision.signed_terms).people)
     if len(people) < max(approvals, call.approvals):
         why = f"{len(people)} people have signed, and its tool demands {max(approvals, call.approvals)}"
@@ -196,7 +196,7 @@ def find_signature_errors(using: str, session_pks: Sequence[int]) -> Iterator[tu
             yield calls[pk].session_id, error
 
 
-def _find_last_verified_decision(call: ToolCall) -> Decision | None:
+def _verify_call_and_find_last_decision(call: ToolCall) -> Decision | None:
     """Return the last decision of a person about a call that moved it. Raises `IntegrityError`."""
     decisions = list(select_decisions(str(call._state.db)).filter(tool_call=call).order_by("pk"))
     for decision in decisions:

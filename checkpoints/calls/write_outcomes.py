@@ -122,12 +122,12 @@ def _write_sealed_outcome(
 ) -> bool:
     using = connection.alias
     call = call_seals.pop_cached_or_load_issued_call(using, owned_session, keys, call_pk)
-    head = owned_session.sealed_head or expected_sealed_head.get_expected_head(using, owned_session)
+    head = owned_session.sealed_head or expected_sealed_head.get_or_load_expected_head(using, owned_session)
     if call is None or head is None:
         return False
     sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after = expected_sealed_head.compute_head_after_write(head, difference, changes)
+    after = expected_sealed_head.compute_and_record_head_after_write(head, difference, changes)
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )
@@ -213,7 +213,7 @@ def interrupt_abandoned_calls(store: Store, owned_session: OwnedSession, *, runn
             session_id=owned_session.pk, run_id=owned_session.run_id, status=CallStatus.ISSUED
         )
         for call in list(run_calls):
-            if running_too or store.has_abandoned_call(call.pk):
+            if running_too or store.is_call_abandoned(call.pk):
                 interrupt_call(store, owned_session, call)
 
 

@@ -41,7 +41,7 @@ from checkpoints.tools.dispatch import (
     WaitOptions,
     build_tool_intent,
 )
-from checkpoints.tools.idempotency import get_policy_name, make_idempotency_key, make_unanswered_key
+from checkpoints.tools.idempotency import get_policy_name, make_idempotency_key, make_key_by_unanswered_policy
 from checkpoints.tools.tool import Tool
 
 logger = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ def _assign_operation_key(store: Store, owned_session: OwnedSession, request: Di
     """Return the key of the operation of an unanswered call: one of the log or a new one."""
     step = owned_session.head.version
     new_key = partial(
-        make_unanswered_key,
+        make_key_by_unanswered_policy,
         workspace=store.workspace,
         key_space=owned_session.key_space,
         session=owned_session.pk,
@@ -273,7 +273,7 @@ def _interrupt_call_unless_still_executed(store: Store, owned_session: OwnedSess
     if call.run_id != owned_session.run_id:
         with database_operation(store.using, writes=False):
             return run_liveness_check.is_run_alive(call.run)
-    if not store.has_abandoned_call(call.pk):
+    if not store.is_call_abandoned(call.pk):
         return True
     write_outcomes.interrupt_call(store, owned_session, call)
     return False

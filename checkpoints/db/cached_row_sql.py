@@ -46,7 +46,7 @@ def select_rows(using: str, model: type[SomeModel], conditions: str, params: Seq
     Returns:
         The rows, as the ORM gives them.
     """
-    columns = _get_model_columns(model)[1]
+    columns = _get_names_columns_and_converters(model)[1]
     return _fetch_rows(using, model, f"SELECT {columns} FROM {quote_table(model)} {conditions}", params)
 
 
@@ -57,13 +57,13 @@ def update_and_return_rows(
 
     `changes` is SQL behind SET. The rest is as in `select_rows`. The rows get no seal.
     """
-    columns = _get_model_columns(model)[1]
+    columns = _get_names_columns_and_converters(model)[1]
     sql = f"UPDATE {quote_table(model)} SET {changes} {conditions} RETURNING {columns}"
     return _fetch_rows(using, model, sql, params)
 
 
 def _fetch_rows(using: str, model: type[SomeModel], sql: str, params: Sequence[Any]) -> list[SomeModel]:
-    names, _, converters = _get_model_columns(model)
+    names, _, converters = _get_names_columns_and_converters(model)
     if connections[using].vendor != "postgresql":  # its columns have converters of the connection
         return list(model._default_manager.using(using).raw(sql, params))
     with connections[using].cursor() as cursor:
@@ -79,7 +79,7 @@ def _fetch_rows(using: str, model: type[SomeModel], sql: str, params: Sequence[A
 
 
 @cache
-def _get_model_columns(model: type[models.Model]) -> tuple[list[str], str, list[tuple[int, Any]]]:
+def _get_names_columns_and_converters(model: type[models.Model]) -> tuple[list[str], str, list[tuple[int, Any]]]:
     """Return the attributes of a model, the SQL of their columns, and the fields that convert what was read."""
     fields = model._meta.concrete_fields
     columns = quote_columns(model, [field.name for field in fields])

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from checkpoints import tracing
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import calls_without_outcome, signed_decisions
+from checkpoints.calls import calls_without_outcome, require_unaltered_call, signed_decisions
 from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.calls.signed_decisions import DecisionTerms
@@ -168,6 +168,7 @@ def record_decision(
         EditorMayNotApprove: `actor` has changed the arguments, and several people have to approve them.
         SessionFinished: The session has ended, and the decision is one the agent would act on.
         DecisionSigningKeyMissing: Decisions have to be signed, and this process has no key.
+        CheckpointCorrupted: The arguments of the call, or its result, do not match their logged digests.
         NotRepresentable: A value has no exact JSON form.
         InvalidInput: An argument cannot be used as such.
     """
@@ -203,8 +204,9 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         seen_call = look_up_and_lock_rows.get_latest_attempt(
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
+        require_unaltered_call.require_matching_digests(seen_call)
         call = ownership.interrupt_call_if_lost(store, session, seen_call)
-        require_undecided(
+        require_undecided_at_revision(
             store, session, call, _get_call_revision_to_decide(store, target, seen_call, call), rule.before
         )
         if rule.goes_on and session.finished:
@@ -279,7 +281,7 @@ def _build_call_changes(verdict: DecisionVerdict, rule: DecisionRule) -> dict[st
     return changes
 
 
-def require_undecided(
+def require_undecided_at_revision(
     store: Store, session: Session, call: ToolCall, revision: object, status: CallStatus = CallStatus.INTERRUPTED
 ) -> None:
     """Raise `AlreadyDecided`, `StaleRevision` or `NotUndecided` for a call that is not in `status` at `revision`."""

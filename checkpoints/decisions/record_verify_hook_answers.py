@@ -130,7 +130,7 @@ def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> 
         )
         call = ownership.interrupt_call_if_lost(store, session, call)
         revision = call.revision if call.status == CallStatus.INTERRUPTED else 0
-        decide.require_undecided(store, session, call, revision)
+        decide.require_undecided_at_revision(store, session, call, revision)
         ToolCall.objects.using(store.using).filter(pk=call.pk).update(verify_requested_by=actor.name)
         Session.objects.using(store.using).filter(pk=session.pk).update(revision=F("revision") + 1, updated_at=Now())
         insert_unchained_events.record_event(

@@ -401,7 +401,7 @@ class _ConversationWrite:
         )
         end = save_version.build_end_of_prepared_messages(prepared, start)
         if is_branch:
-            repeated = save_version.count_results_after_edited_message(
+            repeated = save_version.count_results_repeated_after_edit(
                 self.store, self.row.pk, self.row.session_id, self.operations, head, prepared, start.length
             )
             end = replace(end, repeated=repeated)

@@ -87,7 +87,7 @@ def delete_session_with_states(store: Store, session_id: str) -> None:
     """
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
-        ownership.release_ownership(store, owned_session)
+        ownership.release_ownership_if_still_owner(store, owned_session)
     try:
         prune_versions_and_delete_sessions.delete_session(store, session_id)
     except SessionNotFound:
@@ -131,7 +131,7 @@ def copy_states(
                 if not isinstance(row, Blob):
                     row_seals.verify_row(row)
             if model is not FrameworkState:
-                opaque_contents.rebase_contents_without_messages(store.using, rows)
+                opaque_contents.replace_differences_by_complete_contents(store.using, rows)
             for row in rows:
                 values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
                 values |= {"id": None, "session_id": target.pk}

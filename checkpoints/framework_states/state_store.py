@@ -500,7 +500,7 @@ def _try_save_writes_of_cached_session(
 
 def _build_write_columns(write: NewWrite, writer: BlobWriter) -> dict[str, Any]:
     """Build the columns of a write, whose value is added to `writer`; the root of a list is in the row of the write."""
-    digest, root = writer.add_value_of_write(write.value)
+    digest, root = writer.add_value_and_pop_list_root(write.value)
     content = ContentColumns("", None, False) if root is None else opaque_contents.build_content_columns(*root)
     return {"channel": write.channel, "digest": digest, **content._asdict()}
 

@@ -158,11 +158,13 @@ def write_version_to_end_if_changed(
     stored_end = _compress_bodies_on_sqlite(using, end)
     if owned_session is not None:
         owned_session.head = head
-        version = save_version.execute_save_statement(store, owned_session, head, stored_end, state, head.version)
+        version = save_version.execute_save_statement_if_at_head(
+            store, owned_session, head, stored_end, state, head.version
+        )
     else:
         answered = call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        sealed_head = expected_sealed_head.lock_sealed_head(using, row.pk)
+        sealed_head = expected_sealed_head.lock_head_and_seal_if_unsealed(using, row.pk)
         version, _ = save_version.write_version(using, base, stored_end, state, None, answered, sealed_head)
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
@@ -231,7 +233,7 @@ def _branch_head_and_build_new_end(
     keep, repeated = head.length, Counter[str]()
     if not prepared_transcript.does_transcript_continue_head(prepared, head):
         keep = find_new_messages.count_common_prefix(store.using, prepared, head)
-        repeated = save_version.count_results_after_edited_message(
+        repeated = save_version.count_results_repeated_after_edit(
             store, row.pk, row.session_id, operations, head, prepared, keep
         )
         head = _branch_transcript(store, row, head, keep)

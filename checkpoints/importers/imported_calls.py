@@ -27,7 +27,7 @@ from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
-from checkpoints.seals.sealed_model import seal_new_rows
+from checkpoints.seals.sealed_model import seal_unsaved_rows_and_compute_sum
 from checkpoints.store.call_intent_and_outcome_types import validate_tool_name
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
@@ -174,7 +174,7 @@ class ImportedCallLog:
             if call.status == CallStatus.ISSUED and not self._live:
                 _discard_unanswered_call(call)
             call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
-        return seal_new_rows(calls)
+        return seal_unsaved_rows_and_compute_sum(calls)
 
     def insert_calls_and_late_results(self, session: Session, calls: Sequence[ToolCall]) -> None:
         """Insert complete rows, which are counted in the head of their session already, and write late results."""

@@ -133,7 +133,7 @@ def insert_sessions_and_runs(store: Store, sessions: Sequence[tuple[TranscriptOr
     rows = [row for _, row, _ in sessions]
     insert_rows_with_keys(store.using, rows)
     for row in rows:
-        witnessed_session_names.record_name_of_new_session(store.workspace, row.session_id, row.key_space, row.pk)
+        witnessed_session_names.record_new_session_name_or_raise(store.workspace, row.session_id, row.key_space, row.pk)
     segments = [Segment(session=row) for row in rows]
     insert_sealed_rows(store.using, segments)
     events = []

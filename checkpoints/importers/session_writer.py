@@ -165,7 +165,7 @@ class ImportWriter:
                 self._ensure_file_savepoint()
                 row, run = self._create_session(first) if is_new else self._lock_session()
                 if self._sealed_head is None:
-                    self._sealed_head = expected_sealed_head.lock_sealed_head(self.store.using, row.pk)
+                    self._sealed_head = expected_sealed_head.lock_head_and_seal_if_unsealed(self.store.using, row.pk)
                 for group in _split_at_branches(turns):
                     self._write_turn_group(row, run, group, calls)
                 calls.insert_calls_and_late_results(row, [call for turn in turns for call in turn.calls])

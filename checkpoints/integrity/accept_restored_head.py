@@ -45,7 +45,7 @@ def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) 
         if session is None or not session.row_seal:
             return False
         head = session_heads.build_verified_head(session, keys).to_witnessed_head()
-        is_new = witnessed_session_names.record_name_of_stored_session(
+        is_new = witnessed_session_names.record_stored_session_name_if_unknown(
             session.workspace.slug, session.session_id, session.key_space, session.pk
         )
         known = kept.find_session(head.name)
@@ -60,5 +60,5 @@ def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) 
             actor_kind=ActorKind.MACHINE,
             details={"reason": reason, "known": -1 if known is None else known.number, "stored": head.number},
         )
-        kept.record_accepted_head(head)
+        kept.record_head_as_newest(head)
     return True

@@ -46,7 +46,7 @@ def seal_unsealed_rows_ignoring_witness(using: str, session_pk: int) -> int:
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is None:
             return 0
-        witnessed_session_names.record_name_of_stored_session(
+        witnessed_session_names.record_stored_session_name_if_unknown(
             session.workspace.slug, session.session_id, session.key_space, session.pk
         )
         count = 0
@@ -91,7 +91,9 @@ def _require_name_is_of_no_other_session(session: Session) -> None:
     Whoever has deleted or renamed that one could put a row without a seal in its place.
     """
     own = build_session_name(session.key_space, session.pk)
-    for name, number in witnessed_session_names.find_existing_sessions(session.workspace.slug, session.session_id):
+    for name, number in witnessed_session_names.find_existing_sessions_in_witness(
+        session.workspace.slug, session.session_id
+    ):
         if name != own:
             raise WitnessedSessionMissing(session.session_id, parse_session_pk(name), number)
 

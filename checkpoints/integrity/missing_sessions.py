@@ -78,7 +78,7 @@ def find_missing_sessions_of_name(using: str, session_id: str) -> list[MissingSe
     found = dict(
         session
         for workspace in workspaces
-        for session in witnessed_session_names.find_existing_sessions(workspace, session_id)
+        for session in witnessed_session_names.find_existing_sessions_in_witness(workspace, session_id)
     )
     return [_build_missing_session(using, name, found[name]) for name in _iterate_names_without_row(using, list(found))]
 
@@ -110,7 +110,7 @@ def accept_missing_session(using: str, missing: MissingSession, *, actor: str, r
             actor_kind=ActorKind.MACHINE,
             details={"reason": reason, "known": missing.number, "stored": -1},
         )
-        kept.record_accepted_head(build_head_of_deleted_session(missing.name))
+        kept.record_head_as_newest(build_head_of_deleted_session(missing.name))
 
 
 def _build_missing_session(using: str, name: str, number: int) -> MissingSession:

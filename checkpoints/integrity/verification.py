@@ -572,7 +572,7 @@ def _find_blob_problems(using: str, session: Session, counts: VerificationCounts
         rows: Any = model._default_manager.using(using).filter(session=session)
         for row in iterate_rows_in_batches(rows if model is Blob else rows.filter(content__isnull=False)):
             counts.rows += model is Blob
-            (content,) = opaque_contents.read_contents(using, [row])
+            (content,) = opaque_contents.read_contents_or_errors(using, [row])
             if isinstance(content, ValueError) and rows.filter(pk=row.pk).exists():
                 yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))
 

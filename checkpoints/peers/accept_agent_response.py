@@ -157,7 +157,7 @@ def _store_early_response(store: Store, response: PeerResponse) -> Unknown:
         digest=digests.digest_key_parts(peer, token, response.result),
         **received_at,
     )
-    sealed_model.seal_new_rows([row])
+    sealed_model.seal_unsaved_rows_and_compute_sum([row])
     EarlyResponse.objects.using(store.using).bulk_create([row], ignore_conflicts=True)
     return Early(response.call_id)
 

@@ -52,7 +52,9 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.has_owning_status:
             ownership.end_lost_owner_run(store, row, owner)
-        calls = check_and_close_paused_tasks.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
+        calls = check_and_close_paused_tasks.close_paused_tasks_and_cancel_agent_calls(
+            store, row, PauseStatus.CANCELLED
+        )
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1
         )

@@ -76,7 +76,7 @@ def take_paused_task_or_release_session(
 def _try_release_ownership(store: Store, session_id: str) -> None:
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
-        ownership.try_release_ownership(store, owned_session)
+        ownership.release_ownership_or_forget_session(store, owned_session)
 
 
 def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
-from checkpoints.tracing import trace_session, trace_session_flow
+from checkpoints.tracing import trace_session_flow, trace_session_function
 from checkpoints.versions import prepared_transcript
 from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
 from checkpoints.versions.prepared_transcript import PreparedTranscript
@@ -263,7 +263,7 @@ class RemoteBackend(SingleRequests):
             return now, now + timedelta(seconds=constants.LEASE_SECONDS)
         return datetime.fromisoformat(owner["last_seen"]), datetime.fromisoformat(owner["lease_ends"])
 
-    @trace_session(tracing.SAVE)
+    @trace_session_function(tracing.SAVE)
     def append_version(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
@@ -283,7 +283,7 @@ class RemoteBackend(SingleRequests):
         self.store.notify_save_listeners(session_id)
         return version
 
-    @trace_session(tracing.SAVE)
+    @trace_session_function(tracing.SAVE)
     def save_version(
         self,
         session_id: str,
@@ -340,7 +340,7 @@ class RemoteBackend(SingleRequests):
             return self._append_version_without_run(session_id, messages, change, expected_version)
         return self.append_version(session_id, messages, change, expected_version=expected_version)
 
-    @trace_session(tracing.SAVE)
+    @trace_session_function(tracing.SAVE)
     def _append_version_without_run(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, expected_version: int
     ) -> int:
@@ -351,7 +351,7 @@ class RemoteBackend(SingleRequests):
         self.store.notify_save_listeners(session_id)
         return version
 
-    @trace_session(tracing.SAVE)
+    @trace_session_function(tracing.SAVE)
     def save_phase(
         self,
         session_id: str,

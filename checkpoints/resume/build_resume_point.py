@@ -39,7 +39,9 @@ EMPTY_VERSION: dict[str, Any] = {
 }
 
 
-def load_version_to_continue(store: Store, owned_session: OwnedSession) -> tuple[dict[str, Any], RunPosition]:
+def load_latest_version_and_run_position(
+    store: Store, owned_session: OwnedSession
+) -> tuple[dict[str, Any], RunPosition]:
     """Load and check the latest version, before anything is changed."""
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         latest = load_version.load_latest_version(store, owned_session.session_id) or dict(EMPTY_VERSION)

@@ -57,7 +57,7 @@ def wait_for_decisions_flow(
         if undecided_calls:
             undecided_calls = yield Transact(lambda: list_calls_holding_run(store, owned_session))
         if not undecided_calls:
-            if (yield Transact(lambda: activate_session_after_decisions(store, owned_session))):
+            if (yield Transact(lambda: try_activate_session_after_decisions(store, owned_session))):
                 return
             continue
         if not wait or (until is not None and time.monotonic() >= until):
@@ -95,7 +95,7 @@ def _iterate_due_probes(
                 yield probe
 
 
-def activate_session_after_decisions(store: Store, owned_session: OwnedSession) -> bool:
+def try_activate_session_after_decisions(store: Store, owned_session: OwnedSession) -> bool:
     """Let the run through: the session is active again, and the decisions made so far are used.
 
     Returns False if a person has withdrawn a decision in the meantime. Raises `OwnershipLost`.

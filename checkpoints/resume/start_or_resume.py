@@ -40,13 +40,13 @@ def resume_session_flow(
     """
     with store.keep_session_from_idling(session_id):
         return (
-            yield from _resume_session_without_idle_release_flow(
+            yield from _take_session_and_pass_gate_flow(
                 store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=paused
             )
         )
 
 
-def _resume_session_without_idle_release_flow(
+def _take_session_and_pass_gate_flow(
     store: Store, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str, paused: bool
 ) -> Flow[ResumePoint]:
     finished_point: ResumePoint | None = yield Transact(
@@ -58,7 +58,9 @@ def _resume_session_without_idle_release_flow(
         lambda: _take_or_renew_ownership(store, session_id, takeover=takeover, paused=paused)
     )
     try:
-        latest, position = yield Transact(lambda: build_resume_point.load_version_to_continue(store, owned_session))
+        latest, position = yield Transact(
+            lambda: build_resume_point.load_latest_version_and_run_position(store, owned_session)
+        )
         yield from resume_gate.wait_for_decisions_flow(store, owned_session, wait=wait, timeout=timeout)
         point: ResumePoint = yield Transact(
             lambda: build_resume_point.prepare_run_and_build_resume_point(store, owned_session, latest, position)
@@ -66,7 +68,7 @@ def _resume_session_without_idle_release_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: ownership.try_release_ownership(store, owned_session))
+        yield Transact(lambda: ownership.release_ownership_or_forget_session(store, owned_session))
         raise
     return point
 
@@ -111,18 +113,18 @@ def resume_or_list_undecided_calls(
         return finished_point
     owned_session = _take_or_renew_ownership(store, session_id, takeover=takeover, paused=paused)
     try:
-        latest, position = build_resume_point.load_version_to_continue(store, owned_session)
+        latest, position = build_resume_point.load_latest_version_and_run_position(store, owned_session)
         while True:
             undecided_calls = resume_gate.list_calls_holding_run(store, owned_session)
             if undecided_calls:
                 resume_gate.mark_run_waiting(store, owned_session)
                 return undecided_calls
-            if resume_gate.activate_session_after_decisions(store, owned_session):
+            if resume_gate.try_activate_session_after_decisions(store, owned_session):
                 return build_resume_point.prepare_run_and_build_resume_point(store, owned_session, latest, position)
     except OwnershipLost:
         raise
     except BaseException:
-        ownership.try_release_ownership(store, owned_session)
+        ownership.release_ownership_or_forget_session(store, owned_session)
         raise
 
 
@@ -138,13 +140,13 @@ def start_session_flow(
     if a person has to decide: then the session is released.
     """
     with store.keep_session_from_idling(validate_id("session id", session_id)):
-        return (yield from _start_session_without_idle_release_flow(store, session_id, description, takeover=takeover))
+        return (yield from _create_session_and_pass_gate_flow(store, session_id, description, takeover=takeover))
 
 
-def _start_session_without_idle_release_flow(
+def _create_session_and_pass_gate_flow(
     store: Store, session_id: str, description: NewSessionFields, *, takeover: bool | str
 ) -> Flow[Run]:
-    run: Run | None = yield Transact(lambda: _find_own_run_past_gate(store, session_id))
+    run: Run | None = yield Transact(lambda: _renew_own_run_past_gate(store, session_id))
     if run is not None:
         return run
     yield Transact(lambda: create_finish_release.create_session_if_missing(store, session_id, description))
@@ -157,19 +159,19 @@ def _start_session_without_idle_release_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: ownership.try_release_ownership(store, owned_session))
+        yield Transact(lambda: ownership.release_ownership_or_forget_session(store, owned_session))
         raise
     return owned_session.run
 
 
-def _find_own_run_past_gate(store: Store, session_id: str) -> Run | None:
+def _renew_own_run_past_gate(store: Store, session_id: str) -> Run | None:
     """Return the run with which this checkpointer drives the session; None if it has none or has to pass the gate."""
     owned_session = store.find_owned_session(session_id)
     if owned_session is None:
         return None
     if owned_session.at_gate:
         raise AtGate(session_id)
-    if not ownership.renew_ownership(store, owned_session):
+    if not ownership.renew_ownership_if_still_owner(store, owned_session):
         store.remove_owned_session(owned_session)
         return None
     if resume_gate.list_calls_holding_run(store, owned_session):
@@ -180,7 +182,7 @@ def _find_own_run_past_gate(store: Store, session_id: str) -> Run | None:
 
 def _take_or_renew_ownership(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
     owned_session = store.find_owned_session(session_id)
-    if owned_session is not None and ownership.renew_ownership(store, owned_session):
+    if owned_session is not None and ownership.renew_ownership_if_still_owner(store, owned_session):
         write_outcomes.interrupt_abandoned_calls(store, owned_session)
         owned_session.operations.reset_pairings()
         return owned_session

@@ -80,7 +80,7 @@ def compute_row_seal(keys: SealKeys, row: models.Model) -> bytes:
     return get_row_sealer(keys.current, model).seal_ordered_values(_get_sealed_column_reader(model)(row))
 
 
-def read_sealed_columns(row: models.Model) -> dict[str, Any]:
+def get_sealed_columns(row: models.Model) -> dict[str, Any]:
     """Return the sealed columns of a row, by the names of its fields."""
     model: type[models.Model] = type(row)
     return dict(zip(get_sealed_fields(model), _get_sealed_column_reader(model)(row), strict=True))
@@ -171,19 +171,21 @@ def _get_sealed_column_reader(model: type[models.Model]) -> Callable[[models.Mod
         *[str(getattr(model._meta.get_field(name), "attname", name)) for name in get_sealed_fields(model)]
     )
     return (
-        read if _get_revision_without_key(model) is None else lambda row: _remove_unsealed_primary_key(model, read(row))
+        read
+        if _get_revision_of_unsealed_primary_key(model) is None
+        else lambda row: _remove_unsealed_primary_key(model, read(row))
     )
 
 
 def is_primary_key_unsealed(row: Any) -> bool:
     """Return whether the seal of a row does not cover its key yet: see `SealedModel.revision_without_key`."""
-    revision = _get_revision_without_key(type(row))
+    revision = _get_revision_of_unsealed_primary_key(type(row))
     return revision is not None and row.revision == revision
 
 
 def _remove_unsealed_primary_key(model: type[models.Model], values: Sequence[Any]) -> tuple[Any, ...]:
     """Return sealed columns, in their order, without the key if the seal does not cover it yet."""
-    revision = _get_revision_without_key(model)
+    revision = _get_revision_of_unsealed_primary_key(model)
     names = get_sealed_fields(model)
     if revision is None or values[names.index("revision")] != revision:
         return tuple(values)
@@ -191,7 +193,7 @@ def _remove_unsealed_primary_key(model: type[models.Model], values: Sequence[Any
     return (*values[:place], None, *values[place + 1 :])
 
 
-def _get_revision_without_key(model: type[models.Model]) -> int | None:
+def _get_revision_of_unsealed_primary_key(model: type[models.Model]) -> int | None:
     revision: int | None = model.revision_without_key  # type: ignore[attr-defined]  # of `SealedModel`
     return revision
 

@@ -134,7 +134,7 @@ class SealedModel(models.Model):
     save.alters_data = True  # type: ignore[attr-defined]
 
 
-def seal_new_rows(rows: Sequence[Any]) -> int:
+def seal_unsaved_rows_and_compute_sum(rows: Sequence[Any]) -> int:
     """Seal complete rows of one counted model that SQL inserts past the ORM. Nothing without a key.
 
     Returns what they add to the sum of their session, whose head the caller writes in the same transaction.

@@ -139,7 +139,7 @@ def build_verified_head(row: models.Model, keys: SealKeys) -> SessionHead:
 
 def build_head(row: Any, keys: SealKeys) -> SessionHead:
     """Return the head of a session as `build_verified_head` does, without verification."""
-    columns = row_seals.read_sealed_columns(row)
+    columns = row_seals.get_sealed_columns(row)
     if not row.row_seal:
         return SessionHead(columns, compute_row_sum_from_database(row._state.db, row.pk, keys), None)
     seal = bytes(row.row_seal)
@@ -148,10 +148,10 @@ def build_head(row: Any, keys: SealKeys) -> SessionHead:
 
 def build_new_head(row: models.Model) -> SessionHead | None:
     """Return the head of a session that this transaction has created without a seal; None if sealing is off."""
-    return None if get_seal_keys() is None else SessionHead(row_seals.read_sealed_columns(row), 0, None)
+    return None if get_seal_keys() is None else SessionHead(row_seals.get_sealed_columns(row), 0, None)
 
 
-def seal_new_session(workspace: str, stored: models.QuerySet[Any]) -> None:
+def write_head_of_new_session(workspace: str, stored: models.QuerySet[Any]) -> None:
     """Write the head of a session that this transaction has inserted, if it did. Nothing if sealing is off.
 
     It counts no row: one that is there already was put there by somebody else, and the first use of the session finds
@@ -167,8 +167,8 @@ def seal_new_session(workspace: str, stored: models.QuerySet[Any]) -> None:
     keys = get_seal_keys()
     row = None if keys is None else stored.first()
     if keys is not None and row is not None:
-        witnessed_session_names.record_name_of_new_session(workspace, row.session_id, row.key_space, row.pk)
-        head = SessionHead(row_seals.read_sealed_columns(row), 0, None)
+        witnessed_session_names.record_new_session_name_or_raise(workspace, row.session_id, row.key_space, row.pk)
+        head = SessionHead(row_seals.get_sealed_columns(row), 0, None)
         write_head(stored.db, head.compute_next_head(keys, 0, {}))
 
 
@@ -252,7 +252,7 @@ def find_newest_version_seal(using: str, head: SessionHead, change: RowChanges) 
     return known
 
 
-def verify_unlocked_head(using: str, session_pk: int, keys: SealKeys) -> None:
+def verify_head_against_rows_and_witness(using: str, session_pk: int, keys: SealKeys) -> None:
     """Verify the head of a session against its rows and against the witness, as they are at one moment, without a lock.
 
     Nothing if there is no such session, or if it has no seal and none is required. A head that another process writes

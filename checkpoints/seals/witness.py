@@ -56,7 +56,7 @@ class Witness(Protocol):
     def record_written_head(self, head: WitnessedHead) -> None:
         """Note a head that was written."""
 
-    def record_accepted_head(self, head: WitnessedHead) -> None:
+    def record_head_as_newest(self, head: WitnessedHead) -> None:
         """Note a head as the newest one, whatever was noted before."""
 
     def find_session(self, name: str) -> WitnessedSession | None:
@@ -112,10 +112,10 @@ def record_written_head_on_commit(using: str, head: WitnessedHead) -> None:
     """
     witness = get_witness()
     if witness is not None:
-        transaction.on_commit(partial(_confirm_head, witness, head), using=using)
+        transaction.on_commit(partial(_record_written_head_or_log_error, witness, head), using=using)
 
 
-def _confirm_head(witness: Witness, head: WitnessedHead) -> None:
+def _record_written_head_or_log_error(witness: Witness, head: WitnessedHead) -> None:
     try:
         witness.record_written_head(head)
     except WitnessError as error:
@@ -130,7 +130,7 @@ def record_deleted_session_on_commit(using: str, key_space: str, session_pk: int
     witness = get_witness()
     if witness is not None and get_seal_keys() is not None:
         head = build_head_of_deleted_session(build_session_name(key_space, session_pk))
-        transaction.on_commit(lambda: witness.record_accepted_head(head), using=using, robust=True)
+        transaction.on_commit(lambda: witness.record_head_as_newest(head), using=using, robust=True)
 
 
 def require_head_is_newest(session_id: str, head: WitnessedHead) -> None:

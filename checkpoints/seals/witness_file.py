@@ -23,7 +23,7 @@ from checkpoints.seals.witness_records import (
     WitnessedSession,
     encode_record,
     parse_record,
-    write_whole_record,
+    write_record_or_raise_if_partial,
 )
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class FileWitness:
     def record_written_head(self, head: WitnessedHead) -> None:
         self._append_record(CONFIRMED, head)
 
-    def record_accepted_head(self, head: WitnessedHead) -> None:
+    def record_head_as_newest(self, head: WitnessedHead) -> None:
         self._append_record(ADOPTED, head)
         self._sync_file()
 
@@ -173,4 +173,4 @@ def _append_line(descriptor: int, line: bytes) -> None:
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         line = b"\n" + line
-    write_whole_record(descriptor, line)
+    write_record_or_raise_if_partial(descriptor, line)

@@ -21,7 +21,7 @@ from checkpoints.seals.witness_records import (
     WitnessedSession,
     encode_record,
     parse_record,
-    write_whole_record,
+    write_record_or_raise_if_partial,
 )
 
 #: File that says that the folder is a witness, and not the empty place of a mount that is missing.
@@ -68,7 +68,7 @@ class FolderWitness:
     def record_written_head(self, head: WitnessedHead) -> None:
         self._write_record(CONFIRMED, head, sync=False)
 
-    def record_accepted_head(self, head: WitnessedHead) -> None:
+    def record_head_as_newest(self, head: WitnessedHead) -> None:
         self._write_record(ADOPTED, head, sync=True)
 
     def find_session(self, name: str) -> WitnessedSession | None:
@@ -113,7 +113,7 @@ class FolderWitness:
                 raise WitnessTruncated(str(place), known.read, _count_record_files(place), "files")
             while (content := _read_record_file(place, known.read)) is not None:
                 if (
-                    not self._apply_record_file(known, place, name, content)
+                    not self._apply_record_file_if_whole(known, place, name, content)
                     and _read_record_file(place, known.read + 1) is None
                 ):
                     break  # another process may still be writing it
@@ -122,7 +122,7 @@ class FolderWitness:
             raise WitnessMissing(str(place), type(error).__name__) from error
         return known
 
-    def _apply_record_file(self, known: _SessionFolder, place: Path, name: str, content: bytes) -> bool:
+    def _apply_record_file_if_whole(self, known: _SessionFolder, place: Path, name: str, content: bytes) -> bool:
         """Take a file into account. Returns False for one that is not whole, whose writer announced no commit by it."""
         file = _get_record_path(place, known.read)
         try:
@@ -168,7 +168,7 @@ def _create_file_exclusively(path: Path, content: bytes, *, sync: bool) -> None:
     """Make a file with its content. Raises `OSError`: `FileExistsError` if there is one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
     try:
-        write_whole_record(descriptor, content)
+        write_record_or_raise_if_partial(descriptor, content)
         if sync:
             os.fsync(descriptor)
     finally:

@@ -86,7 +86,7 @@ def encode_record(kind: str, head: WitnessedHead) -> bytes:
     return f"{content} {_compute_mac(content)}\n".encode()
 
 
-def write_whole_record(descriptor: int, content: bytes) -> None:
+def write_record_or_raise_if_partial(descriptor: int, content: bytes) -> None:
     """Write a record to a file. Raises `OSError`, also if the file takes only a part of it, as on a full disk."""
     if os.write(descriptor, content) < len(content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -32,7 +32,7 @@ class ExistingSession(NamedTuple):
     number: int
 
 
-def record_name_of_new_session(workspace: str, session_id: str, key_space: str, session_pk: int) -> None:
+def record_new_session_name_or_raise(workspace: str, session_id: str, key_space: str, session_pk: int) -> None:
     """Note the name of a session, in the transaction that inserts it. Nothing without a witness or a key of seals.
 
     Args:
@@ -48,16 +48,16 @@ def record_name_of_new_session(workspace: str, session_id: str, key_space: str, 
     if kept is None or keys is None:
         return
     noted = _list_notes_of_name(kept, keys, workspace, session_id)
-    existing = _list_existing_sessions(kept, noted)
+    existing = _list_existing_sessions_in_witness(kept, noted)
     if existing:
         raise WitnessedSessionMissing(session_id, parse_session_pk(existing[0].name), existing[0].number)
     _record_name(kept, _build_note(keys.current, workspace, session_id, key_space, session_pk), is_first=not noted)
 
 
-def record_name_of_stored_session(workspace: str, session_id: str, key_space: str, session_pk: int) -> bool:
+def record_stored_session_name_if_unknown(workspace: str, session_id: str, key_space: str, session_pk: int) -> bool:
     """Note the name of a session that is there already. Nothing without a witness or a key of seals.
 
-    The arguments are those of `record_name_of_new_session`.
+    The arguments are those of `record_new_session_name_or_raise`.
 
     Returns:
         Whether the witness did not know it.
@@ -73,20 +73,20 @@ def record_name_of_stored_session(workspace: str, session_id: str, key_space: st
     return True
 
 
-def find_existing_sessions(workspace: str, session_id: str) -> list[ExistingSession]:
+def find_existing_sessions_in_witness(workspace: str, session_id: str) -> list[ExistingSession]:
     """Find the sessions of a name that exist by what the witness knows; none without a witness or a key of seals."""
     kept, keys = get_witness(), get_seal_keys()
     if kept is None or keys is None:
         return []
-    return _list_existing_sessions(kept, _list_notes_of_name(kept, keys, workspace, session_id))
+    return _list_existing_sessions_in_witness(kept, _list_notes_of_name(kept, keys, workspace, session_id))
 
 
 def _build_note(key: SealKey, workspace: str, session_id: str, key_space: str, session_pk: int) -> WitnessedHead:
     """Build what is noted of a name: its digest, with the key of the session as number, and its key space as seal."""
-    return WitnessedHead(_compute_digest(key, workspace, session_id), session_pk, key_space.encode())
+    return WitnessedHead(_compute_name_digest(key, workspace, session_id), session_pk, key_space.encode())
 
 
-def _compute_digest(key: SealKey, workspace: str, session_id: str) -> str:
+def _compute_name_digest(key: SealKey, workspace: str, session_id: str) -> str:
     return key.compute_seal(_DIGEST_PURPOSE, f"{workspace}\0{session_id}".encode()).hex()
 
 
@@ -95,16 +95,16 @@ def _record_name(kept: Witness, note: WitnessedHead, *, is_first: bool) -> None:
     if is_first:
         kept.record_expected_head(note)
     else:
-        kept.record_accepted_head(note)
+        kept.record_head_as_newest(note)
 
 
 def _list_notes_of_name(kept: Witness, keys: SealKeys, workspace: str, session_id: str) -> list[WitnessedSession]:
     """List what the witness knows of a name by its digests with the present key and with former ones."""
-    found = (kept.find_session(_compute_digest(key, workspace, session_id)) for key in keys.by_id.values())
+    found = (kept.find_session(_compute_name_digest(key, workspace, session_id)) for key in keys.by_id.values())
     return [known for known in found if known is not None]
 
 
-def _list_existing_sessions(kept: Witness, noted: Sequence[WitnessedSession]) -> list[ExistingSession]:
+def _list_existing_sessions_in_witness(kept: Witness, noted: Sequence[WitnessedSession]) -> list[ExistingSession]:
     """List those of the sessions that were noted under a name which exist by what the witness knows."""
     names = {
         build_session_name(key_space.decode(), session_pk)

@@ -40,7 +40,7 @@ from checkpoints.store import expected_sealed_head, look_up_and_lock_rows, run_l
 from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
-from checkpoints.tracing import SAVE, trace_session
+from checkpoints.tracing import SAVE, trace_session_function
 from checkpoints.versions import run_position_and_snapshot, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -92,7 +92,7 @@ def find_version_of_repeated_append(
         return version if version is not None and written.filter(version=version).exists() else None
 
 
-@trace_session(SAVE)
+@trace_session_function(SAVE)
 def _append_without_run(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, expected: int
 ) -> int:
@@ -131,7 +131,7 @@ class _AppendAttempt:
         unconfirmed_append = store.unconfirmed_appends.get(self.session_id)
         if unconfirmed_append is not None and self._is_repeated_append(unconfirmed_append, row):
             return unconfirmed_append.expected + 1
-        refusal = _find_append_error(store, row, newest, self.expected)
+        refusal = _end_lost_owner_or_find_append_error(store, row, newest, self.expected)
         if refusal is not None:
             return refusal
         if row.head_segment_id is None:
@@ -154,7 +154,7 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
-        sealed_head = expected_sealed_head.lock_sealed_head(store.using, row.pk)
+        sealed_head = expected_sealed_head.lock_head_and_seal_if_unsealed(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
@@ -223,7 +223,9 @@ def end_lost_owner_or_find_busy_error(store: Store, row: Session) -> SessionBusy
     return None
 
 
-def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, expected: int) -> CheckpointsError | None:
+def _end_lost_owner_or_find_append_error(
+    store: Store, row: Session, newest: Checkpoint | None, expected: int
+) -> CheckpointsError | None:
     """Return the error that forbids an append, as it would forbid a run. A lost owner is declared lost."""
     if row.finished:
         return SessionFinished(row.session_id, row.status)

@@ -61,7 +61,7 @@ def supersede_paused_tasks(tasks: QuerySet[PausedTask]) -> None:
     tasks.filter(status__in=sorted(PAUSED_TASK_STATUSES)).update(status=PauseStatus.OVER, ended_at=Now())
 
 
-def close_all_paused_tasks(store: Store, row: Session, status: PauseStatus) -> int:
+def close_paused_tasks_and_cancel_agent_calls(store: Store, row: Session, status: PauseStatus) -> int:
     """Stop waiting for good: later responses do not count, and every agent with an open call gets a cancel notice.
 
     Returns the number of calls that were open.

@@ -39,7 +39,7 @@ def create_session_if_missing(store: Store, session_id: str, description: NewSes
         with transaction.atomic(using=store.using):
             rows.bulk_create([session], ignore_conflicts=True)
             # A session that another process has created at the same time has another key space.
-            session_heads.seal_new_session(store.workspace, rows.filter(key_space=session.key_space))
+            session_heads.write_head_of_new_session(store.workspace, rows.filter(key_space=session.key_space))
 
 
 def finish_session(store: Store, session_id: str, status: object, result: Any = None) -> None:
@@ -56,9 +56,9 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
             row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
-            _require_no_open_call(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
-            check_and_close_paused_tasks.close_all_paused_tasks(store, row, PauseStatus.OVER)
-            ownership.end_ownership_in_transaction(
+            _interrupt_or_refuse_open_calls(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
+            check_and_close_paused_tasks.close_paused_tasks_and_cancel_agent_calls(store, row, PauseStatus.OVER)
+            ownership.end_ownership_if_still_owner(
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )
             actor = f"run {owned_session.run.number}"
@@ -74,7 +74,9 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     store.notify_save_listeners(session_id)
 
 
-def _require_no_open_call(store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool) -> None:
+def _interrupt_or_refuse_open_calls(
+    store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool
+) -> None:
     """Require that no call is open at the end of a session.
 
     If the session is cancelled, open calls become interrupted instead: their outcome is unknown and they stay in the
@@ -108,7 +110,7 @@ def release_all_sessions(store: Store) -> None:
         unverified = None
         for owned_session in store.list_owned_sessions():
             try:
-                _release_owned_session(store, owned_session)
+                _interrupt_calls_and_release_session(store, owned_session)
             except SealError as error:
                 unverified = error
         if unverified is not None:
@@ -137,12 +139,12 @@ def _release_session_if_owned(store: Store, session_id: str) -> bool:
     if owned_session is None:  # lost while it was flushed
         return False
     try:
-        return _release_owned_session(store, owned_session)
+        return _interrupt_calls_and_release_session(store, owned_session)
     finally:
         store.remove_owned_session(owned_session)
 
 
-def _release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
+def _interrupt_calls_and_release_session(store: Store, owned_session: OwnedSession) -> bool:
     try:
         write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
     except IntegrityError as error:
@@ -150,4 +152,4 @@ def _release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
             owned_session.pk, using=store.using
         ):
             raise
-    return ownership.release_ownership(store, owned_session)
+    return ownership.release_ownership_if_still_owner(store, owned_session)

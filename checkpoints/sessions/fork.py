@@ -96,7 +96,7 @@ def fork_session(
     return 1
 
 
-def create_fork_without_versions(store: Store, session_id: str, new_session_id: str) -> None:
+def create_fork_without_versions_if_missing(store: Store, session_id: str, new_session_id: str) -> None:
     """Create a session with the calls of another one, whose transcript a framework has forked and writes itself.
 
     Calls that the origin's transcript has answered are answered in the fork, and calls that were only read from it are
@@ -172,7 +172,7 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, *
             fork.save(using=store.using, force_insert=True)
     except IntegrityError as error:  # another process has just created it
         raise SessionExists(new_session_id) from error
-    witnessed_session_names.record_name_of_new_session(store.workspace, new_session_id, fork.key_space, fork.pk)
+    witnessed_session_names.record_new_session_name_or_raise(store.workspace, new_session_id, fork.key_space, fork.pk)
     return fork
 
 

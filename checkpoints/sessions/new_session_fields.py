@@ -31,16 +31,16 @@ class NewSessionFields:
             raise InvalidInput(f"labels is the text {self.labels!r}; give a list of labels.")
         title, field_name = (self.user_message, "user_message") if self.title is None else (self.title, "title")
         return {
-            "agent": _validate_single_line(self.agent, "agent"),
-            "title": _validate_single_line(title, field_name),
-            "scratchpad_root": _validate_single_line(self.scratchpad_root or "", "scratchpad_root", 4096),
+            "agent": _normalize_to_single_line(self.agent, "agent"),
+            "title": _normalize_to_single_line(title, field_name),
+            "scratchpad_root": _normalize_to_single_line(self.scratchpad_root or "", "scratchpad_root", 4096),
             "metadata": to_canonical_json(self.metadata or {}, "metadata"),
             "labels": to_canonical_json([validate_id("label", label) for label in self.labels], "labels"),
         }
 
 
-def _validate_single_line(text: object, label: str, length: int = TITLE_LENGTH) -> str:
-    """Validate `text` as one storable line of at most `length` characters."""
+def _normalize_to_single_line(text: object, label: str, length: int = TITLE_LENGTH) -> str:
+    """Return `text` as one storable line, shortened to `length` characters. Raises `InvalidInput` if it is no text."""
     if not isinstance(text, str):
         raise InvalidInput(f"{label} is a {type(text).__name__}, not text.")
     line = " ".join(text.encode("utf-8", "replace").decode().replace("\0", " ").split())

@@ -83,7 +83,7 @@ def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | st
         live_keys = verification.verify_records_and_hash_live_keys(store.using, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
-            _end_previous_run(store, row, previous, takeover)
+            _end_previous_run_or_raise_busy(store, row, previous, takeover)
         if previous is not None and not paused:
             check_and_close_paused_tasks.require_session_not_paused(store, row)
         run = _create_run(store, row, previous)
@@ -123,7 +123,7 @@ def _require_supported_schema(store: Store, row: Session) -> None:
         raise SchemaFromFuture(row.session_id, newest, SCHEMA_VERSION)
 
 
-def _end_previous_run(store: Store, row: Session, previous: Run, takeover: bool | str) -> None:
+def _end_previous_run_or_raise_busy(store: Store, row: Session, previous: Run, takeover: bool | str) -> None:
     """End the run that owns the session, if that is permitted."""
     is_own = previous.owner_token == store.token  # taken before, but the answer was lost
     alive = not is_own and run_liveness_check.is_run_alive(previous)
@@ -272,7 +272,7 @@ def _end_run(store: Store, run: Run, status: RunStatus) -> None:
     ending.update(status=status, ended_at=Now())
 
 
-def renew_ownership(store: Store, owned_session: OwnedSession) -> bool:
+def renew_ownership_if_still_owner(store: Store, owned_session: OwnedSession) -> bool:
     """Touch the session's lease. Returns whether no other run has taken the session since."""
     store.record_session_use(owned_session.session_id)
     with database_operation(store.using):
@@ -282,7 +282,7 @@ def renew_ownership(store: Store, owned_session: OwnedSession) -> bool:
         return bool(owned_row.update(updated_at=Now(), revision=F("revision") + 1))
 
 
-def release_ownership(
+def release_ownership_if_still_owner(
     store: Store, owned_session: OwnedSession, final_status: RunStatus = RunStatus.RELEASED, **session_changes: Any
 ) -> bool:
     """End the run and leave the session without an owner. Returns False if another run had already taken it.
@@ -290,26 +290,26 @@ def release_ownership(
     The fence grows, so that no later write of this run can succeed.
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
-        is_released = end_ownership_in_transaction(store, owned_session, final_status, **session_changes)
+        is_released = end_ownership_if_still_owner(store, owned_session, final_status, **session_changes)
     store.remove_owned_session(owned_session)
     return is_released
 
 
-def try_release_ownership(store: Store, owned_session: OwnedSession) -> None:
+def release_ownership_or_forget_session(store: Store, owned_session: OwnedSession) -> None:
     """Release the session after an error, without raising a second one that would hide it.
 
     If the database cannot be reached, the session is forgotten here and its lease expires.
     """
     try:
-        release_ownership(store, owned_session)
+        release_ownership_if_still_owner(store, owned_session)
     except StorageError:
         store.remove_owned_session(owned_session)
 
 
-def end_ownership_in_transaction(
+def end_ownership_if_still_owner(
     store: Store, owned_session: OwnedSession, final_status: RunStatus, **session_changes: Any
 ) -> bool:
-    """Write what `release_ownership` writes, inside a transaction of the caller; the store still holds the session."""
+    """Do what `release_ownership_if_still_owner` does, in the caller's transaction; the store keeps the session."""
     owned_row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence)
     changes = {"owner": None, "fence": F("fence") + 1, "revision": F("revision") + 1, "updated_at": Now()}
     if not owned_row.update(**changes, **session_changes):
@@ -321,7 +321,7 @@ def end_ownership_in_transaction(
 def store_run_status(store: Store, owned_session: OwnedSession, status: RunStatus) -> None:
     """Store whether the owning run works or waits. Raises `OwnershipLost`."""
     with database_operation(store.using), transaction.atomic(using=store.using):
-        if not renew_ownership(store, owned_session):
+        if not renew_ownership_if_still_owner(store, owned_session):
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         Run.objects.using(store.using).filter(pk=owned_session.run_id).update(status=status)
 
@@ -337,11 +337,11 @@ def release_idle_sessions(store: Store) -> list[str]:
     return [
         owned_session.session_id
         for owned_session in store.list_idle_sessions()
-        if _release_idle_session(store, owned_session)
+        if _release_session_if_still_idle(store, owned_session)
     ]
 
 
-def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
+def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) -> bool:
     has_unsaved_versions = store.behind is not None and store.behind.list_unsaved_versions(owned_session.session_id)
     if has_unsaved_versions or _has_run_open_call(store, owned_session):
         store.record_session_use(owned_session.session_id)
@@ -349,7 +349,7 @@ def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
     if not store.remove_session_if_idle(owned_session):
         return False
     with database_operation(store.using), transaction.atomic(using=store.using):
-        if not end_ownership_in_transaction(store, owned_session, RunStatus.RELEASED):
+        if not end_ownership_if_still_owner(store, owned_session, RunStatus.RELEASED):
             return False
         actor = f"run {owned_session.run.number}"
         idle = store.idle_release_seconds

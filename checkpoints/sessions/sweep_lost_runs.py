@@ -43,11 +43,11 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
     """
     with database_operation(store.using):
         lost: list[str] = []
-        for pk in _skip_unverifiable_sessions(store.using, _iterate_sessions_of_lost_runs(store, limit)):
+        for pk in _iterate_verifiable_sessions(store.using, _iterate_sessions_of_lost_runs(store, limit)):
             if len(lost) >= limit:
                 break
             with quarantine.quarantine_and_skip_altered_session(store.using, pk):
-                lost += _end_lost_run_of_session(store, pk)
+                lost += _end_run_of_session_if_lost(store, pk)
         return lost
 
 
@@ -66,7 +66,7 @@ def _iterate_sessions_of_lost_runs(store: Store, max_dead_processes: int) -> Ite
         yield from iterate_distinct_session_keys(unexpired, by="lease_expires_at")
 
 
-def _skip_unverifiable_sessions(using: str, session_pks: Iterator[int]) -> Iterator[int]:
+def _iterate_verifiable_sessions(using: str, session_pks: Iterator[int]) -> Iterator[int]:
     """Iterate over the keys of sessions, without those whose rows have no seal or one by a key that is not configured.
 
     They would be skipped anyway, after statements for each of them. Raises `SealKeyMissing` if there is no key at all.
@@ -119,7 +119,7 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
     return on_this_machine.filter(condition) if condition else None
 
 
-def _end_lost_run_of_session(store: Store, session_pk: int) -> list[str]:
+def _end_run_of_session_if_lost(store: Store, session_pk: int) -> list[str]:
     """End the run of a session if it is lost. Returns the id of the session then."""
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True, of=("self",))

@@ -307,7 +307,7 @@ class ClientState:
 
     # handles: at most one is open on a session, until it is closed or has lost the session
 
-    def register_handle(self, session_id: str, handle: object) -> bool:
+    def try_register_handle(self, session_id: str, handle: object) -> bool:
         """Record that `handle` is open on a session. Returns False if another one is."""
         with self._lock:
             return self._handles.setdefault(session_id, handle) is handle
@@ -319,7 +319,7 @@ class ClientState:
 
     # state of this process
 
-    def get_issuing_lock(self, key: str) -> threading.Lock:
+    def get_issuing_lock_of_key(self, key: str) -> threading.Lock:
         """Lock that lets this process issue one call of a key at a time.
 
         An intent that is found after a lost answer is then known to be the caller's own.

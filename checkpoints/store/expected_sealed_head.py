@@ -24,25 +24,25 @@ from checkpoints.store.client_state import OwnedSession
 Outcome = TypeVar("Outcome")
 
 
-def get_expected_head(using: str, owned_session: OwnedSession) -> SessionHead | None:
+def get_or_load_expected_head(using: str, owned_session: OwnedSession) -> SessionHead | None:
     """Return the head that the next statement has to expect; None if sealing is off. Raises `IntegrityError`."""
     keys = get_seal_keys()
     if keys is None:
         return None
     if owned_session.sealed_head is None and witness.get_witness() is not None:
-        _remember_stored_head(owned_session, lock_sealed_head(using, owned_session.pk))
+        _remember_stored_head(owned_session, lock_head_and_seal_if_unsealed(using, owned_session.pk))
     elif owned_session.sealed_head is None:
         row = Session.objects.using(using).filter(pk=owned_session.pk).first()
         if row is None:
             return None
         head = session_heads.build_verified_head(row, keys)
         _remember_stored_head(
-            owned_session, head if head.seal is not None else lock_sealed_head(using, owned_session.pk)
+            owned_session, head if head.seal is not None else lock_head_and_seal_if_unsealed(using, owned_session.pk)
         )
     return owned_session.sealed_head
 
 
-def lock_sealed_head(using: str, session_pk: int) -> SessionHead | None:
+def lock_head_and_seal_if_unsealed(using: str, session_pk: int) -> SessionHead | None:
     """Lock a session and return its head, written if it has none; None without such a session, or if sealing is off.
 
     Raises `IntegrityError`.
@@ -64,7 +64,7 @@ def lock_and_reload_head(using: str, owned_session: OwnedSession) -> None:
     Raises `IntegrityError`.
     """
     owned_session.sealed_calls.clear()
-    _remember_stored_head(owned_session, lock_sealed_head(using, owned_session.pk))
+    _remember_stored_head(owned_session, lock_head_and_seal_if_unsealed(using, owned_session.pk))
 
 
 def _remember_stored_head(owned_session: OwnedSession, head: SessionHead | None) -> None:
@@ -130,7 +130,7 @@ def record_written_head(
         witness.record_written_head_on_commit(connection.alias, head.to_witnessed_head())
 
 
-def compute_head_after_write(
+def compute_and_record_head_after_write(
     head: SessionHead | None, difference: int, changes: Mapping[str, Any]
 ) -> SessionHead | None:
     """Return the head that a statement has to write; None if sealing is off.

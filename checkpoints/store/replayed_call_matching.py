@@ -298,7 +298,7 @@ class OpenOperations:
             self._load_log_if_call_id_unknown(results, read)
             return sorted({row for operation in self._list_operations_answered_by(results) for row in operation.rows})
 
-    def list_paired_call_ids(self, call_ids: Iterable[str], read: ReadCalls) -> list[str]:
+    def filter_paired_call_ids(self, call_ids: Iterable[str], read: ReadCalls) -> list[str]:
         """Return the call ids that are paired with an operation. Raises what `read` raises."""
         with self._lock:
             self._load_log_if_call_id_unknown(call_ids, read)

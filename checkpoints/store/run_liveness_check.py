@@ -17,12 +17,12 @@ def is_run_alive(run: Run, now: datetime | None = None) -> bool:
     The lease is compared with the database's clock: `now`, or its time at the call if that is None. On the same machine
     a dead process is noticed at once, and so is a checkpointer of this process that no longer exists.
     """
-    if run.status not in OWNING_RUN_STATUSES or is_run_process_dead(run):
+    if run.status not in OWNING_RUN_STATUSES or is_run_process_known_dead(run):
         return False
     return run.lease_expires_at > (now or read_database_time(run._state.db or "default"))
 
 
-def is_run_process_dead(run: Run) -> bool:
+def is_run_process_known_dead(run: Run) -> bool:
     """Return True only if this process can tell for certain that the run's process is dead."""
     if process_identity.is_process_known_dead(run.host_identity, run.pid, run.process_started):
         return True

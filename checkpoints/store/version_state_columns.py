@@ -58,7 +58,7 @@ class VersionChange:
         """Return whether the previous version has to be read."""
         return any(isinstance(value, Unchanged) for value in (self.plan, self.budget_spent_usd, self.usage))
 
-    def to_state_if_complete(self) -> VersionState | VersionChange:
+    def to_state_or_unresolved_change(self) -> VersionState | VersionChange:
         """Return the validated state if no value is kept; else this change."""
         return self if self.has_unchanged_fields else self.apply_to(VersionState.create_empty())
 

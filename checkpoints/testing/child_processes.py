@@ -42,7 +42,7 @@ class Life:
         return self.error == StorageUnavailable.code
 
     @property
-    def returned(self) -> bool:
+    def has_returned(self) -> bool:
         return not self.killed and self.error is None
 
 

@@ -133,7 +133,7 @@ class CrashPoints:
     def _run_observer_and_get_result(self, trial: Trial) -> Any:
         with self._borrow_launcher() as processes:
             life = processes.run(self.script.observe, trial.arguments)
-        if not life.returned:
+        if not life.has_returned:
             raise Diverged(f"The end could not be observed.\n{life.output}")
         return life.value
 

@@ -46,7 +46,7 @@ def kill_this_process(_: BaseDatabaseWrapper) -> Never:
     raise AssertionError("SIGKILL was survived.")
 
 
-def drop_database_connection(connection: BaseDatabaseWrapper) -> Never:
+def drop_connection_and_raise(connection: BaseDatabaseWrapper) -> Never:
     """Drop the connection, whether the write is stored or not.
 
     SQLite has no connection to lose: an I/O error is raised, after which the connection can still be used.
@@ -58,5 +58,5 @@ def drop_database_connection(connection: BaseDatabaseWrapper) -> Never:
 
 _FAULT_ACTIONS: dict[Fault, Callable[[BaseDatabaseWrapper], Never]] = {
     Fault.KILL: kill_this_process,
-    Fault.DISCONNECT: drop_database_connection,
+    Fault.DISCONNECT: drop_connection_and_raise,
 }

@@ -54,7 +54,7 @@ def choose_next_function(script: Script, function: Callable[..., object], life: 
     error."""
     if life.killed or life.has_lost_database:
         return function
-    if life.returned:
+    if life.has_returned:
         return None if function is script.agent else script.agent
     if life.needs_review and script.decide is not None and function is script.agent:
         return script.decide

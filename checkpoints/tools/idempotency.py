@@ -51,7 +51,7 @@ def make_idempotency_key(
     """Make the key of one call: a digest of an encoding that keeps the borders and types of its parts.
 
     `key_space` stands for the session and its forks. A call by the policy `unanswered` has a key that depends on the
-    logged calls: see `make_unanswered_key`.
+    logged calls: see `make_key_by_unanswered_policy`.
 
     Raises `NotRepresentable` for arguments without an exact JSON form, and `InvalidInput` if a key function
     returns no text.
@@ -77,7 +77,7 @@ def compute_key_with_function(policy: Callable[[dict[str, Any]], str], tool: str
     return user_key
 
 
-def make_unanswered_key(
+def make_key_by_unanswered_policy(
     *, workspace: str, key_space: str, session: int, tool: str, args: dict[str, Any], step: int, number: int
 ) -> str:
     """Make the key of a new operation by the policy `unanswered`.

@@ -68,7 +68,7 @@ class ListNodes:
     open_groups: tuple[bytes, ...]
     digest: str
 
-    def add_elements(self, element_digests: Iterable[str]) -> tuple[ListNodes, dict[str, Encoded]]:
+    def build_extended_nodes_and_blobs(self, element_digests: Iterable[str]) -> tuple[ListNodes, dict[str, Encoded]]:
         """Add elements. Returns the nodes then, and the blobs of the list and of the nodes that were filled."""
         groups, blobs = list(self.open_groups), dict[str, Encoded]()
         for element_digest in element_digests:
@@ -87,7 +87,7 @@ class ListNodes:
 
 def build_list_nodes(element_digests: Iterable[str]) -> ListNodes:
     """Build the nodes of a list of stored elements."""
-    return EMPTY_LIST_NODES.add_elements(element_digests)[0]
+    return EMPTY_LIST_NODES.build_extended_nodes_and_blobs(element_digests)[0]
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,11 @@ class BlobWriter:
         if isinstance(value, tuple):
             return _add_blob(self.blobs, *value)
         kept, elements = (value.kept, value.added) if isinstance(value, GrownList) else (EMPTY_LIST_NODES, value)
-        nodes, blobs = kept.add_elements(map(self._add_element, elements))
+        nodes, blobs = kept.build_extended_nodes_and_blobs(map(self._add_element, elements))
         self.blobs.update(blobs)
         return nodes.digest
 
-    def add_value_of_write(self, value: NewValue) -> tuple[str, Encoded | None]:
+    def add_value_and_pop_list_root(self, value: NewValue) -> tuple[str, Encoded | None]:
         """Add what a task wrote. Returns its digest, and the root of a list, which is stored with the write."""
         digest = self.add_value(value)
         return digest, self.blobs.pop(digest) if self.blobs[digest][0] == LIST_TYPE else None
@@ -251,7 +251,7 @@ def load_contents_of_writes(using: str, session: Session, writes: Sequence[Frame
     rows = [write for write in writes if write.content is not None]
     return {
         row.digest: (row.type, _require_content(session, f"write {row.pk}", content))
-        for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
+        for row, content in zip(rows, opaque_contents.read_contents_or_errors(using, rows), strict=True)
     }
 
 
@@ -312,7 +312,7 @@ def _read_blobs(using: str, session: Session, digests: Iterable[str]) -> dict[st
     rows = list(_query_blobs(using, session, digests))
     return {
         row.digest: (row.type, _require_content(session, f"blob {row.digest}", content))
-        for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
+        for row, content in zip(rows, opaque_contents.read_contents_or_errors(using, rows), strict=True)
     }
 
 
@@ -359,7 +359,7 @@ def _list_reachable_digests(using: str, session: Session, roots: Iterable[str]) 
         rows = [row for row in _query_blobs(using, session, wanted) if row.type in _REFERRING_TYPES]
         contents = [
             (row.type, _require_content(session, f"blob {row.digest}", content))
-            for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
+            for row, content in zip(rows, opaque_contents.read_contents_or_errors(using, rows), strict=True)
         ]
         wanted = {digest for content in contents for digest in _list_referenced_digests(*content)} - needed
     return needed

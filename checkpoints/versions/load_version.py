@@ -55,7 +55,7 @@ def _read_newest_version_with_retry(
     store: Store, session_id: str, read: Callable[[Checkpoint], dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Call `read` with the newest version. If that version is removed meanwhile, read the one that is newest then."""
-    while (row := _find_newest_version(store, session_id)) is not None:
+    while (row := _flush_and_find_newest_version(store, session_id)) is not None:
         try:
             return read(row)
         except CheckpointCorrupted:
@@ -67,7 +67,11 @@ def _read_newest_version_with_retry(
 def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
     """Load one version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
     with database_operation(store.using, writes=False):
-        row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+        row = (
+            _flush_and_select_checkpoints(store, session_id)
+            .filter(version=_validate_and_clamp_version(version))
+            .first()
+        )
         if row is not None:
             try:
                 return checkpoint_to_dict(store, session_id, row)
@@ -87,7 +91,7 @@ def _is_version_stored(store: Store, row: Checkpoint) -> bool:
     return Checkpoint.objects.using(store.using).filter(pk=row.pk).exists()
 
 
-def _validate_version(version: int) -> int:
+def _validate_and_clamp_version(version: int) -> int:
     if isinstance(version, bool) or not isinstance(version, int):
         raise InvalidInput(f"{version!r} is not a version number.")
     return version if 0 <= version < 2**62 else 0
@@ -143,11 +147,15 @@ def list_messages(
 
 
 def _find_version_or_newest(store: Store, session_id: str, version: int | None) -> Checkpoint | None:
-    return _find_newest_version(store, session_id) if version is None else _get_version(store, session_id, version)
+    return (
+        _flush_and_find_newest_version(store, session_id)
+        if version is None
+        else _get_version(store, session_id, version)
+    )
 
 
 def _get_version(store: Store, session_id: str, version: int) -> Checkpoint:
-    row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+    row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_and_clamp_version(version)).first()
     if row is None:
         look_up_and_lock_rows.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
@@ -168,7 +176,7 @@ def _flush_and_select_checkpoints(store: Store, session_id: str) -> QuerySet[Che
     return Checkpoint.objects.using(store.using).filter(session=Subquery(sessions.values("pk")[:1]))
 
 
-def _find_newest_version(store: Store, session_id: str) -> Checkpoint | None:
+def _flush_and_find_newest_version(store: Store, session_id: str) -> Checkpoint | None:
     """Find the newest version by a raw statement: a queryset would take longer to build than the statement to run.
 
     If sealing is on, the same statement reads the head of the session. Raises `IntegrityError` if another version is
@@ -239,7 +247,9 @@ def checkpoint_to_dict(store: Store, session_id: str, row: Checkpoint, *, first:
     columns = _decode_columns(session_id, row)
     connection = connections[store.using]
     field = f"the transcript of version {row.version}"
-    rows = read_messages_along_segments.read_message_bodies(connection, row.segment_id, row.length, first)
+    rows = read_messages_along_segments.read_message_bodies_and_last_chain(
+        connection, row.segment_id, row.length, first
+    )
     length = first + len(rows)
     if length != row.length:
         raise CheckpointCorrupted(session_id, field, f"{length} of {row.length} messages are there")

@@ -73,31 +73,31 @@ def list_candidate_base_messages(messages: Sequence[StoredMessage], number: int,
     return messages[max(0, min(first, len(messages) - _MAX_CANDIDATES)) :][:_MAX_CANDIDATES]
 
 
-def read_contents(using: str, rows: Sequence[ContentRow]) -> list[bytes | ValueError]:
+def read_contents_or_errors(using: str, rows: Sequence[ContentRow]) -> list[bytes | ValueError]:
     """Read the bytes of rows of one table, in their order; an error for those that are not those of their digest.
 
     A difference that cannot be read is read again with its row: its message may have been deleted since that was read.
     """
-    contents = _read_contents_as_stored(using, rows)
+    contents = _read_contents_or_errors_once(using, rows)
     places = {
         row.pk: place
         for place, (row, content) in enumerate(zip(rows, contents, strict=True))
-        if isinstance(content, ValueError) and _find_base_place(row) is not None
+        if isinstance(content, ValueError) and _get_base_message_position(row) is not None
     }
     if places:
         stored = list(type(rows[0])._default_manager.using(using).filter(pk__in=list(places)))
-        for row, content in zip(stored, _read_contents_as_stored(using, stored), strict=True):
+        for row, content in zip(stored, _read_contents_or_errors_once(using, stored), strict=True):
             contents[places[row.pk]] = content
     return contents
 
 
-def _read_contents_as_stored(using: str, rows: Sequence[ContentRow]) -> list[bytes | ValueError]:
+def _read_contents_or_errors_once(using: str, rows: Sequence[ContentRow]) -> list[bytes | ValueError]:
     bodies = _read_bodies_of_bases(using, rows)
-    return [_read_content(row, bodies) for row in rows]
+    return [_read_content_or_error(row, bodies) for row in rows]
 
 
-def _read_content(row: ContentRow, bodies: dict[tuple[int, int], str]) -> bytes | ValueError:
-    place = _find_base_place(row)
+def _read_content_or_error(row: ContentRow, bodies: dict[tuple[int, int], str]) -> bytes | ValueError:
+    place = _get_base_message_position(row)
     if place is not None and place not in bodies:
         return ValueError("the message that has its text is missing")
     try:
@@ -106,14 +106,14 @@ def _read_content(row: ContentRow, bodies: dict[tuple[int, int], str]) -> bytes 
         return error
 
 
-def _find_base_place(row: ContentRow) -> tuple[int, int] | None:
+def _get_base_message_position(row: ContentRow) -> tuple[int, int] | None:
     if row.base_segment is None or row.base_position is None:
         return None
     return row.base_segment, row.base_position
 
 
 def _read_bodies_of_bases(using: str, rows: Iterable[ContentRow]) -> dict[tuple[int, int], str]:
-    places = {place for row in rows if (place := _find_base_place(row)) is not None}
+    places = {place for row in rows if (place := _get_base_message_position(row)) is not None}
     positions: defaultdict[int, list[int]] = defaultdict(list)
     for segment, position in sorted(places):
         positions[segment].append(position)
@@ -146,18 +146,18 @@ def save_contents_independent_of_messages(using: str, session: Session, segment_
         pks = list(rows.filter(base_position__gte=first).values_list("pk", flat=True))
         for start in range(0, len(pks), _QUERY_SIZE):
             part = list(rows.filter(pk__in=pks[start : start + _QUERY_SIZE]))
-            for row in rebase_contents_without_messages(using, part):
+            for row in replace_differences_by_complete_contents(using, part):
                 columns = {name: getattr(row, name) for name in ContentColumns._fields}
                 rows.filter(pk=row.pk).update(**columns)
 
 
-def rebase_contents_without_messages(using: str, rows: Sequence[ContentRow]) -> list[ContentRow]:
+def replace_differences_by_complete_contents(using: str, rows: Sequence[ContentRow]) -> list[ContentRow]:
     """Replace contents that are stored as differences from messages by complete ones, and do not save the rows.
 
     Returns the rows that were changed.
     """
-    changed = [row for row in rows if _find_base_place(row) is not None]
-    for row, content in zip(changed, read_contents(using, changed), strict=True):
+    changed = [row for row in rows if _get_base_message_position(row) is not None]
+    for row, content in zip(changed, read_contents_or_errors(using, changed), strict=True):
         if isinstance(content, bytes):
             for name, value in build_content_columns(row.type, content)._asdict().items():
                 setattr(row, name, value)

@@ -25,7 +25,7 @@ def read_message_field_rows(
 ) -> Rows:
     """Read the messages `first` to `length` of the transcript that ends in `segment_id`, in order: a tuple of
     `fields` each."""
-    return _select_messages_along_segments(
+    return _read_rows_along_segments(
         connection, f"SELECT {_build_columns_sql(connection, fields)}", [], segment_id, length, first
     )
 
@@ -75,10 +75,12 @@ def read_chains(connection: BaseDatabaseWrapper, places: Sequence[tuple[int, int
     return _fetch_rows(connection, sql, [number for place in places for number in place])
 
 
-def read_message_bodies(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
+def read_message_bodies_and_last_chain(
+    connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0
+) -> Rows:
     """Read the bodies of messages `first` to `length`, in order, the last one with its chain, the others with NULL."""
     chain = f"CASE WHEN {quote_column(Message, 'position')} = %s THEN {quote_column(Message, 'chain')} END"
-    return _select_messages_along_segments(
+    return _read_rows_along_segments(
         connection,
         f"SELECT {_build_columns_sql(connection, ['body'])}, {chain}",
         [length - 1],
@@ -127,7 +129,7 @@ def _build_columns_sql(connection: BaseDatabaseWrapper, fields: Sequence[str], t
     )
 
 
-def _select_messages_along_segments(
+def _read_rows_along_segments(
     connection: BaseDatabaseWrapper, select: str, params: list[int], segment_id: int, length: int, first: int
 ) -> Rows:
     """Run `select` on the messages `first` to `length`, in order.

@@ -52,7 +52,7 @@ def save_next_version_of_transcript(
     A `VersionChange` is applied to the state of the previous version.
     """
     with open_span(SAVE, {SESSION: session_id}):
-        change = change.to_state_if_complete() if isinstance(change, VersionChange) else change
+        change = change.to_state_or_unresolved_change() if isinstance(change, VersionChange) else change
         if expected_version is not None:
             validate_number("expected_version", expected_version)
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
@@ -60,10 +60,12 @@ def save_next_version_of_transcript(
         if owned_session.unanswered is not None:
             state, end = (
                 _resolve_version_state(store, owned_session, change),
-                _find_new_messages_after_head(owned_session.head, transcript)
+                _build_transcript_end_if_continued(owned_session.head, transcript)
                 or _build_end_of_whole_transcript(transcript),
             )
-            version = _find_version_of_repeated_save(store, owned_session, owned_session.unanswered, end, state)
+            version = _adopt_unconfirmed_and_find_repeated_version(
+                store, owned_session, owned_session.unanswered, end, state
+            )
         if version is None:
             version = _save_next_version(store, owned_session, transcript, change, expected_version)
         store.notify_save_listeners(session_id)
@@ -78,13 +80,16 @@ def _save_next_version(
     expected_version: int | None,
 ) -> int:
     head = owned_session.head
-    state, end = _resolve_version_state(store, owned_session, change), _find_new_messages_after_head(head, transcript)
+    state, end = (
+        _resolve_version_state(store, owned_session, change),
+        _build_transcript_end_if_continued(head, transcript),
+    )
     try:
         with database_operation(store.using):
             version = (
                 None
                 if end is None
-                else execute_save_statement(store, owned_session, head, end, state, expected_version)
+                else execute_save_statement_if_at_head(store, owned_session, head, end, state, expected_version)
             )
             if version is None:
                 version = _save_version_under_session_lock(store, owned_session, transcript, state, expected_version)
@@ -107,7 +112,9 @@ def _resolve_version_state(
     return change.apply_to(load_newest_version_state(store, owned_session, owned_session.head))
 
 
-def _find_new_messages_after_head(head: TranscriptHead, transcript: Sequence[dict[str, Any]]) -> TranscriptEnd | None:
+def _build_transcript_end_if_continued(
+    head: TranscriptHead, transcript: Sequence[dict[str, Any]]
+) -> TranscriptEnd | None:
     """Return the messages that a transcript adds to the one that ends at `head`; None if it does not continue that
     one."""
     is_comparable = head.snapshot is not None and isinstance(transcript, list | tuple)
@@ -149,7 +156,9 @@ def save_next_version_of_new_messages(
         state = change.apply_to(load_newest_version_state(store, owned_session, head))
         version = None
         if owned_session.unanswered is not None:
-            version = _find_version_of_repeated_save(store, owned_session, owned_session.unanswered, end, state)
+            version = _adopt_unconfirmed_and_find_repeated_version(
+                store, owned_session, owned_session.unanswered, end, state
+            )
         if version is None:
             version = _append_next_version(store, owned_session, head, end, state)
         store.notify_save_listeners(session_id)
@@ -161,9 +170,9 @@ def _append_next_version(
 ) -> int:
     try:
         with database_operation(store.using):
-            version = execute_save_statement(store, owned_session, head, end, state, head.version)
+            version = execute_save_statement_if_at_head(store, owned_session, head, end, state, head.version)
             if version is None:
-                raise _find_save_error(store, owned_session, head.version)
+                raise _lock_and_build_version_conflict(store, owned_session, head.version)
             return version
     except StorageUnavailable as error:
         return _read_save_after_lost_commit(store, owned_session, _build_unconfirmed_save(head, end, state), error)
@@ -240,7 +249,7 @@ def _read_save_after_lost_commit(
     return version
 
 
-def _find_version_of_repeated_save(
+def _adopt_unconfirmed_and_find_repeated_version(
     store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave, end: TranscriptEnd, state: VersionState
 ) -> int | None:
     """Return the version of a save whose answer was lost, if this save repeats it."""
@@ -328,20 +337,20 @@ def _save_version_under_session_lock(
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
         if not prepared_transcript.does_transcript_continue_head(prepared, head):
             keep = find_new_messages.count_common_prefix(store.using, prepared, head)
-            repeated = count_results_after_edited_message(
+            repeated = count_results_repeated_after_edit(
                 store, owned_session.pk, owned_session.session_id, owned_session.operations, head, prepared, keep
             )
             segment = find_new_messages.create_branch_segment(store.using, owned_session.pk, head, keep)
             Session.objects.using(store.using).filter(pk=owned_session.pk).update(head_segment=segment)
             head = TranscriptHead(segment.pk, head.length, head.chain, head.version)
         end = replace(build_transcript_end(prepared, keep, copy), repeated=repeated)
-        version = execute_save_statement(store, owned_session, head, end, state, head.version)
+        version = execute_save_statement_if_at_head(store, owned_session, head, end, state, head.version)
         if version is None:
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         return version
 
 
-def count_results_after_edited_message(
+def count_results_repeated_after_edit(
     store: Store,
     session_pk: int,
     session_id: str,
@@ -358,13 +367,13 @@ def count_results_after_edited_message(
     """
     edited, edited_bodies = prepared.messages[first - prepared.first :], prepared.bodies[first - prepared.first :]
     results = _count_results_by_call_id(edited)
-    call_ids = operations.list_paired_call_ids(results, lambda: call_queries.list_unanswered_calls(store, session_pk))
+    call_ids = operations.filter_paired_call_ids(results, lambda: call_queries.list_unanswered_calls(store, session_pk))
     if not call_ids:
         return Counter()
     texts = [to_canonical_json(call_id)[1:-1] for call_id in call_ids]
     bodies = [
         body
-        for body, _ in read_messages_along_segments.read_message_bodies(
+        for body, _ in read_messages_along_segments.read_message_bodies_and_last_chain(
             connections[store.using], head.segment_id, head.length, first
         )
     ]
@@ -379,7 +388,7 @@ def count_results_after_edited_message(
     return results - (_count_results_by_call_id(edited[kept:]) | (results - earlier_results))
 
 
-def execute_save_statement(
+def execute_save_statement_if_at_head(
     store: Store,
     owned_session: OwnedSession,
     head: TranscriptHead,
@@ -401,7 +410,7 @@ def execute_save_statement(
 
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = expected_sealed_head.get_expected_head(store.using, owned_session)
+        sealed_head = expected_sealed_head.get_or_load_expected_head(store.using, owned_session)
         content = VersionToWrite(end, state, answered)
         return write_versions(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
@@ -478,7 +487,7 @@ def write_versions(
         The number of the last one, or None if the session is not at `base`; and the head of the session after, if that
         is known.
     """
-    prepared = prepare_versions(base, contents, run_id, sealed_head)
+    prepared = prepare_versions_and_record_head(base, contents, run_id, sealed_head)
     connection = connections[using]
     version = hot_statements.save_versions(
         connection,
@@ -504,7 +513,7 @@ class PreparedVersions(NamedTuple):
     head: SessionHead | None
 
 
-def prepare_versions(
+def prepare_versions_and_record_head(
     base: SaveBase, contents: Sequence[VersionToWrite], run_id: UUID | None, sealed_head: SessionHead | None
 ) -> PreparedVersions:
     """Build the rows of versions that continue from `base`, with the arguments of `write_versions`."""
@@ -518,7 +527,7 @@ def prepare_versions(
     for content in contents:
         difference += content.answered.difference
     return PreparedVersions(
-        versions, version_seals.compute_head_after_versions(sealed_head, base.version, versions, difference)
+        versions, version_seals.compute_and_record_head_after_versions(sealed_head, base.version, versions, difference)
     )
 
 
@@ -552,7 +561,7 @@ def _build_version_columns(base: SaveBase, content: VersionToWrite, run_id: UUID
     }
 
 
-def _find_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
+def _lock_and_build_version_conflict(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
     with transaction.atomic(using=store.using):
         row = _lock_session_of_run(store, owned_session)
     return VersionConflict(owned_session.session_id, expected_version, row.latest_version)

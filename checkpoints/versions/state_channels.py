@@ -36,7 +36,7 @@ def _is_digest(value: object) -> bool:
     return value is None or (isinstance(value, str) and _DIGEST.fullmatch(value) is not None)
 
 
-def list_named_digests(using: str, session: Session) -> set[str]:
+def list_digests_of_states_and_writes(using: str, session: Session) -> set[str]:
     """List the digests of the values that the states and writes of a session name. Raises `CheckpointCorrupted`."""
     texts = FrameworkState.objects.using(using).filter(session=session).values_list("channels", flat=True)
     named = {digest for text in texts for _, digest in parse_channels(session.session_id, text).values() if digest}
@@ -48,4 +48,4 @@ def list_missing_blobs(using: str, session: Session) -> list[str]:
 
     Raises `CheckpointCorrupted` for channels or a list that cannot be read.
     """
-    return framework_value_blobs.list_unstored_blobs(using, session, list_named_digests(using, session))
+    return framework_value_blobs.list_unstored_blobs(using, session, list_digests_of_states_and_writes(using, session))

@@ -51,7 +51,7 @@ def build_new_version(
     return NewVersion(messages, values, answered, message_seals)
 
 
-def compute_head_after_versions(
+def compute_and_record_head_after_versions(
     head: SessionHead | None, number: int, versions: Sequence[NewVersion], difference: int
 ) -> SessionHead | None:
     """Return the head of a session after new versions, which the save has to write; None if sealing is off.
@@ -71,7 +71,7 @@ def compute_head_after_versions(
         "latest_version": number + len(versions),
         "newest_seal": versions[-1].checkpoint_values["row_seal"],
     }
-    return expected_sealed_head.compute_head_after_write(head, difference, newest)
+    return expected_sealed_head.compute_and_record_head_after_write(head, difference, newest)
 
 
 def require_newest_version_of_session(session: Session, newest: Checkpoint | None) -> None:
@@ -121,7 +121,7 @@ class VerifiedTranscripts:
         self._known: OrderedDict[tuple[str, int], tuple[list[str], int, bytes]] = OrderedDict()
         self._size = 0
 
-    def find_verified_prefix(self, place: tuple[str, int], bodies: Sequence[str]) -> tuple[int, bytes]:
+    def get_verified_length_and_chain(self, place: tuple[str, int], bodies: Sequence[str]) -> tuple[int, bytes]:
         """Return how many of the first messages are verified already, and the chain after them."""
         with self._lock:
             known = self._known.get(place)
@@ -161,7 +161,7 @@ def verify_transcript(
         return
     place, known = (connection.alias, segment_id), 0
     if first == 0:
-        known, previous = verified_transcripts.find_verified_prefix(place, bodies)
+        known, previous = verified_transcripts.get_verified_length_and_chain(place, bodies)
     else:
         previous = _read_chain_before(connection, segment_id, first)
     if digests.compute_last_hash_chain(bodies[known:] if known else bodies, previous) != chain:

@@ -120,7 +120,7 @@ class SyncWriteBehind:
             TooLarge: A message or value is larger than its limit.
         """
         state = self._resolve_snapshot_state(
-            session_id, VersionChange(plan, budget_spent_usd, usage, phase, payload).to_state_if_complete()
+            session_id, VersionChange(plan, budget_spent_usd, usage, phase, payload).to_state_or_unresolved_change()
         )
         return self._queue_snapshot_and_flush_at_run_end(
             self._build_snapshot_request(session_id, transcript, state, payload, step)
@@ -156,7 +156,7 @@ class SyncWriteBehind:
         owned_session = self.store.find_owned_session(
             session_id
         ) or look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
-        newest = self._behind.find_newest_snapshot(session_id)
+        newest = self._behind.find_last_enqueued_snapshot(session_id)
         if newest is None and transcript is None:
             version = save_phase_version.save_phase_version(
                 self.store, session_id, details, snapshot=snapshot, plan=plan
@@ -174,7 +174,7 @@ class SyncWriteBehind:
         """Return the state of a snapshot beside its transcript; kept values are those handed in or saved last."""
         if isinstance(change, VersionState):
             return change
-        newest = self._behind.find_newest_snapshot(session_id)
+        newest = self._behind.find_last_enqueued_snapshot(session_id)
         if newest is not None:
             return change.apply_to(newest[1])
         owned_session = self.store.find_owned_session(

@@ -82,14 +82,14 @@ class BackgroundWriter:
                 self._raise_stored_error_if_any(request.session_id)
                 replaced_entry = self._find_replaceable_entry(line, request)
                 if replaced_entry is not None or self._count_entries() < self.queue:
-                    return self._append_queue_entry(line, request, replaced_entry)
+                    return self._append_or_replace_queue_entry(line, request, replaced_entry)
                 self._release_delayed_writes(self._lines)
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise NotDurable(
                         self._list_unsaved_entries(), "the queue is full, and the database does not take them"
                     )
 
-    def find_newest_snapshot(self, session_id: str) -> tuple[FrozenTranscript, VersionState] | None:
+    def find_last_enqueued_snapshot(self, session_id: str) -> tuple[FrozenTranscript, VersionState] | None:
         """Return the snapshot that was handed in last for a session, unless another version has been saved since."""
         owned_session = self.store.find_owned_session(session_id)
         with self._changed:
@@ -122,7 +122,7 @@ class BackgroundWriter:
         is_same_step = request.step is not None and (request.step, request.state.phase) == (last.step, last.state.phase)
         return last if is_same_step and self.coalesce else None
 
-    def _append_queue_entry(
+    def _append_or_replace_queue_entry(
         self, line: SessionQueue, request: SnapshotRequest, replaced_entry: QueueEntry | None
     ) -> Ticket:
         ticket = Ticket(request.session_id)

@@ -64,11 +64,11 @@ class BoundStepRequest(StepRequest):
         bound_args = (
             self.bound
             if changed_args in {None, self.args}
-            else self._bind_changed_args(parse_json(changed_args or "{}"))
+            else self._bind_args_changed_by_person(parse_json(changed_args or "{}"))
         )
         return partial(self.tool.run, *bound_args.args, **bound_args.kwargs)
 
-    def _bind_changed_args(self, args: dict[str, Any]) -> inspect.BoundArguments:
+    def _bind_args_changed_by_person(self, args: dict[str, Any]) -> inspect.BoundArguments:
         signature = self.bound.signature
         known_args = {name: args[name] for name in signature.parameters if name in args}
         if known_args.keys() != args.keys():

@@ -71,7 +71,7 @@ class WorkflowJournal:
 
     def _run_or_replay_step_flow(self, request: BoundStepRequest) -> Flow[Any]:
         """Run one step from its request to its value, for blocking and async drivers."""
-        with self._require_once_per_pass(request.step_id):
+        with self._begin_step_once_per_pass(request.step_id):
             self._tools[request.tool.name] = request.tool
             issued = yield from self._issue_step_flow(request)
             if isinstance(issued, StepValue):
@@ -82,7 +82,7 @@ class WorkflowJournal:
                 issued.end_execution(answered=False)
 
     @contextmanager
-    def _require_once_per_pass(self, step_id: str) -> Iterator[None]:
+    def _begin_step_once_per_pass(self, step_id: str) -> Iterator[None]:
         """Require that a step is requested once in a pass; again only if it ended with an error."""
         with self._lock:
             if step_id in self._begun:

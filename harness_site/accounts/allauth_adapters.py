@@ -166,7 +166,7 @@ class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
         return gettext("Passkey %(number)d") % {"number": number}
 
 
-class ForeignAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
+class SingleSignOnAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
         """Return True: everybody whom the provider accepts gets an account; an admin grants the roles."""
         return True

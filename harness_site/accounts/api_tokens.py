@@ -72,7 +72,7 @@ class TokenIssuer:
         return {**details, "address": self.address} if self.address else details
 
 
-def create_token(
+def create_token_with_secret(
     workspace: Workspace, *, name: str, role: TokenRole, lifetime: timedelta | None, by: TokenIssuer
 ) -> tuple[ApiToken, str]:
     """Create a token and return it with its secret, which is not stored. Raises `TokenNameTaken`."""
@@ -113,7 +113,7 @@ def read_token_row(digest: str) -> tuple[Any, ...] | None:
     return row
 
 
-def authenticate_bearer_header(
+def authenticate_bearer_header_or_raise(
     header: str,
     *,
     find_address: Callable[[], str] = str,
@@ -179,8 +179,8 @@ def build_token_actor(token: ApiToken) -> Actor:
         ActorKind.TOKEN,
         f"{voter_eligibility.TOKEN_PREFIX}{token.name}",
         token.member_role,
-        owner=voter_eligibility.find_token_owner(token),
-        electorate=voter_eligibility.build_voter_lookup(token.workspace),
+        owner=voter_eligibility.get_token_owner_name(token),
+        electorate=voter_eligibility.build_electorate(token.workspace),
     )
 
 
@@ -204,7 +204,7 @@ def _queue_token_use_record(token: ApiToken, now: datetime, find_address: Callab
         _uses.write_later(token.pk, (token, now, find_address()))
 
 
-def _write_token_last_used(uses: Mapping[int, tuple[ApiToken, datetime, str]]) -> None:
+def _write_and_audit_token_uses(uses: Mapping[int, tuple[ApiToken, datetime, str]]) -> None:
     """Write the use of each token; of several processes, one does."""
     for token, now, address in uses.values():
         is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_UPDATE_INTERVAL)
@@ -229,6 +229,6 @@ def _record_token_event(
     )
 
 
-_uses: Final = DeferredWrites("uses of tokens", _write_token_last_used)
+_uses: Final = DeferredWrites("uses of tokens", _write_and_audit_token_uses)
 _lock: Final = Lock()
 _values_by_digest: Final[dict[str, tuple[Any, ...]]] = {}

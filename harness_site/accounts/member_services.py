@@ -90,7 +90,7 @@ def remove_member(by: Membership, member: Membership, *, request: HttpRequest) -
         audit_events.record_member_event(by, AuditKind.MEMBER_REMOVED, request=request, member=name, role=role)
 
 
-def reset_member_factors(by: Membership, member: Membership, *, request: HttpRequest) -> None:
+def reset_member_factors_and_end_sessions(by: Membership, member: Membership, *, request: HttpRequest) -> None:
     """Remove all second factors of a member who has lost theirs, and end all their user sessions.
 
     Raises:
@@ -104,7 +104,7 @@ def reset_member_factors(by: Membership, member: Membership, *, request: HttpReq
         audit_events.record_member_event(by, AuditKind.FACTOR_REMOVED, request=request, **details)
 
 
-def deactivate_member(by: Membership, member: Membership, *, request: HttpRequest) -> None:
+def deactivate_member_and_end_sessions(by: Membership, member: Membership, *, request: HttpRequest) -> None:
     """Deactivate the account of a member and end its user sessions. The membership remains.
 
     Raises `OwnAccount`, `LastAdmin`, `MemberGone`, and `MemberOfOtherWorkspaces`.
@@ -131,7 +131,9 @@ def reactivate_member(by: Membership, member: Membership, *, request: HttpReques
             audit_events.record_member_event(by, AuditKind.MEMBER_REACTIVATED, request=request, member=name)
 
 
-def create_invitation(by: Membership, role: Role, note: str, *, request: HttpRequest) -> tuple[Invitation, str]:
+def create_invitation_with_secret(
+    by: Membership, role: Role, note: str, *, request: HttpRequest
+) -> tuple[Invitation, str]:
     """Create an invitation and return it with its secret, which is not stored."""
     secret = secret_digests.generate_secret(_PREFIX)
     with transaction.atomic():
@@ -147,7 +149,7 @@ def create_invitation(by: Membership, role: Role, note: str, *, request: HttpReq
     return invitation, secret
 
 
-def record_invitation_sent(invitation: Invitation, address: str) -> None:
+def store_invitation_address(invitation: Invitation, address: str) -> None:
     """Note that the link was sent to `address` and shown to nobody: whoever opens it owns the address."""
     Invitation.objects.filter(pk=invitation.pk).update(email=address)
 

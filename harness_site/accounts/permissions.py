@@ -80,7 +80,7 @@ def find_membership(user: AbstractBaseUser | AnonymousUser, workspace_id: object
     )
 
 
-def get_request_membership(request: HttpRequest) -> Membership | None:
+def find_request_membership(request: HttpRequest) -> Membership | None:
     """Return the membership that applies to a request, or None."""
     return find_membership(request.user, request.session.get(WORKSPACE_KEY))
 
@@ -97,14 +97,14 @@ def require_member(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
     def wrap_view(view: MemberView[P, R]) -> View[P, R]:
         @wraps(view)
         def check_role_and_call_view(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            membership = get_request_membership(request)
+            membership = find_request_membership(request)
             if membership is None:
                 raise NotAMember
             if not membership.has_role(at_least):
                 raise RoleTooSmall(membership, at_least)
             member_request = cast(MemberRequest, request)
             member_request.membership = membership
-            with masker.use_masking_rules(unmasking.get_masking_rules_for_member(request, membership)):
+            with masker.use_masking_rules(unmasking.get_masking_rules_unless_unmasked(request, membership)):
                 return view(member_request, *args, **kwargs)
 
         return check_role_and_call_view

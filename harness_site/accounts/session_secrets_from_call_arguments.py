@@ -41,16 +41,22 @@ def load_known_secrets(session: int) -> frozenset[str]:
     """Return the secret values in the arguments of a session's calls, for the current reader."""
     rules = masker.get_current_masking_rules()
     calls = _select_calls_with_small_arguments().filter(session=session).order_by("-step", "-pk")[:_MAX_CALLS]
-    return frozenset() if rules is None else _collect_secret_values(calls, rules).get(session, frozenset())
+    return frozenset() if rules is None else _collect_secret_values_by_session(calls, rules).get(session, frozenset())
 
 
 def load_known_secrets_of_sessions(sessions: Collection[int]) -> dict[int, frozenset[str]]:
     """Return the secret values of several sessions, in two queries; empty for a reader who may see secrets."""
     rules = masker.get_current_masking_rules()
-    return _collect_secret_values(_query_newest_calls(sessions), rules) if sessions and rules is not None else {}
+    return (
+        _collect_secret_values_by_session(_select_newest_calls_of_sessions(sessions), rules)
+        if sessions and rules is not None
+        else {}
+    )
 
 
-def _collect_secret_values(calls: QuerySet[ToolCall], rules: masker.MaskingRules) -> dict[int, frozenset[str]]:
+def _collect_secret_values_by_session(
+    calls: QuerySet[ToolCall], rules: masker.MaskingRules
+) -> dict[int, frozenset[str]]:
     values: defaultdict[int, set[str]] = defaultdict(set)
     left = _BUDGET
     for session, args in _iterate_arguments_with_secret_names(calls, rules):
@@ -74,15 +80,15 @@ def _iterate_arguments_with_secret_names(
     first = list(columns[:_FIRST_CALLS])
     ranks: Counter[int] = Counter()
     turns = []
-    for session, args in _select_arguments_with_secret_names(first, rules):
+    for session, args in _filter_arguments_with_secret_names(first, rules):
         ranks[session] += 1
         turns.append((ranks[session], session, args))
     yield from ((session, args) for _, session, args in sorted(turns))
     if len(first) == _FIRST_CALLS:
-        yield from _select_arguments_with_secret_names(columns[_FIRST_CALLS:].iterator(), rules)
+        yield from _filter_arguments_with_secret_names(columns[_FIRST_CALLS:].iterator(), rules)
 
 
-def _select_arguments_with_secret_names(
+def _filter_arguments_with_secret_names(
     rows: Iterable[tuple[int, Any]], rules: masker.MaskingRules
 ) -> Iterator[tuple[int, str]]:
     """Yield the rows whose arguments hold a name of a secret: few, so many are searched at once.
@@ -96,7 +102,7 @@ def _select_arguments_with_secret_names(
             yield from [row for row in texts if rules.may_contain_secret_name(row[1])]
 
 
-def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
+def _select_newest_calls_of_sessions(sessions: Collection[int]) -> QuerySet[ToolCall]:
     """Query the calls of sessions; of sessions with very many calls only those of the newest steps, which an index
     finds without reading the others."""
     oldest_read = _select_sessions_with_oldest_read_step().filter(pk__in=sessions)
@@ -120,7 +126,7 @@ def _select_calls_with_small_arguments() -> QuerySet[ToolCall]:
     return ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_MAX_ARGUMENT_BYTES)
 
 
-def mask_session_secrets_in_response(session: int) -> None:
+def mask_session_secrets_until_response(session: int) -> None:
     """Mask the secret values of a session until the current response is complete."""
     masker.mask_values_until_response(load_known_secrets(session))
 

@@ -46,7 +46,7 @@ def require_token(*roles: TokenRole) -> Callable[[TokenView[P]], View[P]]:
         @wraps(view)
         def check_token_and_call_view(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             try:
-                token = api_tokens.authenticate_bearer_header(
+                token = api_tokens.authenticate_bearer_header_or_raise(
                     request.headers.get("Authorization", ""), find_address=partial(get_adapter().get_client_ip, request)
                 )
             except api_tokens.TokenRefused:

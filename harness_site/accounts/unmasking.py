@@ -28,7 +28,7 @@ class UnmaskingState:
     shown_until: datetime | None
 
 
-def get_masking_rules_for_member(request: HttpRequest, member: Membership) -> masker.MaskingRules | None:
+def get_masking_rules_unless_unmasked(request: HttpRequest, member: Membership) -> masker.MaskingRules | None:
     """Return the masking rules for a member, or None while secrets are displayed to them."""
     return (
         None

@@ -18,12 +18,12 @@ TOKEN_PREFIX: Final = "token "  # noqa: S105 - the beginning of a name
 _MAY_DECIDE: Final = (Role.APPROVER, Role.ADMIN)
 
 
-def build_voter_lookup(workspace: Workspace) -> Electorate:
+def build_electorate(workspace: Workspace) -> Electorate:
     """Build the electorate of a workspace: active members who may decide, and approver tokens with their owners."""
     return partial(_map_decisions_to_votes, workspace)
 
 
-def find_token_owner(token: ApiToken) -> str:
+def get_token_owner_name(token: ApiToken) -> str:
     """Return the name of the person a token counts for; empty for a token created on the command line."""
     return "" if token.created_by.startswith(MACHINE_PREFIX) else token.created_by
 
@@ -48,7 +48,7 @@ def _build_vote_with_current_eligibility(
     token = _find_token_by_name_at(decision.actor.removeprefix(TOKEN_PREFIX), decision.created_at, tokens)
     if token is None:
         return Vote(decision.actor, counts=False)
-    owner = find_token_owner(token)
+    owner = get_token_owner_name(token)
     is_valid = token.status == "active" and token.member_role in _MAY_DECIDE
     return Vote(owner or decision.actor, counts=is_valid and (not owner or owner in deciders))
 

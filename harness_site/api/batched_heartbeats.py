@@ -149,15 +149,13 @@ def renew_leases_of_heartbeats(heartbeats: Sequence[Heartbeat]) -> list[Allowanc
     close_old_connections()
     try:
         tokens = {heartbeat.authorization: heartbeat.address for heartbeat in heartbeats}
-        found = {header: _authenticate_agent_token(header, address) for header, address in tokens.items()}
+        found = {header: _find_valid_agent_token(header, address) for header, address in tokens.items()}
         runs = [_find_run_id(found[heartbeat.authorization], heartbeat) for heartbeat in heartbeats]
         renewed = renew_leases_of_runs(
             "default", {run for run in runs if run is not None}, timedelta(seconds=LEASE_SECONDS)
         )
         return [
-            _count_request_and_get_allowance(found[heartbeat.authorization])
-            if run is not None and run in renewed
-            else None
+            _count_request_if_allowed(found[heartbeat.authorization]) if run is not None and run in renewed else None
             for heartbeat, run in zip(heartbeats, runs, strict=True)
         ]
     except Exception as error:  # each is then answered by itself, with its own error
@@ -167,9 +165,9 @@ def renew_leases_of_heartbeats(heartbeats: Sequence[Heartbeat]) -> list[Allowanc
         close_old_connections()
 
 
-def _authenticate_agent_token(header: str, address: str) -> ApiToken | None:
+def _find_valid_agent_token(header: str, address: str) -> ApiToken | None:
     try:
-        token = api_tokens.authenticate_bearer_header(header, find_address=lambda: address)
+        token = api_tokens.authenticate_bearer_header_or_raise(header, find_address=lambda: address)
     except api_tokens.TokenRefused:
         return None
     return token if token.role == TokenRole.AGENT else None
@@ -183,7 +181,7 @@ def _find_run_id(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
     return None if owned_session is None or owned_session.fence != heartbeat.fence else owned_session.run_id
 
 
-def _count_request_and_get_allowance(token: ApiToken | None) -> Allowance | None:
+def _count_request_if_allowed(token: ApiToken | None) -> Allowance | None:
     if token is None:
         return None
     try:

@@ -63,7 +63,7 @@ def decide(
     revision = parse_if_match(request, body.revision, "revision")
     if revision is None:
         raise InvalidInput("A decision takes the revision of the call, in the body or as If-Match.")
-    call = _get_call_attempt(checkpointer, session_id, call_id, body)
+    call = _get_call_to_decide(checkpointer, session_id, call_id, body)
     if body.args_digest is not None and body.args_digest != call.args_digest:
         raise StaleRevision(session_id, call_id, revision, call.revision)
     decide_call = _choose_decision_method(checkpointer, body, call)
@@ -81,12 +81,12 @@ def decide(
     except DecisionRefused:
         if not request.repeated or not _was_decided_by_unanswered_attempt(call, actor, body, revision):  # type: ignore[attr-defined]
             raise
-    decided_call = _get_call_attempt(checkpointer, session_id, call_id, body)
+    decided_call = _get_call_to_decide(checkpointer, session_id, call_id, body)
     session_read_audit.record_session_read(request, decided_call.session)
     return build_json_response(encode_call(checkpointer.store, decided_call), etag=decided_call.revision)
 
 
-def _get_call_attempt(
+def _get_call_to_decide(
     checkpointer: SyncCheckpointer, session_id: str, call_id: str, body: request_schemas.Decide
 ) -> ToolCall:
     session = look_up_and_lock_rows.get_session(checkpointer.store, session_id)

@@ -66,7 +66,7 @@ class EventStreams:
 
 def _authenticate_token(authorization: str) -> ApiToken:
     try:
-        return api_tokens.authenticate_bearer_header(authorization)
+        return api_tokens.authenticate_bearer_header_or_raise(authorization)
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
 

@@ -149,9 +149,9 @@ class KeyStoringTokenReader:
         self._note = row[fields]
         return tuple(row[:fields])
 
-    def build_new_write_row(self, token: ApiToken) -> ApiWrite | None:
+    def get_row_of_newly_stored_key(self, token: ApiToken) -> ApiWrite | None:
         """Build the note; None if the key was noted before."""
-        return None if self._note is None else _build_write_row(self._note, token, self._write)
+        return None if self._note is None else _build_row_of_stored_key(self._note, token, self._write)
 
 
 def serve_write_once(
@@ -227,17 +227,17 @@ def serve_write_that_stores_key(
     if guard.row is None:
         return response if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE else None
     _delete_old_writes_sometimes()
-    row = _build_write_row(guard.row, token, write)
+    row = _build_row_of_stored_key(guard.row, token, write)
     row.call = guard.call
     return response if _store_response_and_claim_call(row, response) else response.build_answer_for_others()  # type: ignore[attr-defined]
 
 
-def compute_write_name(token: ApiToken, key: str) -> str:
+def build_write_name_from_key(token: ApiToken, key: str) -> str:
     """Name a write by its key; one without a key has a new name each time."""
     return hashlib.blake2b(f"{token.pk} {key}".encode(), digest_size=16).hexdigest() if key else uuid.uuid4().hex
 
 
-def claim_call_of_write_without_key(token: ApiToken, response: HttpResponse) -> HttpResponse:
+def claim_call_and_choose_response(token: ApiToken, response: HttpResponse) -> HttpResponse:
     """Claim the call that a write without a key is told to run. Returns the answer."""
     call = getattr(response, "issued_call", None)
     if call is None or claim_call_for_write(
@@ -268,11 +268,11 @@ def _get_or_create_write_row(token: ApiToken, write: KeyedWrite) -> tuple[ApiWri
     validate_id("Idempotency-Key", write.key)
     values = [token.pk, write.key, write.digest, connection.ops.adapt_datetimefield_value(clock.now())]
     if written := _execute_without_disk_sync(_NOTES[connection.vendor], values):
-        return _build_write_row(written[0], token, write), False
+        return _build_row_of_stored_key(written[0], token, write), False
     return ApiWrite.objects.get(token=token, key=write.key), True
 
 
-def _build_write_row(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrite:
+def _build_row_of_stored_key(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrite:
     """Build the row of a key that has just been noted; `created_at` is not known."""
     return ApiWrite.from_db(DEFAULT_DB_ALIAS, _NOTE_FIELDS, [number, token.pk, write.key, write.digest, None, "", None])
 

@@ -40,12 +40,12 @@ def _decompress_body(body: bytes, encoding: str, max_bytes: int) -> bytes:
         raise MalformedRequest(f"it is no {encoding} data ({error})") from None
 
 
-def _decompress_gzip(body: bytes, max_bytes: int) -> bytes:
+def _decompress_gzip_up_to_limit(body: bytes, max_bytes: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
         return file.read(max_bytes + 1)
 
 
-def _decompress_zstd(body: bytes, max_bytes: int) -> bytes:
+def _decompress_zstd_up_to_limit(body: bytes, max_bytes: int) -> bytes:
     # The memory for a window is bounded as in RFC 8878.
     decompressor = zstandard.ZstdDecompressor(max_window_size=8 * 1_048_576)
     content = decompressor.stream_reader(body).read(max_bytes + 1)
@@ -58,7 +58,10 @@ def _decompress_zstd(body: bytes, max_bytes: int) -> bytes:
     return content
 
 
-_READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {"gzip": _decompress_gzip, "zstd": _decompress_zstd}
+_READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
+    "gzip": _decompress_gzip_up_to_limit,
+    "zstd": _decompress_zstd_up_to_limit,
+}
 
 
 def parse_json_body(body: bytes) -> dict[str, Any]:

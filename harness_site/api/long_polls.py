@@ -59,7 +59,7 @@ class LongPolls:
                 answer = _HeldAnswer()
                 await self._application(scope, _receive_empty_body, answer.buffer_asgi_message)
                 left = until - clock()
-                if not answer.asks_to_wait or left <= 0 or disconnect_task.done():
+                if not answer.may_still_change or left <= 0 or disconnect_task.done():
                     await answer.send_messages(send)
                     return
                 await asyncio.wait({disconnect_task}, timeout=min(pause, left))
@@ -80,7 +80,7 @@ class LongPolls:
         body, silent = answer.body, 0.0
         text = _format_answer_as_sse_event(answer)
         try:
-            while answer.asks_to_wait and not disconnect_task.done():
+            while answer.may_still_change and not disconnect_task.done():
                 if text or silent >= _COMMENT_SECONDS:
                     await send({"type": "http.response.body", "body": text or b": \n\n", "more_body": True})
                     silent = 0.0
@@ -109,7 +109,9 @@ _STREAM_HEADERS: Final = [
 
 def _format_answer_as_sse_event(answer: _HeldAnswer) -> bytes:
     """Format an answer as an event: `waiting`, `answer` or `problem`."""
-    name = b"waiting" if answer.asks_to_wait else b"answer" if answer.status < HTTPStatus.BAD_REQUEST else b"problem"
+    name = (
+        b"waiting" if answer.may_still_change else b"answer" if answer.status < HTTPStatus.BAD_REQUEST else b"problem"
+    )
     return b"event: %s\ndata: %s\n\n" % (name, answer.body)
 
 
@@ -146,7 +148,7 @@ class _HeldAnswer:
         self._messages.append(message)
 
     @property
-    def asks_to_wait(self) -> bool:
+    def may_still_change(self) -> bool:
         return any(name.lower() == _HEADER for name, _ in self._messages[0].get("headers", []))
 
     @property

@@ -98,18 +98,16 @@ def create_conversation(request: HttpRequest) -> HttpResponse:
     with handle as session:
         if items:
             session.append(items)
-    return mark_response_as_storable(
-        build_json_response(_describe_conversation(_get_conversation(request, session_id)))
-    )
+    return mark_response_as_storable(build_json_response(_encode_conversation(_get_conversation(request, session_id))))
 
 
 def read_conversation(request: HttpRequest, session_id: str) -> HttpResponse:
     """Describe a conversation."""
     READER(request)
-    return build_json_response(mask_json_value(_describe_conversation(_get_conversation(request, session_id))))
+    return build_json_response(mask_json_value(_encode_conversation(_get_conversation(request, session_id))))
 
 
-def delete_conversation(request: HttpRequest, session_id: str) -> HttpResponse:
+def end_conversation_session(request: HttpRequest, session_id: str) -> HttpResponse:
     """End the session. Its transcript stays, and is no conversation any more."""
     AGENT(request)
     _get_conversation(request, session_id)
@@ -129,7 +127,7 @@ def list_items(request: HttpRequest, session_id: str) -> HttpResponse:
     limit = _parse_page_limit(request.GET.get("limit"))
     if order not in {"asc", "desc"}:
         raise InvalidFields({"order": "It is neither 'asc' nor 'desc'."})
-    items = _load_items(get_client_checkpointer(request), session_id)
+    items = _load_masked_items(get_client_checkpointer(request), session_id)
     if order == "desc":
         items.reverse()
     first = 0 if after is None else _get_item_position(session_id, items, after) + 1
@@ -137,7 +135,7 @@ def list_items(request: HttpRequest, session_id: str) -> HttpResponse:
     return build_json_response(_build_list_object(page, has_more=first + limit < len(items)))
 
 
-def create_items(request: HttpRequest, session_id: str) -> HttpResponse:
+def append_items(request: HttpRequest, session_id: str) -> HttpResponse:
     """Append items as one version that belongs to no run."""
     AGENT(request)
     items = _parse_items_and_complete_fields(_parse_body_with_fields(request, "items").get("items"))
@@ -163,11 +161,11 @@ def read_item(request: HttpRequest, session_id: str, item_id: str) -> HttpRespon
     """Read one item; the newest one of several with the same identifier."""
     READER(request)
     session_read_audit.record_session_read(request, _get_conversation(request, session_id))
-    items = _load_items(get_client_checkpointer(request), session_id)[::-1]
+    items = _load_masked_items(get_client_checkpointer(request), session_id)[::-1]
     return build_json_response(items[_get_item_position(session_id, items, item_id)])
 
 
-def delete_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResponse:
+def save_version_without_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResponse:
     """Save a version without an item; earlier versions keep it."""
     AGENT(request)
     _get_conversation(request, session_id)
@@ -176,15 +174,13 @@ def delete_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResp
         identified = _add_missing_item_ids(transcript)
         position = len(identified) - 1 - _get_item_position(session_id, identified[::-1], item_id)
         session.save(transcript[:position] + transcript[position + 1 :])
-    return mark_response_as_storable(
-        build_json_response(_describe_conversation(_get_conversation(request, session_id)))
-    )
+    return mark_response_as_storable(build_json_response(_encode_conversation(_get_conversation(request, session_id))))
 
 
 serve_conversations = _build_view_of_methods(POST=create_conversation)
-serve_one_conversation = _build_view_of_methods(GET=read_conversation, DELETE=delete_conversation)
-serve_items = _build_view_of_methods(GET=list_items, POST=create_items)
-serve_item = _build_view_of_methods(GET=read_item, DELETE=delete_item)
+serve_one_conversation = _build_view_of_methods(GET=read_conversation, DELETE=end_conversation_session)
+serve_items = _build_view_of_methods(GET=list_items, POST=append_items)
+serve_item = _build_view_of_methods(GET=read_item, DELETE=save_version_without_item)
 
 
 def _get_conversation(request: HttpRequest, session_id: str) -> Session:
@@ -195,7 +191,7 @@ def _get_conversation(request: HttpRequest, session_id: str) -> Session:
     return session
 
 
-def _describe_conversation(session: Session) -> dict[str, Any]:
+def _encode_conversation(session: Session) -> dict[str, Any]:
     return {
         "id": session.session_id,
         "object": "conversation",
@@ -254,7 +250,7 @@ def _derive_title_from_items(items: list[Item]) -> str:
     return NewSessionFields(text).build_columns()["title"] if text else ""
 
 
-def _load_items(checkpointer: SyncCheckpointer, session_id: str) -> list[Item]:
+def _load_masked_items(checkpointer: SyncCheckpointer, session_id: str) -> list[Item]:
     newest = checkpointer.load_latest(session_id)
     items = [] if newest is None else _add_missing_item_ids(newest["transcript"])
     return [mask_json_value(item) for item in items]

@@ -40,7 +40,7 @@ def show_api_reference(request: HttpRequest) -> HttpResponse:
         "base_url": f"{address}{prefix}".rstrip("/"),
         "version": __version__,
         "topics": reference_page.build_topics(address, prefix),
-        "example_problem": reference_page.build_example_problem(),
+        "example_problem": reference_page.render_example_problem(),
         "problems": reference_page.list_problems(),
     }
     return render(request, "api/reference.html", context)

@@ -23,7 +23,7 @@ from checkpoints import exceptions
 from checkpoints.exceptions import CheckpointsError
 from harness_site.api import problem_details
 from harness_site.api.ninja_api import build_openapi_document
-from harness_site.core.rendering.syntax_highlighting import highlight_unmasked_code
+from harness_site.core.rendering.syntax_highlighting import highlight_code_without_masking
 
 EXAMPLES_FILE_NAME: Final = "reference_examples.json"
 #: Topic of the operations with this tag, in the order of the page.
@@ -193,17 +193,17 @@ def build_topics(address: str, prefix: str) -> tuple[Topic, ...]:
     return tuple(Topic(tag, *_TOPICS[tag], tuple(found)) for tag, found in operations.items())
 
 
-def build_example_problem() -> SafeString:
+def render_example_problem() -> SafeString:
     """Build the response to a request for a session that does not exist."""
     response = problem_details.build_problem_response(exceptions.SessionNotFound("order-99"))
-    return highlight_unmasked_code(_format_example_answer(json.loads(response.content)), "json")
+    return highlight_code_without_masking(_format_example_answer(json.loads(response.content)), "json")
 
 
 def list_problems() -> list[Problem]:
     """List all types of errors that an answer can have, by status."""
     kinds = {kind for kinds in ERRORS_OF_OPERATIONS.values() for kind in kinds}
     kinds |= {*_ERRORS_OF_REQUESTS, *_ERRORS_OF_BODIES, exceptions.SessionNotFound, exceptions.PreconditionFailed}
-    return sorted(map(_describe_problem, kinds), key=lambda problem: (problem.status, problem.type))
+    return sorted(map(_build_problem, kinds), key=lambda problem: (problem.status, problem.type))
 
 
 def _build_operation(
@@ -221,12 +221,12 @@ def _build_operation(
         described.get("description", ""),
         tuple(described["x-roles"]),
         tuple(_list_field_groups(described, schemas)),
-        highlight_unmasked_code(_format_curl_example(url, method, example.get("body")), "bash"),
-        highlight_unmasked_code(_format_python_example(url, method, example), "python"),
+        highlight_code_without_masking(_format_curl_example(url, method, example.get("body")), "bash"),
+        highlight_code_without_masking(_format_python_example(url, method, example), "python"),
         example["status"],
-        highlight_unmasked_code(_format_example_answer(example["answer"]), "json"),
+        highlight_code_without_masking(_format_example_answer(example["answer"]), "json"),
         tuple(int(status) for status in described["responses"] if status not in {"default", example["status"]}),
-        tuple(_describe_problem(kind) for kind in _list_operation_errors(name, path, described)),
+        tuple(_build_problem(kind) for kind in _list_operation_errors(name, path, described)),
     )
 
 
@@ -238,7 +238,7 @@ def _list_operation_errors(name: str, path: str, described: dict[str, Any]) -> I
         yield exceptions.InvalidFields
 
 
-def _describe_problem(kind: type[CheckpointsError]) -> Problem:
+def _build_problem(kind: type[CheckpointsError]) -> Problem:
     meaning = (inspect.getdoc(kind) or "").partition("\n")[0]
     return Problem(kind.__name__, int(problem_details.get_http_status_of_class(kind)), meaning, kind.hint)
 
@@ -247,19 +247,19 @@ def _list_field_groups(described: dict[str, Any], schemas: dict[str, Any]) -> It
     for place, title in (("path", _("In the path")), ("query", _("In the query"))):
         parameters = [parameter for parameter in described.get("parameters", ()) if parameter["in"] == place]
         if parameters:
-            yield FieldGroup(title, tuple(_describe_field(one["name"], one, one["schema"]) for one in parameters))
+            yield FieldGroup(title, tuple(_build_field(one["name"], one, one["schema"]) for one in parameters))
     body = described.get("requestBody")
     if body is not None:
         schema = _resolve_schema_reference(body["content"]["application/json"]["schema"], schemas)
         required = schema.get("required", ())
         fields = [
-            _describe_field(name, {**field, "required": name in required}, field)
+            _build_field(name, {**field, "required": name in required}, field)
             for name, field in schema.get("properties", {}).items()
         ]
         yield FieldGroup(_("Body"), tuple(sorted(fields, key=lambda field: not field.required)))
 
 
-def _describe_field(name: str, described: dict[str, Any], schema: dict[str, Any]) -> Field:
+def _build_field(name: str, described: dict[str, Any], schema: dict[str, Any]) -> Field:
     default = schema.get("default")
     return Field(
         name,

@@ -125,13 +125,13 @@ class RouteOperation:
 FindOperation = Callable[[str], RouteOperation | None]
 
 
-def _find_operation_without_parameters(method: str) -> RouteOperation:
+def _build_operation_without_parameters(method: str) -> RouteOperation:
     return RouteOperation()
 
 
 def wrap_route_view(
     view: View,
-    find_operation: FindOperation = _find_operation_without_parameters,
+    find_operation: FindOperation = _build_operation_without_parameters,
     convert_error: Callable[[Exception], HttpResponse] = convert_error_to_problem_response,
 ) -> View:
     """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
@@ -167,11 +167,11 @@ def _authenticate_and_serve_request(
     operation = find_operation(request.method or "")
     is_write = operation is not None and request.method in _WRITES
     key = request.META.get("HTTP_IDEMPOTENCY_KEY", "") if is_write else ""
-    accept = partial(_authenticate_and_count_request, request, authorization, operation)
+    accept = partial(_require_token_allowance_and_parameters, request, authorization, operation)
     if not key:
         accept()
         _read_body_into_request(request)
-        return idempotent_writes.claim_call_of_write_without_key(request.token, _serve_view(request, view, key, None))
+        return idempotent_writes.claim_call_and_choose_response(request.token, _serve_view(request, view, key, None))
     try:
         with idempotent_writes.serve_one_request_per_key(authorization, key):
             serve, note = partial(_serve_view, request, view, key), None
@@ -192,7 +192,7 @@ def _authenticate_and_serve_request(
                 if connection.vendor == "postgresql":
                     reader = idempotent_writes.KeyStoringTokenReader(write)
                     accept(reader.read_token_row)
-                    note = reader.build_new_write_row(request.token)
+                    note = reader.get_row_of_newly_stored_key(request.token)
                 else:
                     accept()
             return idempotent_writes.serve_write_once(request.token, write, note, serve)
@@ -201,7 +201,7 @@ def _authenticate_and_serve_request(
         raise
 
 
-def _authenticate_and_count_request(
+def _require_token_allowance_and_parameters(
     request: ApiRequest,
     authorization: str,
     operation: RouteOperation | None,
@@ -209,7 +209,7 @@ def _authenticate_and_count_request(
 ) -> None:
     """Authenticate the token of a request, count the request, and check the names of its parameters."""
     try:
-        request.token = api_tokens.authenticate_bearer_header(
+        request.token = api_tokens.authenticate_bearer_header_or_raise(
             authorization, find_address=partial(get_adapter().get_client_ip, request), read_token_row=read_token_row
         )
     except api_tokens.TokenRefused:
@@ -267,7 +267,7 @@ def _serve_view(
     request: ApiRequest, view: Callable[[], HttpResponse], key: str, repeated: ApiWrite | None
 ) -> HttpResponse:
     request.repeated = repeated
-    request.write_name = idempotent_writes.compute_write_name(request.token, key)
+    request.write_name = idempotent_writes.build_write_name_from_key(request.token, key)
     with _use_masking_rules_of_token(request.token):
         response = view()
     if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -305,6 +305,6 @@ def _compress_response(request: HttpRequest, response: HttpResponse) -> HttpResp
 
 
 @wrap_route_view
-def raise_route_not_found(request: HttpRequest, path: str = "") -> HttpResponse:
+def answer_route_not_found(request: HttpRequest, path: str = "") -> HttpResponse:
     """Answer a path that is none of the API's."""
     raise RouteNotFound(request.method or "", request.path)

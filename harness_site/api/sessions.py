@@ -70,7 +70,7 @@ def list_sessions(
     "/sessions", auth=AGENT, response=response_schemas.OPENING, summary="Start or resume a session, and own it"
 )
 def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> HttpResponse:
-    store = update_client_state_before_opening(request, body.session_id, body)
+    store = prepare_client_store_for_opening(request, body.session_id, body)
     description = None
     if body.mode != "resume":
         description = NewSessionFields(
@@ -84,9 +84,7 @@ def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> Htt
     return build_opening_response(store, body.session_id, outcome)
 
 
-def update_client_state_before_opening(
-    request: HttpRequest, session_id: str, body: request_schemas.TakePaused
-) -> Store:
+def prepare_client_store_for_opening(request: HttpRequest, session_id: str, body: request_schemas.TakePaused) -> Store:
     """Bring the state of the client in line with what the client knows of the session. Returns it.
 
     Raises `InvalidIdentifier`.

@@ -16,7 +16,7 @@ async def has_valid_token(scope: Scope) -> bool:
 
 def _is_valid_authorization_header(header: str) -> bool:
     try:
-        api_tokens.authenticate_bearer_header(header)
+        api_tokens.authenticate_bearer_header_or_raise(header)
     except api_tokens.TokenRefused:
         return False
     return True

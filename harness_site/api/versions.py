@@ -210,7 +210,7 @@ def _save_version_of_run(
             raise InvalidInput("mode 'append' takes an expected_version, or If-Match.")
         return save_next_version_of_new_messages(store, session_id, body.messages, change, expected_version=expected)
     return save_next_version_of_transcript(
-        store, session_id, body.messages, change.to_state_if_complete(), expected_version=expected
+        store, session_id, body.messages, change.to_state_or_unresolved_change(), expected_version=expected
     )
 
 

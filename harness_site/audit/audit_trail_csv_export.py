@@ -15,7 +15,7 @@ HEAD: Final = ("number", "time", "what", "kind", "who", "who_kind", "session", "
 
 def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iterator[str]:
     """Generate the CSV header, a line for each entry, and the end mark."""
-    yield csv_rows.format_csv_line(HEAD)
+    yield csv_rows.mask_and_format_csv_line(HEAD)
     for entry in entries:
         with translation.override("en"):
             cells = (
@@ -23,8 +23,8 @@ def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iter
                 if isinstance(entry, UnreadableRecord)
                 else _build_entry_cells(entry)
             )
-        yield csv_rows.format_csv_line(cells)
-    yield csv_rows.format_csv_line([csv_rows.COMPLETE])
+        yield csv_rows.mask_and_format_csv_line(cells)
+    yield csv_rows.mask_and_format_csv_line([csv_rows.COMPLETE])
 
 
 def _build_entry_cells(entry: AuditEntry) -> tuple[str, ...]:

@@ -248,7 +248,7 @@ def _find_report_seal_problem(report: IntegrityCheck | AuditChain) -> str:
     return ""
 
 
-def can_verify_rows() -> bool:
+def has_row_verification_keys() -> bool:
     """Return whether this site has keys with which stored rows can be compared."""
     try:
         return get_seal_keys() is not None or get_decision_keys() is not None

@@ -113,7 +113,7 @@ def format_detail_name(key: str) -> str:
     return str(_NAMES[key]) if key in _NAMES else mask_and_reveal_hidden(key.replace("_", " "))
 
 
-def format_detail_value(value: Any, key: str = "") -> str:
+def mask_and_format_detail_value(value: Any, key: str = "") -> str:
     """Format a detail for display, masked: a time in the reader's zone, known words in the reader's language.
 
     Args:
@@ -133,7 +133,7 @@ def format_detail_value(value: Any, key: str = "") -> str:
     return mask_and_reveal_hidden(value) if moment is None else render_time(moment)
 
 
-def format_actor(name: str, kind: str, *, is_first_word: bool = False) -> str:
+def mask_and_format_actor(name: str, kind: str, *, is_first_word: bool = False) -> str:
     """Return the name of an actor, masked: a run, a verify hook or a part of the product in the reader's language.
 
     Args:
@@ -161,7 +161,7 @@ def _find_actor_words(name: str, kind: str) -> str | None:
 def format_shown_details(details: Mapping[str, Any], hidden: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
     """Return the words for the names and values of the details, without those that are `hidden` or None."""
     return [
-        (format_detail_name(key), format_detail_value(value, key))
+        (format_detail_name(key), mask_and_format_detail_value(value, key))
         for key, value in details.items()
         if key not in hidden and value is not None
     ]

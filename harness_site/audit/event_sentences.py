@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_trail_query import AuditEntry
-from harness_site.audit.event_details import format_actor, format_detail_value
+from harness_site.audit.event_details import mask_and_format_actor, mask_and_format_detail_value
 from harness_site.audit.folded_entries import EntryRow
-from harness_site.core.formatting import format_number, shorten_to_one_line
+from harness_site.core.formatting import format_number, mask_and_shorten_to_one_line
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.status_labels import get_status_shape_and_label
 
@@ -165,12 +165,12 @@ def build_row_sentence(row: EntryRow) -> SafeString:
     entry = entries[0]
     if not row.is_folded:
         return build_entry_sentence(entry)
-    sessions = set(map(_get_session_name, entries))
+    sessions = set(map(_get_session_pk_or_id, entries))
     if len(sessions) == 1:
         times = gettext("{number} times").format(number=format_number(len(entries)))
         return build_html('{} <b class="times">{}</b>', build_entry_sentence(entry), times)
     sentences = (*_SENTENCES_ABOUT_SEVERAL_SESSIONS.get(entry.kind, ()), _OTHER_KIND_IN_SEVERAL_SESSIONS)
-    return _fill_in_sentence(entry, map(str, sentences), number=format_number(len(sessions)))
+    return _fill_first_complete_sentence(entry, map(str, sentences), number=format_number(len(sessions)))
 
 
 def build_entry_sentence(entry: AuditEntry) -> SafeString:
@@ -180,10 +180,10 @@ def build_entry_sentence(entry: AuditEntry) -> SafeString:
         sentences = (*sentences, _OTHER_KIND_IN_SESSION)
     elif entry.kind == AuditKind.EXPORTED:
         sentences = (_EXPORTED_LIST, *sentences)
-    return _fill_in_sentence(entry, map(str, (*sentences, _OTHER_KIND)))
+    return _fill_first_complete_sentence(entry, map(str, (*sentences, _OTHER_KIND)))
 
 
-def _fill_in_sentence(entry: AuditEntry, sentences: Iterable[str], **values: str) -> SafeString:
+def _fill_first_complete_sentence(entry: AuditEntry, sentences: Iterable[str], **values: str) -> SafeString:
     """Fill in the first sentence of which all values are known: those of the entry, and `values`."""
     details = {name for name, value in entry.details.items() if isinstance(value, (str, int)) and value != ""}
     known = details | _RENDERED_WITHOUT_DETAILS.keys() | values.keys()
@@ -199,10 +199,10 @@ def _render_placeholder(entry: AuditEntry, name: str) -> str:
     if name == "decision":
         decision = str(entry.details[name])
         return build_html("<b>{}</b>", get_status_shape_and_label(_HOOK_ANSWERS.get(decision, decision))[1])
-    return _format_value_in_sentence(format_detail_value(entry.details[name], name))
+    return _format_value_in_sentence(mask_and_format_detail_value(entry.details[name], name))
 
 
-def _get_session_name(entry: AuditEntry) -> Any:
+def _get_session_pk_or_id(entry: AuditEntry) -> Any:
     return entry.session_pk if entry.session_pk is not None else entry.details.get("session_id")
 
 
@@ -213,8 +213,8 @@ def _list_placeholders(sentence: str) -> frozenset[str]:
 
 def _render_actor_in_sentence(entry: AuditEntry) -> SafeString:
     note = gettext("(API token)") if entry.actor_kind == "token" else ""
-    actor = format_actor(entry.actor, entry.actor_kind, is_first_word=entry.kind != AuditKind.TAKEOVER)
-    name = build_html("<b>{}</b>", shorten_to_one_line(actor, _NAMED))
+    actor = mask_and_format_actor(entry.actor, entry.actor_kind, is_first_word=entry.kind != AuditKind.TAKEOVER)
+    name = build_html("<b>{}</b>", mask_and_shorten_to_one_line(actor, _NAMED))
     return build_html('{} <span class="muted">{}</span>', name, note) if note else name
 
 
@@ -231,7 +231,7 @@ def _render_session_in_sentence(entry: AuditEntry) -> SafeString:
 
 
 def _format_value_in_sentence(value: Any) -> str:
-    return shorten_to_one_line(value, _NAMED)
+    return mask_and_shorten_to_one_line(value, _NAMED)
 
 
 def _format_label_in_sentence(entry: AuditEntry) -> str:

@@ -48,7 +48,7 @@ class EntryRow:
         return self.entries[-1]
 
     @property
-    def before(self) -> int:
+    def cursor_before_newest(self) -> int:
         """Key before which the row begins."""
         return int(self.newest.pk) + 1
 

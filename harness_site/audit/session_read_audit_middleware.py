@@ -66,9 +66,9 @@ class ReadAuditMiddleware:
         if member is not None and match is not None and response.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
             session_pks: set[int] = getattr(request, "sessions_shown", set())
             if request.method == "GET" and response.status_code in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
-                session_pks = session_pks.union(_list_sessions_in_url(request, match))
+                session_pks = session_pks.union(_list_session_pks_in_url(request, match))
             for session in sorted(session_pks):
-                _record_session_view(request, member, session)
+                _record_view_unless_recent(request, member, session)
             excerpts: ShownExcerpts | None = getattr(request, "excerpts", None)
             if excerpts is not None and excerpts.sessions.difference(session_pks):
                 _record_excerpts_shown(
@@ -77,7 +77,7 @@ class ReadAuditMiddleware:
         return response
 
 
-def _list_sessions_in_url(request: HttpRequest, match: ResolverMatch) -> set[int]:
+def _list_session_pks_in_url(request: HttpRequest, match: ResolverMatch) -> set[int]:
     if match.url_name not in SESSION_PAGES:
         return set()
     session_pks = {int(match.kwargs["pk"])}
@@ -87,7 +87,7 @@ def _list_sessions_in_url(request: HttpRequest, match: ResolverMatch) -> set[int
     return session_pks
 
 
-def _record_session_view(request: HttpRequest, member: Membership, session: int) -> None:
+def _record_view_unless_recent(request: HttpRequest, member: Membership, session: int) -> None:
     if not _query_recent_view(session, member.user.get_username(), _compute_repeated_view_cutoff(request)):
         audit_events.record_member_event(member, AuditKind.VIEWED, request=request, session_pk=session)
 

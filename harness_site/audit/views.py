@@ -36,7 +36,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "subjects": AuditSubject.choices,
         "integrity": audit_trail_query.load_chain_integrity(workspace),
         "rows_checked": audit_trail_query.load_last_row_verification(workspace),
-        "can_verify_rows": audit_trail_query.can_verify_rows(),
+        "has_row_verification_keys": audit_trail_query.has_row_verification_keys(),
         "signing_key": audit_trail_query.get_decision_signing_key_id(),
         "here": (here := _build_query_string(request)),
         "place": f"{here}&" if here else "?",

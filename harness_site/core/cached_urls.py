@@ -25,7 +25,7 @@ def get_page_path(view_name: str, *keys: int) -> str:
         keys: Arguments of the URL: primary keys, or none.
     """
     urlconf = get_urlconf() or settings.ROOT_URLCONF
-    path = _reverse_url_cached(view_name, len(keys), urlconf, get_script_prefix(), translation.get_language())
+    path = _reverse_url_template_cached(view_name, len(keys), urlconf, get_script_prefix(), translation.get_language())
     return path.format(*keys) if keys else path
 
 
@@ -35,7 +35,7 @@ def list_page_paths(view_name: str) -> tuple[str, ...]:
 
 
 @cache
-def _reverse_url_cached(
+def _reverse_url_template_cached(
     view_name: str, number_of_keys: int, urlconf: str, _script_prefix: str, _language: str | None
 ) -> str:
     """Return the path of a page; with keys, a template of `str.format` for it."""

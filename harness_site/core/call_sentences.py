@@ -7,11 +7,11 @@ from typing import Any, Protocol
 from django.utils.translation import gettext
 
 from harness_site.core import formatting
-from harness_site.core.masking.known_secret_value_search import has_short_value
+from harness_site.core.masking.known_secret_value_search import contains_short_secret_value
 from harness_site.core.masking.masker import (
     collect_secret_values,
-    mask_secret_fields_in_context,
     mask_secret_fields_only,
+    mask_values_of_secret_fields_in_context,
 )
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
@@ -36,8 +36,8 @@ def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
 
     The sentence of the tool is used without the values of secret fields, else one built from tool name and arguments.
     """
-    with mask_secret_fields_in_context(args):
-        if sentence and not has_short_value(sentence, collect_secret_values(args)):
+    with mask_values_of_secret_fields_in_context(args):
+        if sentence and not contains_short_secret_value(sentence, collect_secret_values(args)):
             return mask_and_reveal_hidden(sentence)
         return build_default_call_sentence(tool, args)
 
@@ -57,7 +57,7 @@ def build_default_call_sentence(tool: str, args: Any) -> str:
     """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”."""
     args = mask_secret_fields_only(args)
     name = (
-        formatting.shorten_to_one_line(tool, 200)
+        formatting.mask_and_shorten_to_one_line(tool, 200)
         .replace("_", " ")
         .replace("-", " ")
         .replace(".", " ")
@@ -66,9 +66,9 @@ def build_default_call_sentence(tool: str, args: Any) -> str:
     )
     name = name or gettext("Unnamed tool")
     if not isinstance(args, dict):
-        return name if args in (None, "") else f"{name}: {formatting.shorten_to_one_line(args)}"
+        return name if args in (None, "") else f"{name}: {formatting.mask_and_shorten_to_one_line(args)}"
     arguments = ", ".join(
-        f"{formatting.shorten_to_one_line(key)} {formatting.shorten_to_one_line(value)}"
+        f"{formatting.mask_and_shorten_to_one_line(key)} {formatting.mask_and_shorten_to_one_line(value)}"
         for key, value in islice(args.items(), 6)
     )
     omitted = len(args) - 6

@@ -21,7 +21,7 @@ _SEPARATORS: Final = frozenset(";|\t\n")
 _RUN: Final = re.compile(r"""(?:^|[;|\t\n])[\s"';|]*+""")
 
 
-def format_csv_line(cells: Iterable[str]) -> str:
+def mask_and_format_csv_line(cells: Iterable[str]) -> str:
     """Format one line with its line end; secrets in cells are masked."""
     buffer = io.StringIO()
     csv.writer(buffer).writerow([_mask_and_escape_formula_cell(cell) for cell in cells])

@@ -12,7 +12,7 @@ _LATEST: Final = datetime(9998, 12, 31, tzinfo=UTC)
 _MAX_INPUT_LENGTH: Final = 40
 
 
-def parse_aware_datetime(text: str, *, needs_zone: bool = True) -> datetime | None:
+def parse_utc_datetime_or_none(text: str, *, needs_zone: bool = True) -> datetime | None:
     """Parse an ISO 8601 time as UTC; None if it is invalid or near the ends of the supported range.
 
     A time without a time zone is invalid, or in UTC if `needs_zone` is False.

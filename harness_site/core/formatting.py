@@ -60,7 +60,7 @@ def format_duration(seconds: float) -> str:
     return _format_duration_in_language(*_convert_to_largest_unit(seconds), 0, get_language())
 
 
-def format_duration_limit(seconds: float) -> str:
+def format_duration_rounded_up(seconds: float) -> str:
     """Format the end of a duration in one unit, rounded up, so that "within" is true: 1.4 hours are 2 h."""
     size, unit = next((step for step in _UNITS if seconds >= step[0]), _UNITS[-1])
     return _format_duration_in_language(ceil(seconds / size), unit, 0, get_language())
@@ -166,7 +166,7 @@ def convert_to_zone(moment: datetime, zone: tzinfo) -> datetime:
         return moment.astimezone(UTC)
 
 
-def format_exact_time(moment: datetime) -> str:
+def format_utc_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
 
 
@@ -200,7 +200,7 @@ def format_json_or_text(stored: str) -> str:
     return mask_and_reveal_hidden(value) if isinstance(value, str) else mask_and_indent_json(stored)
 
 
-def shorten_to_one_line(value: Any, limit: int = 60) -> str:
+def mask_and_shorten_to_one_line(value: Any, limit: int = 60) -> str:
     """Shorten a value to one line for a title."""
     whole = value if isinstance(value, str) else json.dumps(mask_secret_fields_only(value), ensure_ascii=False)
     text = mask_and_reveal_hidden(" ".join(mask_text_beginning(whole, _SCANNED).split()))

@@ -30,7 +30,7 @@ class LinkSecretsFilter(logging.Filter):
         return True
 
 
-def add_filter_to_access_log(config: dict[str, Any]) -> dict[str, Any]:
+def copy_config_with_access_log_filter(config: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of the logging configuration of uvicorn whose access log has the filter."""
     changed = copy.deepcopy(config)
     changed["filters"] = {"redact_link_secrets": {"()": LinkSecretsFilter}}

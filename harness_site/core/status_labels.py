@@ -185,7 +185,7 @@ def get_decision_sentence_template(decision: str) -> str:
 
 def format_unknown_outcome_reason(reason: str, *, verifiable: bool, hook_could_not_tell: bool = False) -> str:
     """Explain why the outcome of a call is unknown, and whether a verify hook of its tool may tell or could not."""
-    how = format_verify_hook(verifiable, hook_could_not_tell=hook_could_not_tell)
+    how = explain_verify_hook_ability(verifiable, hook_could_not_tell=hook_could_not_tell)
     return f"{format_interrupt_reason(reason)} · {how}"
 
 
@@ -194,7 +194,7 @@ def format_interrupt_reason(reason: str) -> str:
     return str(_WHY.get(reason, gettext("The reason is unknown")))
 
 
-def format_verify_hook(verifiable: bool, *, hook_could_not_tell: bool) -> str:
+def explain_verify_hook_ability(verifiable: bool, *, hook_could_not_tell: bool) -> str:
     """Say whether a verify hook of the tool may tell the outcome of a call, or could not."""
     if hook_could_not_tell:
         return gettext("its verify hook could not tell")

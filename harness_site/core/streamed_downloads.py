@@ -42,7 +42,7 @@ HTML: Final = ExportFormat(
     "the log of the server says why.</p></footer></main></body><!-- export: not complete --></html>\n",
 )
 CSV: Final = ExportFormat(
-    "text/csv; charset=utf-8", csv_rows.COMPLETE, csv_rows.format_csv_line([csv_rows.NOT_COMPLETE])
+    "text/csv; charset=utf-8", csv_rows.COMPLETE, csv_rows.mask_and_format_csv_line([csv_rows.NOT_COMPLETE])
 )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from django.http import QueryDict
 
-from harness_site.core.datetime_parameters import parse_aware_datetime
+from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 
 _DAY: Final = timedelta(days=1)
 
@@ -78,5 +78,5 @@ def _parse_range_bound(text: str, length_of_day: timedelta) -> tuple[datetime | 
     """Return a bound of a range and its normal form; a day ends after its length."""
     if (day := parse_date(text)) is not None:
         return get_utc_midnight(day) + length_of_day, day.isoformat()
-    moment = parse_aware_datetime(text, needs_zone=False)
+    moment = parse_utc_datetime_or_none(text, needs_zone=False)
     return (None, "") if moment is None else (moment, format_time_parameter(moment))

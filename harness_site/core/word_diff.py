@@ -79,7 +79,7 @@ def _build_diff_pieces(before: list[str], after: list[str]) -> tuple[DiffPiece, 
     return tuple(pieces)
 
 
-def compute_text_similarity(old: str, new: str) -> float:
+def compute_similarity_of_beginnings(old: str, new: str) -> float:
     """Return the similarity of the beginnings of two texts, from 0 (nothing in common) to 1 (equal)."""
     before, after = _WORD.findall(old[: _SAMPLE * 8])[:_SAMPLE], _WORD.findall(new[: _SAMPLE * 8])[:_SAMPLE]
     matcher = BoundedMatcher(before, after, _SAMPLE_STEPS)

@@ -33,7 +33,7 @@ def _get_all_time_zone_names() -> frozenset[str]:
 
 
 @cache
-def _get_names_by_key() -> dict[str, str]:
+def _map_normalized_to_zone_names() -> dict[str, str]:
     return {_normalize_time_zone_name(name): name for name in sorted(_get_all_time_zone_names())}
 
 
@@ -48,7 +48,7 @@ def is_time_zone(name: str) -> bool:
 
 def find_time_zone(text: str) -> str:
     """Return the canonical name of a time zone that is written in any letter case; empty if there is none."""
-    return _get_names_by_key().get(_normalize_time_zone_name(text), "")
+    return _map_normalized_to_zone_names().get(_normalize_time_zone_name(text), "")
 
 
 def suggest_time_zone(text: str) -> str:
@@ -68,13 +68,13 @@ def get_reader_time_zone(request: HttpRequest) -> tzinfo:
     """Return the time zone for the times of a response; a name that does not exist counts as none."""
     session = getattr(request, "session", None)
     chosen = str(session.get(SESSION_KEY, "")) if session is not None else ""
-    for name in (chosen, get_browser_time_zone(request)):
+    for name in (chosen, get_browser_time_zone_name(request)):
         if name and is_time_zone(name):
             return UTC if name == "UTC" else ZoneInfo(name)
     return UTC
 
 
-def get_browser_time_zone(request: HttpRequest) -> str:
+def get_browser_time_zone_name(request: HttpRequest) -> str:
     """Return the name that the browser gave; empty if it gave none that exists."""
     name = unquote(request.COOKIES.get(COOKIE, ""))[:64]
     return name if is_time_zone(name) else ""

@@ -96,7 +96,7 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("migrations", _("Migrations"), check_migrations),
         ("address", _("Address of this site"), lambda: check_site_address(request)),
         ("mail", _("Mail"), check_mail_delivery),
-        ("webhooks", _("Webhooks"), lambda: check_webhooks(workspace)),
+        ("webhooks", _("Webhooks"), lambda: check_failed_deliveries(workspace)),
         ("background", _("Sweeper and background work"), check_background_work),
         ("leases", _("Leases"), check_run_leases),
         ("search", _("Search index"), check_search_index),
@@ -243,7 +243,7 @@ def check_mail_delivery() -> Status:
     return replace(status, level=Level.PROBLEM, summary=summary, advice=newest["problem"])
 
 
-def check_webhooks(workspace: Workspace) -> Status:
+def check_failed_deliveries(workspace: Workspace) -> Status:
     """Report given-up and stuck messages of the last day, to webhooks and to people."""
     title, now = _("Webhooks"), clock.now()
     count = Webhook.objects.filter(workspace=workspace).count()
@@ -347,10 +347,10 @@ def check_seals() -> Status:
     if not keys.required:
         advice = _("Rows without a seal are accepted. Run this command, then unset HARNESS_SEAL_REQUIRED:")
         return Status("seals", _("Seals"), Level.ATTENTION, summary, advice, format_management_command("seal_sessions"))
-    return _describe_witness_of_sessions(summary)
+    return _check_session_witness(summary)
 
 
-def _describe_witness_of_sessions(summary: str) -> Status:
+def _check_session_witness(summary: str) -> Status:
     """Report whether an earlier state of the database is refused."""
     title = _("Seals")
     try:
@@ -390,10 +390,10 @@ def check_decision_signatures() -> Status:
             "decisions", title, Level.PROBLEM, summary, advice, format_management_command("make_decision_keys")
         )
     summary = _("Decisions of people are signed with the key {key}.").format(key=keys.signing_id.hex())
-    return _describe_unsigned_decisions(title, summary)
+    return _check_unsigned_decisions(title, summary)
 
 
-def _describe_unsigned_decisions(title: str, summary: str) -> Status:
+def _check_unsigned_decisions(title: str, summary: str) -> Status:
     """Report whether there are decisions of people from before signing."""
     unsigned = Decision.objects.filter(signature=None).exclude(kind__in=sorted(HOOK_KINDS), actor_kind=ActorKind.HOOK)
     if unsigned.exists():

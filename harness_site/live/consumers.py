@@ -12,7 +12,7 @@ from checkpoints.db import clock
 from harness_site.accounts.models import Membership
 from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record_user_session_activity
 from harness_site.core import formatting
-from harness_site.core.datetime_parameters import parse_aware_datetime
+from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.live.change_feed_task import EVERYBODY, get_group_name
 from harness_site.live.changed_sessions import list_changes_since
 from harness_site.live.websocket_access import find_viewer_membership
@@ -80,7 +80,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def _send_missed_changes(self) -> None:
         """Send the changes since the page was rendered."""
         since_text = parse_qs(self.scope["query_string"].decode("latin-1")).get("since", [""])[0]
-        moment = parse_aware_datetime(since_text)
+        moment = parse_utc_datetime_or_none(since_text)
         if moment is None:
             return
         missed_changes = await database_sync_to_async(list_changes_since)(moment, workspace=self._workspace)

@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from django.http.request import split_domain_port, validate_host
 
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import get_request_membership
+from harness_site.accounts.permissions import find_request_membership
 
 
 class SameOriginMiddleware:
@@ -50,7 +50,7 @@ def find_viewer_membership(session_key: str | None) -> Membership | None:
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     request.user = get_user(request)
-    return get_request_membership(request)
+    return find_request_membership(request)
 
 
 async def is_member_request(scope: dict[str, Any]) -> bool:

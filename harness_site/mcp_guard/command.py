@@ -78,7 +78,7 @@ def parse_guard_options(arguments: list[str]) -> GuardOptions:
         parser.error("set HARNESS_URL and HARNESS_TOKEN, or HARNESS_DATABASE_URL: calls are logged there")
     if options.url and not token:
         parser.error("set HARNESS_TOKEN, or HARNESS_TOKEN_FILE, to a token of the role agent")
-    session_id = options.session or _make_session_id(command)
+    session_id = options.session or _derive_stable_session_id(command)
     return GuardOptions(command, policies, address, token, options.workspace, session_id, options.agent, options.wait)
 
 
@@ -113,7 +113,7 @@ def _split_options_and_command(arguments: list[str]) -> tuple[list[str], list[st
     return arguments[:border], arguments[border + 1 :]
 
 
-def _make_session_id(command: list[str]) -> str:
+def _derive_stable_session_id(command: list[str]) -> str:
     """Make the identifier of the session of a command in this folder, the same after each start."""
     digest = hashlib.sha256(json.dumps([str(Path.cwd()), *command]).encode()).hexdigest()
     return f"mcp-{Path(command[0]).name[:100]}-{digest[:12]}"

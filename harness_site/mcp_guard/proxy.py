@@ -100,7 +100,7 @@ class GuardProxy:
                         running.reply.set_result(message)
                     continue
                 message = self._remove_schemas_from_tool_list(message)
-            await self._send_to_client(message)
+            await self._try_send_to_client(message)
         self._end_calls_of_ended_server()
 
     def _end_calls_of_ended_server(self) -> None:
@@ -142,7 +142,7 @@ class GuardProxy:
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._end_calls_of_ended_server()
 
-    async def _send_to_client(self, message: types.JSONRPCMessage) -> bool:
+    async def _try_send_to_client(self, message: types.JSONRPCMessage) -> bool:
         try:
             await self.to_client.send(SessionMessage(message))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -156,7 +156,7 @@ class GuardProxy:
             request = self._parse_logged_call(message)
         except ValueError as error:
             refusal = types.ErrorData(code=types.INVALID_PARAMS, message=f"{error} Nothing was forwarded.")
-            await self._send_to_client(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=refusal))
+            await self._try_send_to_client(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=refusal))
             return
         if request is None:
             await self._send_to_server(message)
@@ -188,7 +188,7 @@ class GuardProxy:
         try:
             with running.scope:
                 reply, call_id, content = await self._dispatch_call(message, request, running)
-                if running.is_cancelled or not await self._send_to_client(reply) or call_id is None:
+                if running.is_cancelled or not await self._try_send_to_client(reply) or call_id is None:
                     return
                 await self.session.save_answer_as_version(request, call_id, content)
         finally:

@@ -44,7 +44,7 @@ def run_stdio_server(arguments: list[str]) -> None:
             "harness mcp: set HARNESS_TOKEN, or HARNESS_TOKEN_FILE. `harness create_token assistant auditor` makes a "
             "token that reads; the role approver may also decide."
         )
-    anyio.run(_serve_over_stdio, build_api_server(url, token))
+    anyio.run(_serve_over_stdio, build_mcp_server_for_api(url, token))
 
 
 def read_token_from_environment() -> str:
@@ -54,7 +54,7 @@ def read_token_from_environment() -> str:
     return token.strip()
 
 
-def build_api_server(url: str, token: str) -> Server[Any]:
+def build_mcp_server_for_api(url: str, token: str) -> Server[Any]:
     """Build the MCP server whose tools send their requests to the site at `url`."""
 
     @asynccontextmanager

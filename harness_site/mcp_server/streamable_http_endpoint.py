@@ -44,7 +44,7 @@ class McpEndpoint:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         authorization, (address, _) = headers.get("authorization", ""), scope.get("client") or ("", 0)
         try:
-            await database_sync_to_async(api_tokens.authenticate_bearer_header)(
+            await database_sync_to_async(api_tokens.authenticate_bearer_header_or_raise)(
                 authorization, find_address=lambda: address
             )
         except api_tokens.TokenRefused:

@@ -39,7 +39,7 @@ def create_due_notices() -> int:
     workspaces_with_new_calls = set(_query_unnoticed_calls().values_list("workspace_id", flat=True).distinct())
     return sum(
         _create_notices_of_workspace(workspace)
-        for workspace in sorted(workspaces_with_new_calls | _list_workspaces_with_passed_deadlines())
+        for workspace in sorted(workspaces_with_new_calls | _list_workspaces_with_due_deadline_events())
     )
 
 
@@ -54,7 +54,7 @@ def _create_notices_of_workspace(workspace: int) -> int:
             groups[Event(call.status), call.tool].append(call)
         now = clock.read_database_time("default")
         for call in _query_unescalated_deadlines().filter(workspace=workspace).order_by("pk"):
-            if (event := _get_deadline_event_if_readable(call, now)) is not None:
+            if (event := _get_due_deadline_event_if_readable(call, now)) is not None:
                 groups[event, call.tool].append(call)
         for (event, tool), calls in groups.items():
             _add_calls_to_open_or_new_notice(workspace, event, tool, calls, now)
@@ -80,20 +80,20 @@ def _query_unescalated_deadlines() -> QuerySet[ToolCall]:
     return calls.annotate(reminded=Exists(notices_of_call.filter(event=Event.REMINDER)))
 
 
-def _list_workspaces_with_passed_deadlines() -> set[int]:
+def _list_workspaces_with_due_deadline_events() -> set[int]:
     calls = list(_query_unescalated_deadlines())
     if not calls:
         return set()
     now = clock.read_database_time("default")
-    return {call.workspace_id for call in calls if _get_deadline_event_if_readable(call, now) is not None}
+    return {call.workspace_id for call in calls if _get_due_deadline_event_if_readable(call, now) is not None}
 
 
-def _get_deadline_event_if_readable(call: ToolCall, now: datetime) -> Event | None:
+def _get_due_deadline_event_if_readable(call: ToolCall, now: datetime) -> Event | None:
     """Return the due event of a call's deadline; None if its record is unreadable, so that other calls are notified."""
-    return call_or_use_fallback(f"The deadline of call {call.pk}", lambda: _get_deadline_event(call, now), None)
+    return call_or_use_fallback(f"The deadline of call {call.pk}", lambda: _get_due_deadline_event(call, now), None)
 
 
-def _get_deadline_event(call: ToolCall, now: datetime) -> Event | None:
+def _get_due_deadline_event(call: ToolCall, now: datetime) -> Event | None:
     deadline, time_limit = call.deadline, call.decide_within
     if deadline is None or time_limit is None:
         return None
@@ -110,13 +110,13 @@ def _add_calls_to_open_or_new_notice(
     # Locked until the commit, so that it cannot be closed and sent without these calls.
     notice = similar_notices.select_for_update().filter(closed=False).first()
     if notice is None:
-        notice = _get_or_create_open_notice(workspace, event, tool, similar_notices.first(), now)
+        notice = _create_open_notice_with_deliveries(workspace, event, tool, similar_notices.first(), now)
     NoticedCall.objects.bulk_create(
         [NoticedCall(notice=notice, tool_call=call, event=event, status=call.status) for call in calls]
     )
 
 
-def _get_or_create_open_notice(
+def _create_open_notice_with_deliveries(
     workspace: int, event: Event, tool: str, previous_notice: Notice | None, now: datetime
 ) -> Notice:
     send_at = now + GATHER

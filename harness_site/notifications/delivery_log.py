@@ -63,7 +63,7 @@ def query_webhooks_with_last_attempt(workspace: int) -> QuerySet[Webhook]:
     )
 
 
-def load_recent_deliveries(workspace: int) -> DeliveryLogPage:
+def load_first_delivery_log_page(workspace: int) -> DeliveryLogPage:
     """Load the first page of the log."""
     return load_delivery_log_page(workspace, size=RECENT)
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
-from harness_site.notifications.recipients import get_notification_address, get_notification_preferences
+from harness_site.notifications.recipients import get_notification_address, get_preferences_or_unsaved_defaults
 from harness_site.send_email import is_mail_configured
 
 
@@ -32,22 +32,25 @@ def load_email_addresses(members: Sequence[Membership]) -> dict[int, str]:
     return {user.pk: get_notification_address(user) for user in users}
 
 
-def explain_missing_notifications(member: Membership) -> NotificationGap | None:
+def find_notification_gap(member: Membership) -> NotificationGap | None:
     """Return why `member` is not notified of calls, and what they can do about it; None if there is nothing to do."""
     if not member.has_role(Role.APPROVER):
         return None
     if not is_mail_configured():
-        return _explain_missing_mail_server() if member.has_role(Role.ADMIN) else None
-    return _explain_own_missing_notifications(member.user)
+        return _build_missing_mail_server_gap() if member.has_role(Role.ADMIN) else None
+    return _find_own_notification_gap(member.user)
 
 
-def _explain_missing_mail_server() -> NotificationGap:
+def _build_missing_mail_server_gap() -> NotificationGap:
     sentence = _("You get no e-mail about waiting calls: no mail server is set up.")
     return NotificationGap(sentence, f"{reverse('harness_installation:system')}#mail", _("Set up mail"))
 
 
-def _explain_own_missing_notifications(user: User) -> NotificationGap | None:
-    url, preferences = reverse("harness_notifications:notification-preferences"), get_notification_preferences(user)
+def _find_own_notification_gap(user: User) -> NotificationGap | None:
+    url, preferences = (
+        reverse("harness_notifications:notification-preferences"),
+        get_preferences_or_unsaved_defaults(user),
+    )
     if not preferences.email:
         return NotificationGap(_("You turned off e-mail about waiting calls."), url, _("Change"))
     if get_notification_address(user):

@@ -107,7 +107,7 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
                 0,
                 _build_workspace_url(reverse("harness_review:review"), notice.workspace),
             )
-        calls, count = _load_first_still_waiting_calls_of_notice_and_count(notice)
+        calls, count = _load_first_waiting_calls_and_count(notice)
         if not calls:
             return None
         items = []
@@ -118,7 +118,7 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
             values = secrets.get(call.session_id, ())
             with (
                 masker.mask_values_in_context(values),
-                masker.mask_secret_fields_in_context(formatting.parse_json_or_text(call.args)),
+                masker.mask_values_of_secret_fields_in_context(formatting.parse_json_or_text(call.args)),
             ):
                 items.append(_build_notice_item(call, notice.workspace))
         return _build_message_of_items(
@@ -159,7 +159,7 @@ def _build_message_of_items(
     )
 
 
-def _load_first_still_waiting_calls_of_notice_and_count(notice: Notice) -> tuple[list[ToolCall], int]:
+def _load_first_waiting_calls_and_count(notice: Notice) -> tuple[list[ToolCall], int]:
     """Return the first calls of a notice that still wait in the same status, and their number."""
     call_pks = notice.noticed.values("tool_call_id")
     calls = ToolCall.objects.filter(pk__in=call_pks, status__in=notice.noticed.values("status")).order_by("pk")

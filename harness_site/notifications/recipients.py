@@ -41,7 +41,7 @@ def find_email_recipient(member: Membership, event: Event) -> Recipient | None:
     return Recipient(address, user=member.user) if address else None
 
 
-def get_notification_preferences(user: User) -> Preferences:
+def get_preferences_or_unsaved_defaults(user: User) -> Preferences:
     """Return the preferences of a user, or unsaved defaults."""
     stored: Preferences | None = getattr(user, "notification_preferences", None)
     return stored or Preferences(user=user)
@@ -49,7 +49,7 @@ def get_notification_preferences(user: User) -> Preferences:
 
 def get_notification_address(user: User) -> str:
     """Return the address for a user's notifications; empty if there is none."""
-    return get_notification_preferences(user).address or get_account_address(user)
+    return get_preferences_or_unsaved_defaults(user).address or get_account_address(user)
 
 
 def get_account_address(user: User) -> str:
@@ -82,4 +82,4 @@ def _list_email_recipients(workspace: int, event: Event) -> list[Recipient]:
 
 
 def _get_address_if_event_wanted(user: User, event: Event) -> str:
-    return get_notification_address(user) if get_notification_preferences(user).wants_event(event) else ""
+    return get_notification_address(user) if get_preferences_or_unsaved_defaults(user).wants_event(event) else ""

@@ -18,7 +18,7 @@ from harness_site.core.formatting import (
     format_day,
     format_day_with_weekday,
     format_duration,
-    format_duration_limit,
+    format_duration_rounded_up,
     format_number,
 )
 from harness_site.overview.totals import SessionTotals, WaitingTimes
@@ -222,7 +222,7 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
         # its dashes leave an equal median visible
         _draw_line("p95", [_compute_duration_height(waits.p95, lines) for _step, waits in steps]),
     )
-    ticks = tuple(format_duration_limit(line) for line in reversed(lines))
+    ticks = tuple(format_duration_rounded_up(line) for line in reversed(lines))
     return Chart(DECISIONS, bars, drawn_lines, ticks, build_time_labels(period), format_axis_zone(period))
 
 
@@ -257,8 +257,8 @@ def _describe_decision_count_and_waits(waits: WaitingTimes) -> str:
         return _("1 decision, after %(median)s") % {"median": format_duration(waits.median or 0)}
     values = {
         "number": format_count(waits.decisions),
-        "median": format_duration_limit(waits.median or 0),
-        "p95": format_duration_limit(waits.p95 or 0),
+        "median": format_duration_rounded_up(waits.median or 0),
+        "p95": format_duration_rounded_up(waits.p95 or 0),
     }
     return _("%(number)s decisions, half of them within %(median)s, 95 %% within %(p95)s") % values
 

@@ -13,7 +13,7 @@ from checkpoints.enums import Role
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core.formatting import format_date_with_year, format_day, format_duration_limit
+from harness_site.core.formatting import format_date_with_year, format_day, format_duration_rounded_up
 from harness_site.overview import charts, current_counts, totals, utc_periods
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
@@ -167,8 +167,8 @@ def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str
     if waits.p95 is None:
         return _("no decision")
     if preceding.p95 is None:
-        return _("95 %% within %(duration)s") % {"duration": format_duration_limit(waits.p95)}
-    values = {"duration": format_duration_limit(waits.p95), "preceding": format_duration_limit(preceding.p95)}
+        return _("95 %% within %(duration)s") % {"duration": format_duration_rounded_up(waits.p95)}
+    values = {"duration": format_duration_rounded_up(waits.p95), "preceding": format_duration_rounded_up(preceding.p95)}
     if values["duration"] == values["preceding"]:
         return _("95 %% in %(duration)s, as in the period before") % values
     if waits.p95 < preceding.p95:

@@ -166,7 +166,7 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ArgumentDif
 
 def _is_word_diff_useful(before: str, after: str) -> bool:
     """Return True if a word diff of two texts helps: they are long enough and similar enough."""
-    return min(len(before), len(after)) > 40 and word_diff.compute_text_similarity(before, after) > 0.3
+    return min(len(before), len(after)) > 40 and word_diff.compute_similarity_of_beginnings(before, after) > 0.3
 
 
 def _format_masked_value(value: Any) -> str:

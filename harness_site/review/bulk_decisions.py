@@ -165,9 +165,7 @@ def _record_decision_from_late_result(
     store: Store, call: ToolCall, seen: ChosenCall, witness: LateResultSummary, actor: Actor, reason: str
 ) -> None:
     late = witness.late
-    report = (
-        f"reported {'success' if late.success else 'a failure'} at {formatting.format_exact_time(late.received_at)}."
-    )
+    report = f"reported {'success' if late.success else 'a failure'} at {formatting.format_utc_time(late.received_at)}."
     record_decision(
         store,
         build_decision_target(call, seen.revision),

@@ -21,7 +21,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_voter_lookup
+from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core import formatting
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -80,7 +80,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     undecided = call.status in UNDECIDED_CALL_STATUSES
     decision = None if undecided else evidence.final_decision
     no_events: list[TraceEvent] = []
-    agreements = list_incomplete_agreements(call, evidence.decisions, build_voter_lookup(reader.workspace))
+    agreements = list_incomplete_agreements(call, evidence.decisions, build_electorate(reader.workspace))
     return {
         "call": call,
         "session": call.session,

@@ -49,7 +49,7 @@ def build_decision_problem(
     """Describe an error of the library about the current state of `call`; `nothing` says what was not done."""
     if isinstance(error, AlreadyDecided):
         what = _("{name} decided first, at {time}: {decision}.").format(
-            name=error.by, time=formatting.format_exact_time(error.at), decision=error.kind.lower()
+            name=error.by, time=formatting.format_utc_time(error.at), decision=error.kind.lower()
         )
         todo = _("If that decision is wrong, tell them or withdraw it before the run uses it.")
         return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}")
@@ -148,7 +148,7 @@ def _describe_session_end(session: Session) -> str:
     return _("The session is {status}, ended by {name} at {time}.").format(
         status=status,
         name=mask_and_reveal_hidden(event.actor),
-        time=formatting.format_exact_time(event.created_at),
+        time=formatting.format_utc_time(event.created_at),
     )
 
 
@@ -168,7 +168,7 @@ def _describe_changes_since(call: ToolCall, since: int) -> str:
     return text.format(
         name=mask_and_reveal_hidden(decision.actor),
         decided=status_labels.format_decision_verb(decision.kind),
-        time=formatting.format_exact_time(decision.created_at),
+        time=formatting.format_utc_time(decision.created_at),
         needed=call.approvals,
     )
 
@@ -192,5 +192,5 @@ def _format_takeover(run: Run, call: ToolCall) -> str:
         number=run.number,
         host=mask_and_reveal_hidden(run.host),
         before=call.run.number,
-        time=formatting.format_exact_time(run.started_at),
+        time=formatting.format_utc_time(run.started_at),
     )

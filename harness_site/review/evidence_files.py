@@ -82,7 +82,7 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
         raise Http404(_("There is no such file in this workspace."))
     request.session_shown = file.call.session_id  # which is put under quarantine if it was altered
     row_seals.verify_rows(Decision.objects.filter(tool_call=file.call))
-    session_secrets_from_call_arguments.mask_session_secrets_in_response(file.call.session_id)
+    session_secrets_from_call_arguments.mask_session_secrets_until_response(file.call.session_id)
     content = bytes(file.content)
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise Http404(

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
-from harness_site.core.datetime_parameters import parse_aware_datetime
+from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.masking.reversible_tokens_for_masked_names import (
     build_masked_reference,
     resolve_masked_reference,
@@ -55,7 +55,7 @@ def build_outage_page_url(outage: Outage) -> str:
 
 def parse_outage_window(query: QueryDict) -> OutageWindow:
     """Parse the parameters of the URL of an outage. Raises `BadRequest`."""
-    first, last = (parse_aware_datetime(query.get(name, "")) for name in ("from", "to"))
+    first, last = (parse_utc_datetime_or_none(query.get(name, "")) for name in ("from", "to"))
     tool, after = query.get("tool", ""), query.get("after", "")
     if first is None or last is None or first > last or "\0" in tool or not fullmatch(r"\d{0,18}", after, ASCII):
         raise BadRequest(_("The address does not name an outage: it needs a tool, and two times with a time zone."))

@@ -14,13 +14,14 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
+from checkpoints.calls.require_unaltered_call import require_matching_digests
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk, get_default_risk
-from checkpoints.exceptions import IntegrityError, SealError
+from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, SealError
 from checkpoints.models import ToolCall
 from checkpoints.models.enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
+from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
@@ -131,7 +132,7 @@ class PendingCallRow:
 
 @dataclass(frozen=True, slots=True)
 class UnverifiedCallRow:
-    """Row of a call that is not shown, because its seal or that of its session does not match or cannot be checked."""
+    """Row of a call that is not shown, because the call or its session was altered or its seal cannot be checked."""
 
     is_verified: ClassVar[bool] = False
     pk: int
@@ -165,11 +166,14 @@ class PendingRowBuilder:
         hook_could_not_tell: bool,
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
-        if error := _find_seal_error(call):
-            sentence, label = _describe_seal_error(error)
+        if error := _find_verification_error(call):
+            sentence, label = _describe_verification_error(error)
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
+        with (
+            mask_values_in_context(self._secrets.get(call.session_id, ())),
+            mask_values_of_secret_fields_in_context(args),
+        ):
             why = _describe_unknown_outcome(call, hook_could_not_tell=hook_could_not_tell)
             return self._build_row_in_masking_context(call, agreements, company, together, now, why)
 
@@ -189,10 +193,13 @@ class PendingRowBuilder:
         )
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
-        if error := _find_seal_error(call):
-            return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", _describe_seal_error(error)[0])
+        if error := _find_verification_error(call):
+            return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", _describe_verification_error(error)[0])
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
+        with (
+            mask_values_in_context(self._secrets.get(call.session_id, ())),
+            mask_values_of_secret_fields_in_context(args),
+        ):
             sentence = call_sentences.format_call_sentence(call)
             session_id = mask_and_reveal_hidden(call.session.session_id)
         return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id, call.session.agent)
@@ -260,22 +267,23 @@ def _describe_unknown_outcome(call: ToolCall, *, hook_could_not_tell: bool) -> s
     if call.status == CallStatus.AWAITING_APPROVAL:
         return ""
     why = "" if call.reason == InterruptReason.RUN_LOST else status_labels.format_interrupt_reason(call.reason)
-    hook = status_labels.format_verify_hook(call.verifiable, hook_could_not_tell=hook_could_not_tell)
+    hook = status_labels.explain_verify_hook_ability(call.verifiable, hook_could_not_tell=hook_could_not_tell)
     return " · ".join(filter(None, (why, hook if call.verifiable else "")))
 
 
-def _find_seal_error(call: ToolCall) -> SealError | None:
-    """Return why the call may not be shown: its row or that of its session does not match its seal; None if both do."""
+def _find_verification_error(call: ToolCall) -> SealError | CheckpointCorrupted | None:
+    """Return why the call may not be shown: its digests, its seal or its session's seal do not match; else None."""
     try:
         row_seals.verify_rows((call, call.session))
-    except SealError as error:
+        require_matching_digests(call)
+    except (SealError, CheckpointCorrupted) as error:
         return error
     return None
 
 
-def _describe_seal_error(error: SealError) -> tuple[str, str]:
+def _describe_verification_error(error: SealError | CheckpointCorrupted) -> tuple[str, str]:
     """Return a sentence and a label that say why a call is not shown."""
-    if isinstance(error, IntegrityError) and error.is_alteration:
+    if isinstance(error, CheckpointCorrupted) or (isinstance(error, IntegrityError) and error.is_alteration):
         return gettext("A call is not shown, because its data are not as they were written"), gettext("Altered data")
     return gettext("A call is not shown, because its seal cannot be checked"), gettext("Not verified")
 

@@ -67,7 +67,7 @@ def build_call_tally(workspace: int, call: Any) -> Tally | None:
     seconds = (call.settled_at - call.issued_at).total_seconds() if timed else 0.0
     amounts = (1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0))
     return Tally(
-        ToolSums, (workspace, _truncate_to_hour(call.issued_at), True, call.session__agent, call.tool), amounts
+        ToolSums, (workspace, _truncate_to_utc_hour(call.issued_at), True, call.session__agent, call.tool), amounts
     )
 
 
@@ -75,7 +75,7 @@ def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     """Return the waiting time of a final decision of a person, else None.
 
     `decision` has the required fields of `Decision` and the times of its call, `tool_call__issued_at` being the time of
-    the request for an approval (`replace_issue_times_by_approval_request_times`).
+    the request for an approval (`add_approval_request_times_to_decisions`).
     """
     # All other decisions are about an interrupted call.
     since = decision.tool_call__issued_at if decision.kind in APPROVAL_KINDS else decision.tool_call__interrupted_at
@@ -83,11 +83,11 @@ def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     if is_withdrawal or not decision.final or decision.actor_kind not in DECIDING_PEOPLE or since is None:
         return None
     wait = convert_seconds_to_wait_class((decision.created_at - since).total_seconds())
-    key = (workspace, _truncate_to_hour(decision.created_at), True, decision.session__agent, wait)
+    key = (workspace, _truncate_to_utc_hour(decision.created_at), True, decision.session__agent, wait)
     return Tally(DecisionSums, key, (1,))
 
 
-def replace_issue_times_by_approval_request_times(decisions: Sequence[Any]) -> list[Any]:
+def add_approval_request_times_to_decisions(decisions: Sequence[Any]) -> list[Any]:
     """Return decisions whose calls have the time at which their approval was requested, in one query.
 
     A call that was approved and has run has the time of its start, after the decision; only the audit trail still has
@@ -99,7 +99,7 @@ def replace_issue_times_by_approval_request_times(decisions: Sequence[Any]) -> l
     Returns:
         The decisions in their order.
     """
-    sessions = {row.session_id for row in decisions if _has_call_run_since(row)}
+    sessions = {row.session_id for row in decisions if _has_approved_call_started(row)}
     if not sessions:
         return list(decisions)
     requests: defaultdict[int | None, list[tuple[str, datetime]]] = defaultdict(list)
@@ -108,7 +108,7 @@ def replace_issue_times_by_approval_request_times(decisions: Sequence[Any]) -> l
         requests[session].append((details, at))
     return [
         row._replace(tool_call__issued_at=_find_approval_request_time(row, requests[row.session_id]))
-        if _has_call_run_since(row)
+        if _has_approved_call_started(row)
         else row
         for row in decisions
     ]
@@ -121,7 +121,7 @@ def _find_approval_request_time(decision: Any, requests: Sequence[tuple[str, dat
     return max((at for details, at in requests if named in details and at <= decision.created_at), default=None)
 
 
-def _has_call_run_since(decision: Any) -> bool:
+def _has_approved_call_started(decision: Any) -> bool:
     """Return whether a decision approved a call that has run, so that its time is the one of its start."""
     issued_at = decision.tool_call__issued_at
     return decision.kind in APPROVAL_KINDS and issued_at is not None and issued_at > decision.created_at
@@ -137,7 +137,7 @@ def convert_wait_class_to_seconds(wait: int) -> float:
     return float(_WAIT_FACTOR**wait)
 
 
-def add_tallies_to_hourly_sums(tallies: Iterable[Tally]) -> None:
+def add_tallies_to_sums(tallies: Iterable[Tally]) -> None:
     """Add tallies to the sums.
 
     Each has to be passed once, in the transaction that indexes its row.
@@ -162,5 +162,5 @@ def _build_add_to_totals_sql(model: type[ToolSums] | type[DecisionSums], fields:
     return f"{build_insert_sql(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"
 
 
-def _truncate_to_hour(moment: datetime) -> datetime:
+def _truncate_to_utc_hour(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)

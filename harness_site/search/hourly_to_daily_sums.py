@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from harness_site.search.hourly_call_statistics import AMOUNTS, KEYS, Tally, add_tallies_to_hourly_sums
+from harness_site.search.hourly_call_statistics import AMOUNTS, KEYS, Tally, add_tallies_to_sums
 from harness_site.search.models import DecisionSums, ToolSums
 
 #: Number of rows that one transaction adds up.
 _CHUNK: Final = 2_000
 
 
-def get_day_start(moment: datetime) -> datetime:
+def get_utc_day_start(moment: datetime) -> datetime:
     return datetime.combine(moment.astimezone(UTC).date(), time.min, UTC)
 
 
@@ -22,7 +22,7 @@ def get_start_of_hourly_sums(now: datetime) -> datetime:
 
     The newest 24 hours are compared with those before, which begin on that day.
     """
-    return get_day_start(now) - timedelta(days=2)
+    return get_utc_day_start(now) - timedelta(days=2)
 
 
 def merge_hourly_sums_into_days(now: datetime) -> None:
@@ -40,9 +40,9 @@ def _merge_chunk_of_hours(model: type[ToolSums] | type[DecisionSums], before: da
         sums: defaultdict[Any, list[Any]] = defaultdict(lambda: [0] * len(AMOUNTS[model]))
         for row in rows:
             agent, value = (getattr(row, name) for name in KEYS[model])
-            key = (row.workspace_id, get_day_start(row.start), False, agent, value)
+            key = (row.workspace_id, get_utc_day_start(row.start), False, agent, value)
             amounts = (getattr(row, name) for name in AMOUNTS[model])
             sums[key] = [total + amount for total, amount in zip(sums[key], amounts, strict=True)]
         model._default_manager.filter(pk__in=[row.pk for row in rows]).delete()
-        add_tallies_to_hourly_sums(Tally(model, key, tuple(amounts)) for key, amounts in sums.items())
+        add_tallies_to_sums(Tally(model, key, tuple(amounts)) for key, amounts in sums.items())
     return bool(rows)

@@ -41,12 +41,14 @@ class IndexStatus:
 
 def load_index_status() -> IndexStatus:
     """Load the status in one query, and one more for each kind of which nothing is indexed yet."""
-    progress = list(_query_progress())
+    progress = list(_query_progress_with_last_keys())
     missing_kinds = SOURCES.keys() - {row.kind for row in progress}
     behind = sum(_estimate_unindexed_texts(row) for row in progress)
     behind += sum(SOURCES[kind]._default_manager.aggregate(last=Max("pk"))["last"] or 0 for kind in missing_kinds)
     older = sum(row.older for row in progress)
-    return IndexStatus(behind + older, older, _get_earliest_time(row.complete_at for row in progress))
+    return IndexStatus(
+        behind + older, older, _get_earliest_completion_of_all_kinds(row.complete_at for row in progress)
+    )
 
 
 def _estimate_unindexed_texts(row: Progress) -> int:
@@ -54,7 +56,7 @@ def _estimate_unindexed_texts(row: Progress) -> int:
     return max(0, last - row.reached)
 
 
-def _query_progress() -> QuerySet[Progress]:
+def _query_progress_with_last_keys() -> QuerySet[Progress]:
     """Query the progress with the last key of each source table."""
     last_keys = [
         When(kind=kind, then=Subquery(model._default_manager.order_by("-pk").values("pk")[:1]))
@@ -65,19 +67,19 @@ def _query_progress() -> QuerySet[Progress]:
 
 def get_index_completion_time() -> datetime | None:
     """Return the last time when the index was complete; None before the first time."""
-    return _get_earliest_time(Progress.objects.values_list("complete_at", flat=True))
+    return _get_earliest_completion_of_all_kinds(Progress.objects.values_list("complete_at", flat=True))
 
 
-def estimate_unindexed_texts_of_kinds(kinds: Iterable[Kind]) -> int:
+def estimate_backlog_of_kinds(kinds: Iterable[Kind]) -> int:
     """Estimate how many texts of these kinds existed before the index and are not indexed yet."""
-    return sum(_query_older_counts(sorted(kinds)))
+    return sum(_query_backlog_counts(sorted(kinds)))
 
 
-def _query_older_counts(kinds: list[str]) -> QuerySet[Progress, int]:
+def _query_backlog_counts(kinds: list[str]) -> QuerySet[Progress, int]:
     return Progress.objects.filter(kind__in=kinds).values_list("older", flat=True)
 
 
-def _get_earliest_time(complete_at: Iterable[datetime | None]) -> datetime | None:
+def _get_earliest_completion_of_all_kinds(complete_at: Iterable[datetime | None]) -> datetime | None:
     """Return the earliest time; None if there is not one for each kind."""
     times = [time for time in complete_at if time is not None]
     return min(times) if len(times) == len(Kind) else None

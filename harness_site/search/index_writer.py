@@ -39,11 +39,11 @@ def lock_sources_and_keep_existing_texts(kind: Kind, found: Iterable[IndexedText
     Agents can still update the rows. A concurrent delete waits for this transaction and then deletes the passages too.
     """
     found = list(found)
-    existing_keys = lock_source_rows(kind, [text.source for text in found])
+    existing_keys = lock_and_list_existing_sources(kind, [text.source for text in found])
     return [text for text in found if text.source in existing_keys]
 
 
-def lock_source_rows(kind: Kind, keys: list[int]) -> set[int]:
+def lock_and_list_existing_sources(kind: Kind, keys: list[int]) -> set[int]:
     """Lock source rows against deletion until the end of the transaction, and return the keys of those that exist."""
     model = SOURCES[kind]
     if connection.vendor == "sqlite":

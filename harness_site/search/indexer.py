@@ -66,7 +66,7 @@ class _IndexBatch:
 
 def _index_batch_of_kind(kind: Kind) -> int:
     progress, oldest_open_xid = _get_or_create_progress(kind), _fetch_oldest_open_transaction_id()
-    if not progress.older and not _has_unindexed_rows(progress):
+    if not progress.older and not _has_new_or_changed_rows(progress):
         _record_completed_index(progress, oldest_open_xid)
         return 0
     lease = _acquire_index_lease(kind)
@@ -80,7 +80,7 @@ def _index_batch_of_kind(kind: Kind) -> int:
         leases = {row.kind: row.leased_until for row in Progress.objects.select_for_update().order_by("kind")}
         if leases.get(kind) != lease:
             return 0  # The lease expired and another process may have taken over.
-        _write_batch_to_index(kind, batch, texts)
+        _write_batch_to_index_and_sums(kind, batch, texts)
         _advance_progress(progress, batch, oldest_open_xid)
     if not batch.keys:
         _record_completed_index(progress, oldest_open_xid)
@@ -218,20 +218,20 @@ def _query_changed_calls() -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(Exists(open_passages.exclude(revision=OuterRef("revision"))), pk__in=open_sources)
 
 
-def _has_unindexed_rows(progress: Progress) -> bool:
+def _has_new_or_changed_rows(progress: Progress) -> bool:
     return _query_new_rows(progress).exists() or (progress.kind == Kind.CALL and _query_changed_calls().exists())
 
 
-def _write_batch_to_index(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> None:
+def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> None:
     Passage.objects.filter(kind=kind, source__in=batch.changed).delete()
     texts = index_writer.lock_sources_and_keep_existing_texts(kind, texts)
     backlog = set(batch.backlog)
     index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
     index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])
-    hourly_call_statistics.add_tallies_to_hourly_sums(text.tally for text in texts if text.tally)
+    hourly_call_statistics.add_tallies_to_sums(text.tally for text in texts if text.tally)
 
 
-def clear_index() -> None:
+def clear_index_and_sums() -> None:
     """Empty the index, to be rebuilt under the current masking rules."""
     with transaction.atomic():
         ToolSums.objects.all().delete()

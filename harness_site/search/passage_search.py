@@ -94,7 +94,7 @@ def search_passages(
         with _limit_search_time():
             if session is not None:
                 limits = ReadLimits()
-            page = _collect_matching_passages(
+            page = _collect_search_page(
                 passages, query, before, limits or find_sequential_read_limits(before), whole=session is not None
             )
     except OperationalError:
@@ -102,7 +102,7 @@ def search_passages(
     return _verify_sources_of_page(page, query)
 
 
-def reload_passages(workspace: int, query: SearchQuery, keys: tuple[int, ...]) -> SearchPage:
+def reload_search_page(workspace: int, query: SearchQuery, keys: tuple[int, ...]) -> SearchPage:
     """Reload the passages of an open page in their order, without deleted ones."""
     passages = Passage.objects.filter(workspace=workspace).in_bulk(keys)
     page = _build_search_page([passages[pk] for pk in keys if pk in passages], query)
@@ -117,7 +117,7 @@ def _verify_sources_of_page(page: SearchPage, query: SearchQuery) -> SearchPage:
     return replace(page, passages=_drop_matches_that_are_masked_now(verified, query, page.secrets))
 
 
-def _collect_matching_passages(
+def _collect_search_page(
     passages: QuerySet[Passage], query: SearchQuery, before: int | None, limits: ReadLimits, *, whole: bool
 ) -> SearchPage:
     """Collect one page of matches; `whole` is True if the scope is one session and small enough to be searched at once.

@@ -37,7 +37,7 @@ _AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "cost")
 _MODEL_AMOUNTS: Final = ("sessions", "cost")
 
 
-def update_hourly_session_sums(since: datetime | None) -> datetime:
+def update_session_sums(since: datetime | None) -> datetime:
     """Recount the days of sessions changed `since`, or the newest days and those that were never counted.
 
     Returns the moment from which changes are not counted yet.
@@ -69,7 +69,7 @@ def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=since - _OVERLAP)
     start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_FULL_RECOUNT_THRESHOLD])
     first = now.date() - timedelta(days=KEPT_DAYS - 1)
-    start_times += _list_imported_start_times(workspace, since)
+    start_times += _list_start_times_of_imported_sessions(workspace, since)
     days = {moment.date() for moment in start_times if moment.date() >= first}
     if len(start_times) >= _FULL_RECOUNT_THRESHOLD:
         return days | _list_recent_days_to_recount(workspace, now)
@@ -94,7 +94,7 @@ def _is_message_backlog_indexed() -> bool:
     return Progress.objects.filter(kind=Kind.MESSAGE, older=0).exists()
 
 
-def _list_imported_start_times(workspace: int, since: datetime) -> list[datetime]:
+def _list_start_times_of_imported_sessions(workspace: int, since: datetime) -> list[datetime]:
     """List when the sessions of files that were imported since began: they carry the times of their transcripts."""
     files = ImportedFile.objects.filter(workspace=workspace, read_at__gt=since - _OVERLAP).order_by("-read_at")
     lists = files.values_list("sessions", flat=True)[:_FULL_RECOUNT_THRESHOLD]

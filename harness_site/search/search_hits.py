@@ -58,7 +58,7 @@ def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[in
     messages = _load_source_rows(_query_messages, passages, Kind.MESSAGE)
     calls = _load_source_rows(_query_calls, passages, Kind.CALL)
     decisions = _load_source_rows(_query_decisions, passages, Kind.DECISION)
-    versions = _map_messages_to_versions(messages.values())
+    versions = _load_last_versions_of_old_segments(messages.values())
     sources: set[tuple[str, int]] = set()
     for passage in passages:
         message = messages.get(passage.source) if passage.kind == Kind.MESSAGE else None
@@ -149,7 +149,7 @@ def _query_decisions(pks: list[int]) -> QuerySet[Decision]:
     return Decision.objects.filter(pk__in=pks).only("actor", "created_at", "tool_call")
 
 
-def _map_messages_to_versions(messages: Iterable[Message]) -> dict[int, int]:
+def _load_last_versions_of_old_segments(messages: Iterable[Message]) -> dict[int, int]:
     """Map messages outside of the current segment to the last version that ends in their segment."""
     segments = {message.segment_id: message.session_id for message in messages}
     heads = set(_query_head_segments(sorted(set(segments.values())))) if segments else set()

@@ -38,11 +38,11 @@ def record_models_of_sessions(workspace: int, session_pks: Iterable[int]) -> Non
 
 def _record_models_of_chunk(workspace: int, sessions: list[int]) -> None:
     models = Fact.objects.filter(session__in=sessions, trait=Trait.MODEL).values_list("session", "value")
-    new = _list_models_of_versions(sessions) - set(models)
+    new = _list_models_of_newest_versions(sessions) - set(models)
     if not new:
         return
     with transaction.atomic():
-        existing = index_writer.lock_source_rows(Kind.SESSION, sorted({session for session, _ in new}))
+        existing = index_writer.lock_and_list_existing_sources(Kind.SESSION, sorted({session for session, _ in new}))
         facts = [
             Fact(workspace_id=workspace, session_id=session, trait=Trait.MODEL, value=model)
             for session, model in sorted(new)
@@ -51,14 +51,16 @@ def _record_models_of_chunk(workspace: int, sessions: list[int]) -> None:
         Fact.objects.bulk_create(facts, ignore_conflicts=True)
 
 
-def _list_models_of_versions(sessions: list[int]) -> set[tuple[int, str]]:
+def _list_models_of_newest_versions(sessions: list[int]) -> set[tuple[int, str]]:
     is_newest = Q(version=F("session__latest_version"))
     rows = Checkpoint.objects.filter(session__in=sessions, version__gt=F("session__latest_version") - _VERSIONS)
     stated: QuerySet[Any, Any] = rows.filter(is_newest | Q(phase=Phase.POST_LLM)).order_by()
     return {
         (session, model)
         for session, usage, payload in stated.values_list("session", "usage", "payload").iterator(chunk_size=50)
-        for model in list_models_named_by_version(_parse_json_object(usage), _parse_json_object(payload))
+        for model in list_models_named_by_version(
+            _parse_json_object_or_empty(usage), _parse_json_object_or_empty(payload)
+        )
     }
 
 
@@ -91,23 +93,23 @@ def divide_cost_by_model(cost: Decimal, usage: str | None, metadata: str) -> tup
     Returns:
         The cost of each model as far as it is stated or estimated, and the rest that nothing divides.
     """
-    mark = _parse_json_object(metadata).get("import")
+    mark = _parse_json_object_or_empty(metadata).get("import")
     estimate = mark.get("estimate") if isinstance(mark, dict) else None
     estimate = estimate if isinstance(estimate, dict) else {}
-    by_model = _parse_json_object(usage).get("by_model")
+    by_model = _parse_json_object_or_empty(usage).get("by_model")
     by_model = by_model if isinstance(by_model, dict) else {}
     costs = {
         _make_storable_name(model): amount
         for model in [*by_model, *(model for model in estimate if model not in by_model)][:_MOST_MODELS]
         if _make_storable_name(model)
-        and (amount := compute_model_cost(by_model.get(model), estimate.get(model))) is not None
+        and (amount := get_stated_or_estimated_model_cost(by_model.get(model), estimate.get(model))) is not None
     }
     rest = cost - sum(costs.values(), Decimal())
     # More than the whole cost is no division of it, apart from rounding.
     return (costs, max(rest, Decimal())) if rest > -Decimal("0.001") else ({}, cost)
 
 
-def compute_model_cost(counts: Any, estimate: Any) -> Decimal | None:
+def get_stated_or_estimated_model_cost(counts: Any, estimate: Any) -> Decimal | None:
     """Return the cost of one model in US dollars: as its part of a usage states it, else as estimated, else None."""
     if isinstance(counts, dict) and (stated := _parse_cost(counts.get("cost_usd"))) is not None:
         return stated
@@ -126,7 +128,7 @@ def _parse_cost(value: Any) -> Decimal | None:
     return amount if amount >= 0 else None
 
 
-def _parse_json_object(stored: str | None) -> dict[str, Any]:
+def _parse_json_object_or_empty(stored: str | None) -> dict[str, Any]:
     try:
         value = parse_json(stored) if stored else None
     except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ from checkpoints.formats import content_blocks, parse_json_or_return_text
 from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.core.call_sentences import build_masked_call_sentence
-from harness_site.core.masking.masker import mask_json_value, mask_secret_fields_in_context, mask_text
+from harness_site.core.masking.masker import mask_json_value, mask_text, mask_values_of_secret_fields_in_context
 
 #: Length of the pieces of a long text, and their overlap, so that no term is split.
 PIECE: Final = 8_000
@@ -34,18 +34,18 @@ class ExtractedText:
     whole: bool = True
 
 
-def extract_message_text(body: str, message_id: str) -> ExtractedText:
+def extract_masked_message_text(body: str, message_id: str) -> ExtractedText:
     parts = content_blocks.parse_message_parts(body)
-    with mask_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
+    with mask_values_of_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
         words = _TextCollector()
         words.add_text(message_id)
         words.add_parts(parts)
         return words.build_masked_text()
 
 
-def extract_call_text(call: ToolCall) -> ExtractedText:
+def extract_masked_call_text(call: ToolCall) -> ExtractedText:
     args = parse_json_or_return_text(call.args)
-    with mask_secret_fields_in_context(args):
+    with mask_values_of_secret_fields_in_context(args):
         words = _TextCollector()
         sentence = build_masked_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
         for text in (call.call_id, call.tool, sentence):
@@ -56,7 +56,7 @@ def extract_call_text(call: ToolCall) -> ExtractedText:
         return words.build_masked_text()
 
 
-def extract_decision_text(decision: Decision) -> ExtractedText:
+def extract_masked_decision_text(decision: Decision) -> ExtractedText:
     words = _TextCollector()
     words.add_text(decision.actor)
     words.add_text(decision.reason)
@@ -65,7 +65,7 @@ def extract_decision_text(decision: Decision) -> ExtractedText:
     return words.build_masked_text()
 
 
-def extract_session_text(session: Session) -> ExtractedText:
+def extract_masked_session_text(session: Session) -> ExtractedText:
     words = _TextCollector()
     for text in (session.session_id, session.title, session.agent):
         words.add_text(text)

@@ -106,7 +106,7 @@ def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
     if kind is Kind.DECISION:
-        loaded = hourly_call_statistics.replace_issue_times_by_approval_request_times(loaded)
+        loaded = hourly_call_statistics.add_approval_request_times_to_decisions(loaded)
     for row in loaded:
         by_workspace[row.read_for].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
@@ -149,7 +149,7 @@ def _get_truncation_problem(extract: ExtractedText) -> Problem | None:
 
 
 def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
-    extract = text_extraction.extract_message_text(row.body, row.message_id)
+    extract = text_extraction.extract_masked_message_text(row.body, row.message_id)
     facts = (
         *session_active_hour_facts.build_hour_facts(row.created_at),
         *message_project_and_model_facts.extract_model_and_context_facts(row.body),
@@ -166,7 +166,7 @@ def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
 
 
 def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
-    still_open, extract = row.status not in SETTLED_CALL, text_extraction.extract_call_text(row)
+    still_open, extract = row.status not in SETTLED_CALL, text_extraction.extract_masked_call_text(row)
     is_interrupted = row.interrupted_at is not None and row.reason != InterruptReason.NO_RESULT
     interrupted = ((Trait.INTERRUPTED, ""),) if is_interrupted else ()
     return IndexedText(
@@ -189,7 +189,7 @@ def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
 def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
     by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
     facts = (*by, *session_active_hour_facts.build_hour_facts(row.created_at))
-    extract = text_extraction.extract_decision_text(row)
+    extract = text_extraction.extract_masked_decision_text(row)
     return IndexedText(
         row.session_id,
         workspace,
@@ -204,7 +204,7 @@ def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
 def _build_indexed_session(row: Any, workspace: int) -> IndexedText:
     labels = tuple((Trait.LABEL, replace_unencodable(label)) for label in deserialize_labels(row.labels))
     facts = (*labels, *session_active_hour_facts.build_hour_facts(row.created_at))
-    extract = text_extraction.extract_session_text(row)
+    extract = text_extraction.extract_masked_session_text(row)
     return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_truncation_problem(extract))
 
 

@@ -77,12 +77,13 @@ class NewestIdleThreadExecutor(Executor):
                     deliver = partial(future.set_result, call())
                 except BaseException as error:
                     deliver = partial(future.set_exception, error)
-            self._get_more_work(inbox)  # before the result is known, so that what follows it finds an idle thread
+            # Before the result is known, so that what follows it finds an idle thread.
+            self._assign_work_or_mark_idle(inbox)
             if deliver is not None:
                 deliver()
             del future, call, deliver
 
-    def _get_more_work(self, inbox: SimpleQueue[_Work]) -> None:
+    def _assign_work_or_mark_idle(self, inbox: SimpleQueue[_Work]) -> None:
         """Give a thread the oldest work that waits, or note that it is idle."""
         with self._lock:
             if self._waiting:

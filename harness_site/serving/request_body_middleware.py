@@ -74,7 +74,7 @@ class RequestBodyMiddleware:
             except ClientDisconnected:
                 return
             file.seek(0)
-            scope = {**_set_content_length(scope, size), BODY: file}
+            scope = {**_copy_scope_with_content_length(scope, size), BODY: file}
             await self.application(scope, _BodyReader(file, size, receive), send)
 
     async def _receive_body_into_file(self, scope: Scope, receive: Receive, file: IO[bytes]) -> int:
@@ -84,7 +84,7 @@ class RequestBodyMiddleware:
         started_at, received = clock(), 0
         while True:
             message = await _receive_message_within(
-                receive, started_at + self.limits.get_body_deadline(received) - clock()
+                receive, started_at + self.limits.compute_body_seconds_allowed(received) - clock()
             )
             received += len(message.get("body", b""))
             if received > limit:
@@ -173,7 +173,7 @@ def _get_declared_length(scope: Scope) -> int:
     return max(map(int, lengths), default=0)
 
 
-def _set_content_length(scope: Scope, size: int) -> Scope:
+def _copy_scope_with_content_length(scope: Scope, size: int) -> Scope:
     """Set the counted length in `scope`: Django treats a chunked body as empty."""
     framing = {b"content-length", b"transfer-encoding"}
     headers = [(name, value) for name, value in scope["headers"] if name not in framing]

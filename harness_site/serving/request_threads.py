@@ -36,11 +36,15 @@ class RequestThreads:
         def send_from_thread(message: Message) -> None:
             asyncio.run_coroutine_threadsafe(_send_message(send, message), loop).result()
 
-        answer = partial(contextvars.copy_context().run, self._run_wsgi_application, environ, send_from_thread)
+        answer = partial(
+            contextvars.copy_context().run, self._run_wsgi_application_and_get_unsent, environ, send_from_thread
+        )
         for message in await loop.run_in_executor(self._executor, answer):
             await send(message)
 
-    def _run_wsgi_application(self, environ: dict[str, Any], send: Callable[[Message], None]) -> list[Message]:
+    def _run_wsgi_application_and_get_unsent(
+        self, environ: dict[str, Any], send: Callable[[Message], None]
+    ) -> list[Message]:
         """Answer a request. Returns the messages that are not sent yet: all of them, or the end of a stream."""
         start: Message = {"type": "http.response.start"}
 

@@ -31,11 +31,11 @@ class ServerLimits:
     connections: int = 500
     websocket_message_bytes: int = 4 * KILOBYTE
 
-    def get_body_deadline(self, received: int) -> float:
+    def compute_body_seconds_allowed(self, received: int) -> float:
         """Return the seconds after the headers by which more than `received` bytes of the body have to arrive."""
         return min(self.body_seconds, self.grace_seconds + received / self.minimum_rate)
 
-    def compute_response_deadline(self, sent: int) -> float:
+    def compute_response_seconds_allowed(self, sent: int) -> float:
         """Return the total seconds that a client may block the server while it reads `sent` bytes of a response."""
         return self.write_seconds + sent / self.minimum_rate
 

@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
-from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
+from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering import display_text
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
@@ -95,7 +95,7 @@ def build_workspace_call_lines(
 
     def line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
-        with mask_values_in_context(secrets.get(row.session_pk, ())), mask_secret_fields_in_context(args):
+        with mask_values_in_context(secrets.get(row.session_pk, ())), mask_values_of_secret_fields_in_context(args):
             return WorkspaceCallLine(
                 pk=row.pk,
                 call=build_call_line(row.session_pk, row.record),
@@ -132,7 +132,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             status_shape=shape,
             status=status,
             logged=mark_safe(when),  # noqa: S308 - escaped above
-            repeats=_format_repeats(record),
+            repeats=_format_attempt_and_replays(record),
             run=run % {"number": record.run_number},
             duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
         )
@@ -140,7 +140,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
     return line
 
 
-def _format_repeats(record: CallRecord) -> str:
+def _format_attempt_and_replays(record: CallRecord) -> str:
     """Format the number of a later attempt, and how often the result was replayed; mostly there is nothing to say."""
     parts = [_("attempt %(number)s") % {"number": record.attempt}] if record.attempt > 1 else []
     if record.replays:

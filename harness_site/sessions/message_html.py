@@ -139,7 +139,7 @@ def _render_parts(entry: Entry, variables: Mapping[str, Any]) -> SafeString:
 
 
 def _render_part(part: Part | CallCard, variables: Mapping[str, Any]) -> SafeString:
-    if isinstance(part, TextPart) and not program_tags_in_messages.has_tags(part.text):
+    if isinstance(part, TextPart) and not program_tags_in_messages.has_program_tags(part.text):
         return render_message_text(part.text, variables["more_url"], variables["whole"], variables["brief"])
     html = get_template("sessions/parts/part.html").render({**variables, "part": part})
     return mark_safe(html)  # noqa: S308 - a template's

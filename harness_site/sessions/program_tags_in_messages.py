@@ -56,7 +56,7 @@ _MAX_TAGS: Final = 50
 _SHORT: Final = 120
 
 
-def begins_with_open_tag(text: str) -> bool:
+def begins_with_unclosed_tag(text: str) -> bool:
     """Return whether a text begins with a known tag that it does not close."""
     opening = _OPENING.match(text.lstrip())
     return opening is not None and f"</{opening[1]}>" not in text
@@ -74,7 +74,7 @@ class TextPiece:
         return len(self.text) <= _SHORT and "\n" not in self.text
 
 
-def has_tags(text: str) -> bool:
+def has_program_tags(text: str) -> bool:
     return (
         ("<" in text and _OPENING.search(text) is not None)
         or _split_editor_state(text) is not None

@@ -26,7 +26,7 @@ from harness_site.core.rendering.display_text import (
     mask_and_reveal_hidden,
 )
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.json_tree import dump_json_for_display, format_text_value
+from harness_site.core.rendering.json_tree import dump_json_for_display, quote_text_except_amount
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
@@ -317,7 +317,7 @@ def format_json_on_one_line(value: Any) -> str:
 
 def _format_inline_value(value: Any) -> str:
     if isinstance(value, str):
-        return escape_hidden_in_json(" ".join(format_text_value(value).split()))
+        return escape_hidden_in_json(" ".join(quote_text_except_amount(value).split()))
     return dump_json_for_display(value)
 
 

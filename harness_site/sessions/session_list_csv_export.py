@@ -32,18 +32,18 @@ _SESSIONS_PER_BATCH: Final = 100
 
 def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterator[str]:
     """Yield the header, one line for each session, and a last line that marks the file as complete."""
-    yield csv_rows.format_csv_line(HEAD)
+    yield csv_rows.mask_and_format_csv_line(HEAD)
     remaining = iter(rows)
     while batch := list(islice(remaining, _SESSIONS_PER_BATCH)):
         secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in batch])
         for row in batch:
             with mask_values_in_context(secrets.get(row.pk, ())):
-                yield csv_rows.format_csv_line(
+                yield csv_rows.mask_and_format_csv_line(
                     csv_rows.build_unreadable_row_cells(row, HEAD)
                     if isinstance(row, UnreadableRecord)
                     else _build_row_cells(row)
                 )
-    yield csv_rows.format_csv_line([csv_rows.COMPLETE])
+    yield csv_rows.mask_and_format_csv_line([csv_rows.COMPLETE])
 
 
 def _build_row_cells(row: SessionRow) -> tuple[str, ...]:

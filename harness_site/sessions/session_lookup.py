@@ -64,7 +64,7 @@ def get_session_head_and_mask_secrets_or_404(request: MemberRequest, pk: int, *,
             _("There is no such session here."),
             _("It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed."),
         )
-    session_secrets_from_call_arguments.mask_session_secrets_in_response(pk)
+    session_secrets_from_call_arguments.mask_session_secrets_until_response(pk)
     if verified:
         row_seals.verify_row(head.stored)
     return head

@@ -20,7 +20,7 @@ from checkpoints.formats.content_blocks import (
     ResultPart,
     TextPart,
 )
-from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_text, mask_text_beginning
+from harness_site.core.masking.masker import mask_text, mask_text_beginning, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors import transcript_matches
@@ -76,7 +76,7 @@ def _iterate_hit_positions(
 ) -> Iterator[int]:
     for position, body in transcript_matches.iterate_messages_with_words(at, query.words, beyond=start, back=back):
         parts = content_blocks.parse_message_parts(body)
-        with mask_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
+        with mask_values_of_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
             visible_text = "\n".join(text for part in parts for text in iterate_masked_texts_of_part(part)).casefold()
         if all(word.casefold() in visible_text for word in query.words):
             yield position

@@ -27,16 +27,16 @@ from checkpoints.enums import DecisionKind
 from checkpoints.models import Decision
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import get_request_membership
+from harness_site.accounts.permissions import find_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path, list_page_paths
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable
 from harness_site.core.management_command_hints import format_management_command
 from harness_site.core.masking.masker import (
     is_masking_active,
-    mask_secret_fields_in_context,
     mask_text,
     mask_values_in_context,
+    mask_values_of_secret_fields_in_context,
 )
 from harness_site.core.masking.reversible_tokens_for_masked_names import (
     build_masked_reference,
@@ -237,7 +237,7 @@ def get_theme_from_context(context: Context) -> str:
 
 
 def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
-    times = formatting.format_iso_time(moment), formatting.format_exact_time(moment)
+    times = formatting.format_iso_time(moment), formatting.format_utc_time(moment)
     return build_html('<time datetime="{}" title="{}" data-time="{}">{}</time>', *times, kind, text)
 
 
@@ -313,7 +313,7 @@ def _build_copy_button(text: str) -> SafeString:
         '<button type="button" class="copy needs-js" data-copy="{}" title="{}" aria-label="{}">{}</button>',
         text,
         title,
-        label % {"what": formatting.shorten_to_one_line(text)},
+        label % {"what": formatting.mask_and_shorten_to_one_line(text)},
         render_icon("copy"),
     )
 
@@ -382,7 +382,7 @@ def find_reader_membership(context: Context) -> Membership | None:
     request = context.get("request")
     if request is None or not hasattr(request, "user"):
         return None
-    return getattr(request, "membership", None) or get_request_membership(request)
+    return getattr(request, "membership", None) or find_request_membership(request)
 
 
 @register.simple_tag(name="unmasking_state", takes_context=True)
@@ -415,7 +415,7 @@ class MaskCallValuesNode(Node):
         self.inside = inside
 
     def render(self, context: Context) -> SafeString:
-        with mask_secret_fields_in_context(formatting.parse_json_or_text(self.call.resolve(context).args)):
+        with mask_values_of_secret_fields_in_context(formatting.parse_json_or_text(self.call.resolve(context).args)):
             return self.inside.render(context)
 
 

@@ -121,7 +121,7 @@ MUTATIONS = [
         "an unknown outcome blocks the resume",
         "checkpoints/resume/resume_gate.py",
         "        if not undecided_calls:\n"
-        "            if (yield Transact(lambda: activate_session_after_decisions(store, owned_session))):",
+        "            if (yield Transact(lambda: try_activate_session_after_decisions(store, owned_session))):",
         "        if True:\n            if True:",
         f"{TESTS}/resume/test_gate.py::test_undecided_call_refuses_the_run_and_releases_the_session",
     ),

@@ -123,7 +123,7 @@ class RichPlayer(Player):
         self.checkpointer.record_tool_call_issued(self.session_id, call_id, "pay", {}, f"late {self.calls}")
         with SyncCheckpointer() as other:
             owned = ownership.take_ownership(other.store, self.session_id, takeover=True)
-            ownership.release_ownership(other.store, owned)
+            ownership.release_ownership_if_still_owner(other.store, owned)
         self.checkpointer.record_tool_call_result(self.session_id, call_id, "paid", True)
 
     def _transfer(self, number: int) -> None:

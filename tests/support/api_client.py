@@ -25,7 +25,9 @@ BY: Final = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
 
 def make_token(role: TokenRole, *, name: str = "nightly", workspace: Workspace | None = None) -> str:
     """Create a token and return its secret."""
-    return api_tokens.create_token(workspace or make_workspace(), name=name, role=role, lifetime=None, by=BY)[1]
+    return api_tokens.create_token_with_secret(
+        workspace or make_workspace(), name=name, role=role, lifetime=None, by=BY
+    )[1]
 
 
 class ApiClient:

@@ -116,6 +116,7 @@ def make_call(
     """Create a call; an interrupted one (the default) lost its run, unless `reason` says otherwise."""
     args_json = to_canonical_json(args if args is not None else {"order": 17, "amount": "40.00", "currency": "EUR"})
     args_digest = digest_text(args_json)
+    result_json = None if result is None else to_canonical_json(result)
     if status == CallStatus.INTERRUPTED:
         fields.setdefault("reason", InterruptReason.RUN_LOST)
         fields.setdefault("interrupted_at", THEN + timedelta(seconds=3.4))
@@ -132,7 +133,8 @@ def make_call(
         idempotency_key=fields.pop("idempotency_key", f"key-{next(_numbers)}"),
         side_effects=side_effects,
         status=status,
-        result=None if result is None else to_canonical_json(result),
+        result=result_json,
+        result_digest="" if result_json is None else digest_text(result_json),
         issued_at=fields.pop("issued_at", THEN),
         **fields,
     )

@@ -17,14 +17,15 @@ def main(session_id: str, call_id: str, word: str) -> int:
     from django.db.models.functions import Now
 
     from checkpoints.enums import CallStatus
-    from checkpoints.formats import to_canonical_json
+    from checkpoints.formats import digests, to_canonical_json
     from checkpoints.models import Session, ToolCall
     from tests.support.factories import make_call, make_session
 
     args = {"note": f"{word} " * 200}
+    text = to_canonical_json(args)
     session = Session.objects.filter(session_id=session_id).first() or make_session(session_id=session_id)
     matching_calls = ToolCall.objects.filter(session=session, call_id=call_id)
-    if not matching_calls.update(args=to_canonical_json(args), revision=F("revision") + 1):
+    if not matching_calls.update(args=text, args_digest=digests.digest_text(text), revision=F("revision") + 1):
         key = f"key of {call_id}"  # the default keys are unique in one process only
         make_call(
             session=session, call_id=call_id, args=args, idempotency_key=key, status=CallStatus.COMPLETED, result='"ok"'

@@ -32,4 +32,4 @@ def create_forked_session_if_missing(store: Store, key: TranscriptKey, lines: It
     origins = (get_fork_source_session_id(dict(line)) for line in lines)
     origin = next((name for name in origins if name and name != key.session), None)
     if origin is not None:
-        fork.create_fork_without_versions(store, replace(key, session=origin).session_id, key.session_id)
+        fork.create_fork_without_versions_if_missing(store, replace(key, session=origin).session_id, key.session_id)

@@ -191,7 +191,7 @@ class HarnessSessionStore(SessionStore):
             log.queue_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
             mirror.read_lines(lines)
             mirror.flush()
-            self._update_line_log_header(key, log, lines, int((time.time() + self._clock_lead) * 1000))
+            self._set_line_log_header(key, log, lines, int((time.time() + self._clock_lead) * 1000))
             if (
                 len(lines) + len(mirror.written) >= write_cached_session_in_one_statement.MAX_ROWS
             ):  # the header is a row, too
@@ -230,7 +230,7 @@ class HarnessSessionStore(SessionStore):
                 log.insert_queued_lines(mirror.written)
                 now = read_database_time(store.using).timestamp()
                 self._clock_lead = now - time.time()
-                self._update_line_log_header(key, log, new, int(now * 1000))
+                self._set_line_log_header(key, log, new, int(now * 1000))
                 log.save_header()
                 mirror.header = log.header
                 write_cached_session_in_one_statement.cache_session_after_commit(
@@ -313,7 +313,7 @@ class HarnessSessionStore(SessionStore):
         except ValueError as error:
             raise CheckpointCorrupted(session_id, "its lines", str(error)) from error
 
-    def _update_line_log_header(self, key: TranscriptKey, log: LineLog, new: Sequence[Line], now: int) -> None:
+    def _set_line_log_header(self, key: TranscriptKey, log: LineLog, new: Sequence[Line], now: int) -> None:
         """Update the header of a log after a write at `now`, milliseconds since 1970 by the clock of the database."""
         mtime = max(now, log.header.get("mtime", 0) + 1)
         header: dict[str, Any] = {"session_id": key.session, "subpath": key.subpath, "mtime": mtime}

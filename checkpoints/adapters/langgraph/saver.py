@@ -291,7 +291,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         }
         for name, (value, _) in encoded.items():
             if isinstance(value, tuple):
-                self._memory.add_written_messages(thread_id, namespace, _iterate_messages_in_input(values[name], value))
+                self._memory.add_written_messages(
+                    thread_id, namespace, _pair_list_elements_with_input(values[name], value)
+                )
         new = NewState(
             namespace,
             checkpoint["id"],
@@ -351,7 +353,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if known is None or not kept:
             return added, _build_saved_list(elements, fields, added_digests, stored)
         grown = GrownList(known.nodes.digest, known.get_nodes_of_first_elements(kept), added)
-        nodes = grown.kept.add_elements(added_digests)[0]
+        nodes = grown.kept.build_extended_nodes_and_blobs(added_digests)[0]
         return grown, known.build_extended_list(kept, elements, fields, stored, added_digests, nodes)
 
     def _count_list_messages_in_newest_version(self, row: Session, said: SavedList | None) -> int:
@@ -686,7 +688,7 @@ class OwnedThreadSaver(HarnessSaver):
         """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
         store = self.sync_checkpointer.store
         owned_session = store.find_owned_session(self.thread_id)
-        if owned_session is None or not ownership.renew_ownership(store, owned_session):
+        if owned_session is None or not ownership.renew_ownership_if_still_owner(store, owned_session):
             raise OwnershipLost(self.thread_id)
 
     async def acheck_write_ownership(self) -> None:
@@ -702,7 +704,7 @@ class OwnedThreadSaver(HarnessSaver):
         await self._run_blocking(self.release)
 
 
-def _iterate_messages_in_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
+def _pair_list_elements_with_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
     """Iterate over the lists' elements of an input, each with the encoded input."""
     for items in value.values() if isinstance(value, dict) else ():
         for item in items if isinstance(items, list) else ():

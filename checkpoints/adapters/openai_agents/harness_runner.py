@@ -155,7 +155,7 @@ class HarnessRunner(AgentRunner):
                 if await guard.register_approval_item_if_decided(item):
                     state.approve(item)  # the log says whether the tool runs, and with which arguments
             run.is_begun = run.is_open = True
-            return self._wrap_models_of_run(_PreparedRun(clone, state, options, run, guard))
+            return self._wrap_models_and_hooks_of_run(_PreparedRun(clone, state, options, run, guard))
         items = ItemHelpers.input_to_new_input_list(input)
         run.input_digest, run.agent = durable_turns.digest_run_input(items), clone.name
         open_run = await session.client.run_database_work_to_end(
@@ -172,9 +172,9 @@ class HarnessRunner(AgentRunner):
                 clone = guard.find_agent_by_name(clone, open_run.run.agent)
                 run.agent = clone.name
                 run.continued_from = open_run.run.start
-        return self._wrap_models_of_run(_PreparedRun(clone, input, options, run, guard))
+        return self._wrap_models_and_hooks_of_run(_PreparedRun(clone, input, options, run, guard))
 
-    def _wrap_models_of_run(self, prepared: _PreparedRun) -> _PreparedRun:
+    def _wrap_models_and_hooks_of_run(self, prepared: _PreparedRun) -> _PreparedRun:
         """Let the SDK ask models whose answers are kept."""
         given, run = prepared.options.get("run_config"), prepared.run
         config = build_config_without_durable_models(

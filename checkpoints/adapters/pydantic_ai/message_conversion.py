@@ -32,14 +32,14 @@ def encode_entries(entries: Sequence[ConversationEntry]) -> list[NewEntry]:
     except ValueError as error:
         raise NotRepresentable("message", str(error)) from error
     for entry, message in zip(entries, messages, strict=True):
-        _remove_empty_fields(message, entry.message)
+        _remove_empty_defaults_of_message(message, entry.message)
     return [
         NewEntry(entry.id, entry.parent_id, _wrap_message_in_envelope(entry, message))
         for entry, message in zip(entries, messages, strict=True)
     ]
 
 
-def _remove_empty_fields(message: dict[str, Any], source: ModelMessage) -> None:
+def _remove_empty_defaults_of_message(message: dict[str, Any], source: ModelMessage) -> None:
     """Remove the fields of a message, its parts and its usage that are null, 0 or {} and are that without being stated.
 
     These are up to a few hundred bytes of a message.

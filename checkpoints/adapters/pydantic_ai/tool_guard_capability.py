@@ -197,7 +197,7 @@ class Harness(AbstractCapability[Any]):
             if isinstance(waiting, dict):
                 found.update(
                     await self._claims.run_blocking(
-                        _DecisionLookup(self._store.sync_checkpointer, call, waiting).find_decisions
+                        _DecisionLookup(self._store.sync_checkpointer, call, waiting).find_decisions_of_call
                     )
                 )
         return found
@@ -212,7 +212,7 @@ class _DecisionLookup:
         self._session_id = str(waiting["session_id"])
         self._waiting = [(str(each["call_id"]), int(each["step"])) for each in waiting["calls"]]
 
-    def find_decisions(self) -> DeferredToolResults:
+    def find_decisions_of_call(self) -> DeferredToolResults:
         found = call_queries.find_calls_if_all_decided(self._store, self._session_id, self._waiting)
         if found is None:
             return DeferredToolResults()

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models.enum_choices import build_choices
 from harness_site.accounts import audit_events, masking_rules
-from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.accounts.models import MaskingSettings
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
@@ -35,7 +35,7 @@ class MaskingForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(
+        set_field_labels_and_styles(
             self,
             names=_("Field names"),
             words=_("Words in texts"),
@@ -53,10 +53,10 @@ class MaskingForm(forms.Form):
         )
 
     def clean_names(self) -> str:
-        return "\n".join(_split_unique_lines(self.cleaned_data["names"]))
+        return "\n".join(_validate_and_split_unique_lines(self.cleaned_data["names"]))
 
     def clean_words(self) -> str:
-        lines = _split_unique_lines(self.cleaned_data["words"])
+        lines = _validate_and_split_unique_lines(self.cleaned_data["words"])
         for line in lines:
             if line.count("*") > _STARS or len(line.replace("*", "")) < _SHORTEST:
                 raise forms.ValidationError(
@@ -65,7 +65,7 @@ class MaskingForm(forms.Form):
         return "\n".join(lines)
 
 
-def _split_unique_lines(text: str) -> list[str]:
+def _validate_and_split_unique_lines(text: str) -> list[str]:
     lines = list(dict.fromkeys(line.strip() for line in text.replace("\0", "").splitlines() if line.strip()))
     if len(lines) > _MAX_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
         raise forms.ValidationError(_("Enter at most 100 lines with at most 100 letters each."))

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 from checkpoints.enums import Role
 from checkpoints.models.enum_choices import build_choices, translate_label
 from harness_site.accounts import member_services
-from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.accounts.invitation_mail import send_invitation
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
@@ -41,7 +41,7 @@ class InvitationForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self)
+        set_field_labels_and_styles(self)
         self.fields["email"].widget.attrs |= {"placeholder": "name@example.org", "autocomplete": "off"}
         self.fields["note"].widget.attrs |= {"autocomplete": "off"}
 
@@ -86,7 +86,7 @@ def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
 @require_recent_login
 def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("The second factors of %(name)s were removed, and their sessions ended.")
-    return _change_member_and_redirect(request, pk, member_services.reset_member_factors, confirmation)
+    return _change_member_and_redirect(request, pk, member_services.reset_member_factors_and_end_sessions, confirmation)
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -94,7 +94,7 @@ def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
 @require_recent_login
 def deactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("%(name)s is deactivated and signed out. Past decisions stay recorded.")
-    return _change_member_and_redirect(request, pk, member_services.deactivate_member, confirmation)
+    return _change_member_and_redirect(request, pk, member_services.deactivate_member_and_end_sessions, confirmation)
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -114,7 +114,7 @@ def create_invitation(request: MemberRequest) -> HttpResponse:
         return _render_members_page(request, form=form, status=422)
     role, address = Role(form.cleaned_data["role"]), form.cleaned_data["email"]
     note = form.cleaned_data["note"] or address
-    invitation, secret = member_services.create_invitation(request.membership, role, note, request=request)
+    invitation, secret = member_services.create_invitation_with_secret(request.membership, role, note, request=request)
     link = build_absolute_url(reverse("harness_accounts:invitation", args=[secret]), request)
     problem = ""
     if address and is_mail_configured():
@@ -124,7 +124,7 @@ def create_invitation(request: MemberRequest) -> HttpResponse:
             log_mail_error("An invitation", error)
             problem = describe_connection_error(error)
         else:
-            member_services.record_invitation_sent(invitation, address)
+            member_services.store_invitation_address(invitation, address)
             return _redirect_with_success_message(
                 request, _("The invitation was sent to %(address)s.") % {"address": address}
             )

@@ -20,7 +20,7 @@ from harness_site.accounts import audit_events
 from harness_site.accounts.forms import SetPasswordForm
 from harness_site.accounts.login_age import has_recent_link_login
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import WORKSPACE_KEY, get_request_membership
+from harness_site.accounts.permissions import WORKSPACE_KEY, find_request_membership
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect
 from harness_site.accounts.user_sessions import delete_expired_and_list_user_sessions, end_user_sessions
 
@@ -37,7 +37,7 @@ def show_account(request: HttpRequest) -> HttpResponse:
         "sign_ins": delete_expired_and_list_user_sessions(user),
         "this_sign_in": request.session.session_key,
         "memberships": Membership.objects.filter(user=user).select_related("workspace").order_by("pk"),
-        "here": get_request_membership(request),
+        "here": find_request_membership(request),
     }
     return render(request, "accounts/account.html", context)
 
@@ -102,7 +102,7 @@ def open_link_in_workspace(request: HttpRequest, workspace: str, place: str) -> 
         raise Http404(_("There is no such workspace."))
     query = request.META["QUERY_STRING"]
     target = get_safe_redirect(f"/{place}?{query}" if query else f"/{place}")
-    if get_request_membership(request) == membership:
+    if find_request_membership(request) == membership:
         return redirect(target)
     return render(request, "accounts/enter.html", {"workspace": membership.workspace, "onward": target})
 

@@ -82,7 +82,7 @@ class KnownValues:
                 return
 
 
-def has_short_value(text: str, values: Iterable[str]) -> bool:
+def contains_short_secret_value(text: str, values: Iterable[str]) -> bool:
     """Return whether a text contains one of the values that are too short to be searched everywhere."""
     return any(True for value in values if len(value) < SHORTEST for _ in _Search(text).find_value_spans(value))
 

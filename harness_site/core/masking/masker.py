@@ -128,7 +128,7 @@ def use_masking_rules(wanted: MaskingRules | None) -> Iterator[None]:
 
 
 @contextmanager
-def mask_secret_fields_in_context(*content: Any) -> Iterator[None]:
+def mask_values_of_secret_fields_in_context(*content: Any) -> Iterator[None]:
     """Mask the values of secret fields of these JSON values, wherever they occur, in this context."""
     with mask_values_in_context(collect_secret_values(*content)):
         yield
@@ -481,7 +481,7 @@ def _iterate_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterato
     if rules.name_patterns is not None:
         yield from (
             (start, end)
-            for start in secret_names.find_unclosed_secret_elements(text, rules.name_patterns, rules.is_secret_name)
+            for start in secret_names.find_unclosed_secret_value_starts(text, rules.name_patterns, rules.is_secret_name)
         )
 
 

@@ -5,8 +5,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.formats import number_format
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext, ngettext
 
 from harness_site.core.hidden_characters import escape_hidden_in_json
 from harness_site.core.masking.masker import (
@@ -30,6 +32,9 @@ PREVIEW = 6_000
 #: Longer texts and lists are folded.
 _FOLD_TEXT_LENGTH = 600
 _FOLD_LIST_LENGTH = 12
+#: Texts with more characters or lines show their first lines where nothing is folded, with a control for the others.
+_CLAMP_TEXT_LENGTH = 480
+_CLAMP_TEXT_LINES = 8
 #: Values nested deeper are written as JSON text.
 _DEEP = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
@@ -65,7 +70,7 @@ def render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = Tr
     """Render a JSON value as HTML.
 
     With `limit`, content beyond that many characters or `MAX_NODES` values is omitted with a note. Without `fold`,
-    nothing is folded.
+    nothing is folded, and of a long text the first lines are in sight until the reader shows all of it.
     """
     if limit is None and _has_more_nodes_than(value, MAX_NODES):
         text = json.dumps(mask_json_value(value), ensure_ascii=False)
@@ -90,7 +95,7 @@ def dump_json_for_display(value: Any, indent: int | None = None) -> str:
     return escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def format_text_value(text: str) -> str:
+def quote_text_except_amount(text: str) -> str:
     """Format a text as a value of a tree or a line: an amount such as `40.00` as it is, others as
     `quote_ambiguous_text` does."""
     return text if _AMOUNT.fullmatch(text) else quote_ambiguous_text(text)
@@ -132,7 +137,7 @@ class _Writer:
         if isinstance(value, dict | list) and value:
             return self._render_nested_value(value, depth)
         if isinstance(value, str):
-            return self._render_text_value(format_text_value(value))
+            return self._render_text_value(quote_text_except_amount(value))
         return self._render_text_value(MASK if is_secret_number(value) else mask_and_dump_json(value))
 
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
@@ -178,11 +183,28 @@ class _Writer:
             )
             summary = build_html('{}… <span class="omission">{}</span>', head, format_byte_size(get_byte_size(text)))
             return build_html('<details class="long"><summary>{}</summary>{}</details>', summary, masked)
+        if not self.fold and (len(text) > _CLAMP_TEXT_LENGTH or text.count("\n") >= _CLAMP_TEXT_LINES):
+            return _render_clamped_text(masked, len(text))
         return conditional_escape(masked)
 
     def _subtract_from_size_budget(self, amount: int) -> None:
         if self.left is not None:
             self.left -= amount
+
+
+def _render_clamped_text(masked: str, length: int) -> SafeString:
+    """Render a text of `length` characters that the style sheet cuts after its first lines while the control is closed.
+
+    The text is complete in the page, so that a search, a screen reader and a printer get all of it.
+    """
+    show_all = ngettext("Show all %(number)s character", "Show all %(number)s characters", length)
+    return build_html(
+        '<div class="clamped"><div>{}</div>'
+        '<details><summary><span class="closed">{}</span><span class="opened">{}</span></summary></details></div>',
+        masked,
+        show_all % {"number": number_format(length, use_l10n=True, force_grouping=True)},
+        gettext("Show fewer lines"),
+    )
 
 
 def _list_displayed_pairs(value: dict[str, Any] | list[Any]) -> list[tuple[str, Any, bool]]:

@@ -21,7 +21,7 @@ from markdown_it.utils import OptionsDict
 from harness_site.core.masking.masker import MaskingRules, get_current_masking_rules, mask_adjacent_texts, mask_text
 from harness_site.core.rendering import ansi_colors, markdown_work_budget_and_autolinks
 from harness_site.core.rendering.display_text import format_byte_size, get_byte_size, reveal_hidden_characters
-from harness_site.core.rendering.syntax_highlighting import CLASSES, highlight_code
+from harness_site.core.rendering.syntax_highlighting import CLASSES, mask_and_highlight_code
 
 #: Longer text is not parsed (characters).
 LIMIT = 50_000
@@ -78,7 +78,7 @@ def _render_parsed_markdown(text: str, _rules: MaskingRules | None, _language: s
 
 
 def _highlight_code_block(code: str, language: str, _attributes: str) -> str:
-    return f'<pre class="code">{highlight_code(code, language)}</pre>'
+    return f'<pre class="code">{mask_and_highlight_code(code, language)}</pre>'
 
 
 def _demote_headings(state: StateCore) -> None:

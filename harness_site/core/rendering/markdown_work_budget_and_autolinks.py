@@ -40,7 +40,7 @@ def install_markdown_rules(parser: MarkdownIt) -> None:
 
 def render_with_budget(parser: MarkdownIt, text: str) -> str:
     """Render `text` as HTML. Raises `TooMuchWork` if it exceeds the budget."""
-    if _count_table_cells(text) > MAX_CELLS:
+    if _estimate_table_cells(text) > MAX_CELLS:
         raise TooMuchWork
     env: MutableMapping[str, Any] = {_WORK: 0}
     return str(parser.render(text, env))
@@ -53,7 +53,7 @@ def _spend_parser_budget(state: StateInline, _silent: bool) -> bool:
     return False
 
 
-def _count_table_cells(text: str) -> int:
+def _estimate_table_cells(text: str) -> int:
     if "|" not in text:
         return 0
     lines = text.split("\n")

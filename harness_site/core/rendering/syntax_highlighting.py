@@ -139,7 +139,7 @@ class CodeToken:
     css_class: str
 
 
-def list_code_tokens(code: str, language: str) -> list[CodeToken]:
+def list_colored_code_tokens(code: str, language: str) -> list[CodeToken]:
     """List the coloured tokens of a text that is masked and free of hidden characters; none of long code."""
     grammar = _GRAMMARS.get(language.lower())
     if grammar is None or len(code) > LIMIT:
@@ -147,13 +147,13 @@ def list_code_tokens(code: str, language: str) -> list[CodeToken]:
     return [CodeToken(start, stop, _PREFIX + kind) for start, stop, kind in _iterate_colored_tokens(code, grammar)]
 
 
-def highlight_code(code: str, language: str) -> SafeString:
+def mask_and_highlight_code(code: str, language: str) -> SafeString:
     """Render the content of a `<pre>`. Unknown languages and long code are only escaped."""
     code = mask_text(code)
     return escape(reveal_hidden_characters(code)) if len(code) > LIMIT else _build_highlighted_html(code, language)
 
 
-def highlight_unmasked_code(code: str, language: str) -> SafeString:
+def highlight_code_without_masking(code: str, language: str) -> SafeString:
     """Render the content of a `<pre>` for a program of this site, which is not masked: it has no secrets."""
     return _build_highlighted_html(code, language)
 

@@ -57,7 +57,7 @@ class Command(export_session.Command):
         with masker.use_masking_rules(
             None if options["unmasked"] else masking_rules.load_workspace_masking_rules(workspace)
         ):
-            session_secrets_from_call_arguments.mask_session_secrets_in_response(head.row.pk)
+            session_secrets_from_call_arguments.mask_session_secrets_until_response(head.row.pk)
             size = self._write_pieces_to_file(Path(options["path"]).absolute(), _FORMS[options["format"]](head))
         _record_export_event(workspace, head, options["format"], masked=not options["unmasked"])
         self.stdout.write(f"Version {head.row.version}, {size:,} bytes: {options['path']}")

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand
 from django.db import Error
 
 from harness_site.accounts import first_admin
-from harness_site.core.redact_link_secrets import add_filter_to_access_log
+from harness_site.core.redact_link_secrets import copy_config_with_access_log_filter
 from harness_site.installation.migration_state import probe
 from harness_site.serving.limited_http_connection import LimitedConnection
 from harness_site.site_address import is_address_local
@@ -44,7 +44,7 @@ class Command(BaseCommand):
             timeout_keep_alive=limits.idle_seconds,
             timeout_graceful_shutdown=options["graceful_seconds"],
             log_level=options["log_level"],
-            log_config=add_filter_to_access_log(uvicorn.config.LOGGING_CONFIG),
+            log_config=copy_config_with_access_log_filter(uvicorn.config.LOGGING_CONFIG),
             # Proxies are trusted through Django's own settings only.
             proxy_headers=False,
             server_header=False,

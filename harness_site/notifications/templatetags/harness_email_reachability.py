@@ -7,7 +7,7 @@ from django import template
 from harness_site.accounts.models import Membership
 from harness_site.notifications.email_reachability import (
     NotificationGap,
-    explain_missing_notifications,
+    find_notification_gap,
     load_email_addresses,
 )
 from harness_site.send_email import is_mail_configured
@@ -30,7 +30,7 @@ def get_address_of_member(addresses: dict[int, str], member: Membership) -> str:
 @register.simple_tag(name="notification_gap")
 def explain_notification_gap(member: Membership | None) -> NotificationGap | None:
     """Return why a member is not notified of calls that they could decide, or None."""
-    return None if member is None else explain_missing_notifications(member)
+    return None if member is None else find_notification_gap(member)
 
 
 @register.simple_tag(name="mail_is_configured")

@@ -13,10 +13,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.notifications import email_confirmation
 from harness_site.notifications.preference_changes import update_notification_preferences
-from harness_site.notifications.recipients import get_notification_address, get_notification_preferences
+from harness_site.notifications.recipients import get_notification_address, get_preferences_or_unsaved_defaults
 from harness_site.send_email import is_mail_configured
 
 _HELP: Final = {
@@ -43,7 +43,7 @@ class PreferencesForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(
+        set_field_labels_and_styles(
             self,
             email=_("Send me e-mail"),
             address=_("Address"),
@@ -62,7 +62,7 @@ class PreferencesForm(forms.Form):
 def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
     """Edit the preferences of any signed-in user; they belong to a user, not to a workspace."""
     user = cast(User, request.user)
-    preferences = get_notification_preferences(user)
+    preferences = get_preferences_or_unsaved_defaults(user)
     initial = model_to_dict(preferences, fields=list(PreferencesForm.base_fields))
     initial["address"] = preferences.asked_address or preferences.address
     form = PreferencesForm(request.POST if request.method == "POST" else None, initial=initial)

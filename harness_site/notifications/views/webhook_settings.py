@@ -12,12 +12,12 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
-from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import create_pause_and_delete_webhooks, safe_http
-from harness_site.notifications.delivery_log import load_recent_deliveries, query_webhooks_with_last_attempt
+from harness_site.notifications.delivery_log import load_first_delivery_log_page, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message
 
@@ -37,7 +37,7 @@ class WebhookForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self)
+        set_field_labels_and_styles(self)
         self.fields["address"].widget.attrs |= {"placeholder": "https://", "spellcheck": "false", "autocomplete": "off"}
         self.fields["events"].widget.attrs.pop("class")
 
@@ -127,7 +127,7 @@ def _render_webhooks_page(
     workspace = request.membership.workspace
     context = {
         "webhooks": query_webhooks_with_last_attempt(workspace.pk),
-        "log": load_recent_deliveries(workspace.pk),
+        "log": load_first_delivery_log_page(workspace.pk),
         "form": form or WebhookForm(),
         "tab": "webhooks",
         **extra_context,

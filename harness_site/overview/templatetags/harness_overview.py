@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.core.formatting import format_exact_time, format_iso_time, format_number
+from harness_site.core.formatting import format_iso_time, format_number, format_utc_time
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.fast_format_html import join_html
 from harness_site.overview.charts import HEIGHT, Bar, Chart, format_step_of_period
@@ -136,7 +136,7 @@ def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTota
             (
                 f"{address}?sort=started&{period.build_query_of_chart_step(step)}{chosen}",
                 format_iso_time(step),
-                format_exact_time(step),
+                format_utc_time(step),
                 format_step_of_period(period, step),
                 format_count(totals.sessions),
                 format_count(totals.completed),

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from checkpoints.calls import signed_decisions
+from checkpoints.calls.require_unaltered_call import require_call_unaltered
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, DecisionKind, KeyScope
 from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
 from checkpoints.seals import row_seals
@@ -44,14 +44,17 @@ class CallEvidence:
 
 
 def find_verified_call(workspace: Workspace, pk: int) -> ToolCall | None:
-    """Return a call of this workspace with its session and runs, or None. Raises `IntegrityError`."""
+    """Return a call of this workspace with its session and runs, or None.
+
+    Raises `IntegrityError` and `CheckpointCorrupted`, as `require_call_unaltered` does.
+    """
     # Not `first()`, which would order by the key: an order makes a statement of that many columns much slower to build.
     call = next(iter(_query_call_with_session_and_run(workspace.pk, pk)), None) if pk < 2**63 else None
     if call is not None:
-        row_seals.verify_rows([call, call.session])
+        row_seals.verify_row(call.session)
         if get_seal_keys() is not None:
             row_seals.verify_rows([*call.decisions.all(), *call.late_results.all()])
-        signed_decisions.verify_decisions_of_call(call)
+        require_call_unaltered(call)
     return call
 
 

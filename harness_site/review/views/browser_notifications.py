@@ -19,7 +19,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
-from harness_site.core.datetime_parameters import parse_aware_datetime
+from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -46,7 +46,7 @@ class BrowserNotification:
 @require_GET
 @require_member(Role.AUDITOR)
 def list_browser_notifications(request: MemberRequest) -> HttpResponse:
-    since = parse_aware_datetime(request.GET.get("since", ""))
+    since = parse_utc_datetime_or_none(request.GET.get("since", ""))
     if since is None:
         raise BadRequest(_("The time in the address cannot be read."))
     calls = pending_calls.list_recently_pending_calls(request.membership.workspace, since - _OVERLAP)

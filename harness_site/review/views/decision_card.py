@@ -24,7 +24,7 @@ from harness_site.accounts.sessions_shown_in_response import (
     mark_excerpts_shown_in_response,
     mark_session_shown_in_response,
 )
-from harness_site.accounts.voter_eligibility import build_voter_lookup
+from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.review import claim_services, claims_and_presence, decision_card_context, evidence_files
@@ -170,7 +170,7 @@ def refresh_call_and_mask_secrets_or_404(request: MemberRequest, pk: int) -> Too
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_call_if_run_lost(call):
         call = call_evidence.find_verified_call(request.membership.workspace, pk) or call
-    session_secrets_from_call_arguments.mask_session_secrets_in_response(call.session_id)
+    session_secrets_from_call_arguments.mask_session_secrets_until_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call
@@ -183,7 +183,7 @@ def _build_checkpointer(request: MemberRequest) -> SyncCheckpointer:
 def build_decision_actor(request: MemberRequest) -> Actor:
     """Return the reader as the actor of decisions."""
     membership = request.membership
-    electorate = build_voter_lookup(membership.workspace)
+    electorate = build_electorate(membership.workspace)
     return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role), electorate=electorate)
 
 

@@ -186,7 +186,7 @@ def _compare_messages_after_prefix(old: Version, new: Version, shared: int) -> t
     """
     if shared in {old.length, new.length}:
         return [*_iterate_one_sided_lines(old, shared, Removed), *_iterate_one_sided_lines(new, shared, Added)], 0, 0
-    before, after = _load_messages_of_version_from(old, shared), _load_messages_of_version_from(new, shared)
+    before, after = _load_messages_unless_too_large(old, shared), _load_messages_unless_too_large(new, shared)
     if before is None or after is None:
         before = after = []
     return align_messages(before, after), old.length - shared - len(before), new.length - shared - len(after)
@@ -199,7 +199,9 @@ def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Re
     """
     at = first
     for begin, end in list_displayed_ranges(first, version.length):
-        for message in message_windows.load_message_window(version.segment_id, begin, end, size=COMPARED_SIZE):
+        for message in message_windows.load_message_window_within_size(
+            version.segment_id, begin, end, size=COMPARED_SIZE
+        ):
             line = kind(_build_compared_message(message))
             if message.position > at:
                 yield FurtherMessages(line.kind, message.position - at, at)
@@ -207,9 +209,9 @@ def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Re
             at = message.position + 1
 
 
-def _load_messages_of_version_from(version: Version, first: int) -> list[ComparedMessage] | None:
+def _load_messages_unless_too_large(version: Version, first: int) -> list[ComparedMessage] | None:
     upto = min(version.length, first + COMPARED)
-    stored = message_windows.load_message_window(version.segment_id, first, upto, size=COMPARED_SIZE)
+    stored = message_windows.load_message_window_within_size(version.segment_id, first, upto, size=COMPARED_SIZE)
     return [_build_compared_message(message) for message in stored] if len(stored) == upto - first else None
 
 
@@ -231,7 +233,7 @@ def _open_fold_at_positions(fold: Fold, new: Version, positions: Sequence[int]) 
     for position in positions:
         if not at - EXPANDED_MESSAGES < position < end or position < fold.position:
             continue
-        for message in message_windows.load_message_window(
+        for message in message_windows.load_message_window_within_size(
             new.segment_id, max(at, position), min(position + EXPANDED_MESSAGES, end)
         ):
             if message.position > at:

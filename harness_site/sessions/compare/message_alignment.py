@@ -239,7 +239,7 @@ def _find_edited_neighbour_index(message: ComparedMessage, neighbours: Sequence[
 def _compute_message_similarity(message: ComparedMessage, other: ComparedMessage) -> float:
     if message.role != other.role or (message.message_id and other.message_id):
         return 0.0
-    return word_diff.compute_text_similarity(message.text, other.text)
+    return word_diff.compute_similarity_of_beginnings(message.text, other.text)
 
 
 def list_displayed_ranges(first: int, upto: int) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from checkpoints.formats import parse_json
 from checkpoints.models import Checkpoint
-from harness_site.search.session_models_and_cost_by_model import compute_model_cost
+from harness_site.search.session_models_and_cost_by_model import get_stated_or_estimated_model_cost
 from harness_site.sessions.selectors.version_list import parse_cost, parse_total_tokens
 from harness_site.sessions.session_formatting import count_common_money_digits
 
@@ -62,7 +62,7 @@ class Turn:
     cost: Decimal | None
 
     @property
-    def is_free(self) -> bool:
+    def has_no_usage(self) -> bool:
         """Whether the version is known to have used nothing, as one that only adds the results of tools."""
         return self.tokens.total == 0 and not self.cost
 
@@ -122,7 +122,7 @@ def load_usage_page(
     page = versions if before is None else versions.filter(version__lt=before)
     rows = list(page.values_list(*columns)[: PAGE + 1])
     turns = tuple(_build_turn(row, rows[index + 1 :], knows_cost) for index, row in enumerate(rows[:PAGE]))
-    listed = tuple(turn for turn in turns if not turn.is_free)
+    listed = tuple(turn for turn in turns if not turn.has_no_usage)
     usage = _parse_usage(newest)
     return UsagePage(
         listed,
@@ -176,7 +176,7 @@ def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) ->
     if not isinstance(by_model, dict):
         return []
     models = [
-        ModelUsage(model, count_tokens(counts), compute_model_cost(counts, estimate.get(model)))
+        ModelUsage(model, count_tokens(counts), get_stated_or_estimated_model_cost(counts, estimate.get(model)))
         for model, counts in list(by_model.items())[:_MAX_MODELS]
         if isinstance(counts, dict)
     ]

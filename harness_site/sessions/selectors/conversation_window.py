@@ -263,11 +263,11 @@ def _load_window_without_split_calls(
     """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""
     if at.segment_id is None or first >= upto:
         return None, []
-    stored = message_windows.load_complete_message_window(
+    stored = message_windows.load_gapless_message_window(
         at.segment_id, max(0, first - _MARGIN), min(at.length, upto + _MARGIN)
     )
     if stored[0].position > first:  # very large neighbours would displace the requested messages
-        stored = message_windows.load_complete_message_window(at.segment_id, first, upto)
+        stored = message_windows.load_gapless_message_window(at.segment_id, first, upto)
     start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
     while start > 0 and _has_tool_results(stored[start]):
         start -= 1
@@ -292,7 +292,9 @@ def _parse_message_usage(body: str) -> Mapping[str, Any]:
     return usage if isinstance(usage, dict) else {}
 
 
-def _list_segment_beginnings(messages: Sequence[StoredMessage], lead: StoredMessage | None) -> list[StoredMessage]:
+def _list_first_messages_of_segments(
+    messages: Sequence[StoredMessage], lead: StoredMessage | None
+) -> list[StoredMessage]:
     """List the messages that may be the first ones of their segments: those whose predecessor is in another one."""
     return [
         message
@@ -332,9 +334,9 @@ class _ConversationBuilder:
         self.parts = [content_blocks.parse_message_parts(message.body) for message in messages]
         self.newest_end = at.newest and ends
         self.segments = message_origin_versions_and_runs.load_segments_of_messages(
-            _list_segment_beginnings(messages, lead)
+            _list_first_messages_of_segments(messages, lead)
         )
-        self.origins = message_origin_versions_and_runs.load_first_versions_by_position(
+        self.origins = message_origin_versions_and_runs.load_origins_by_position(
             session.pk, [lead, *messages] if lead else messages
         )
         self.continued = self._find_continued_messages()
@@ -351,7 +353,7 @@ class _ConversationBuilder:
         for index, message in enumerate(self.messages):
             origin = self.origins.get(message.position)
             entry = self._build_conversation_entry(index, message, origin)
-            items += self._build_transcript_edit_items(index, message, origin)
+            items += self._build_rewrite_items(index, message, origin)
             if origin is not None and origin.run_number is not None:
                 items += self._build_handovers(run_number, origin.run_number)
                 run_number = origin.run_number
@@ -428,13 +430,13 @@ class _ConversationBuilder:
         text = _canonicalize_arguments(call.args)
         steps = {key: rows for key, rows in steps.items() if rows[0].args == text} or steps
         if not steps:
-            return self._match_replayed_call(call, text)
+            return self._find_and_use_up_replayed_calls(call, text)
         fresh = [key for key in steps if key not in self.used and (version is None or key[1] >= version - 1)]
         key_of_match = min(fresh) if fresh else max(steps)
         self.used.add(key_of_match)
         return tuple(steps[key_of_match])
 
-    def _match_replayed_call(self, call: CallPart, args: str) -> tuple[CallRecord, ...]:
+    def _find_and_use_up_replayed_calls(self, call: CallPart, args: str) -> tuple[CallRecord, ...]:
         """Find the logged call whose result answered a call under another id."""
         rows = tuple(self.replayed.get((call.name, digest_text(args)), ()))
         self.used |= {(record.call_id, record.step) for record in rows}
@@ -457,9 +459,7 @@ class _ConversationBuilder:
             log[record.call_id, record.step].append(record)
         return log
 
-    def _build_transcript_edit_items(
-        self, index: int, message: StoredMessage, origin: Origin | None
-    ) -> Iterator[Rewrite]:
+    def _build_rewrite_items(self, index: int, message: StoredMessage, origin: Origin | None) -> Iterator[Rewrite]:
         parent = self._get_segment_of_rewrite(message)
         if parent is not None and message.pk not in self.continued:
             yield Rewrite(
@@ -485,7 +485,7 @@ class _ConversationBuilder:
             and segment.parent_session == self.session.pk
         }
         longest = max((message.size for message in self.messages if message.pk in replaced), default=0)
-        bodies = message_windows.load_bodies_at_places(set(replaced.values()), longest=longest)
+        bodies = message_windows.load_unverified_bodies_at_places(set(replaced.values()), longest=longest)
         return {
             message.pk
             for message, parts in zip(self.messages, self.parts, strict=True)

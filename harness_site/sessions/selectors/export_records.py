@@ -33,18 +33,18 @@ def generate_export_records(session_pk: int) -> Iterator[Record]:
     """
     session = Session.objects.select_related("workspace", "forked_from").get(pk=session_pk)
     verification.require_session_unaltered(DEFAULT_DB_ALIAS, session)
-    return _generate_records(session)
+    return _generate_records_and_end_record(session)
 
 
-def _generate_records(session: Session) -> Iterator[Record]:
+def _generate_records_and_end_record(session: Session) -> Iterator[Record]:
     number = 0
-    for record in _generate_record_groups(session):
+    for record in _generate_records_by_kind(session):
         number += 1
         yield record
     yield {"record": "end", "records": number, "complete": True}
 
 
-def _generate_record_groups(session: Session) -> Iterator[Record]:
+def _generate_records_by_kind(session: Session) -> Iterator[Record]:
     yield _build_session_record(session)
     of_session = {"session": session.pk}
     yield from _iterate_records_of_rows(Run.objects.filter(**of_session), "number", _build_run_record)

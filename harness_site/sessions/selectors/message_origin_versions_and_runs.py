@@ -60,7 +60,7 @@ def _select_segment_facts() -> QuerySet[Segment, tuple[Any, ...]]:
     return Segment.objects.values_list("pk", "parent", "parent_length", "parent__session")
 
 
-def load_first_versions_by_position(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Origin]:
+def load_origins_by_position(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Origin]:
     """Map each position to the first version that contains it and the run of that version.
 
     Transcripts within a segment only grow, so that is the version with the smallest length that includes the position.
@@ -70,7 +70,7 @@ def load_first_versions_by_position(session_pk: int, messages: Sequence[StoredMe
     segments = sorted({message.segment_id for message in messages})
     first, limit = messages[0].position, (len(messages) + 1) * len(segments)
     lengths: defaultdict[int, deque[tuple[int, Origin]]] = defaultdict(deque)
-    for segment, length, version, run_number in _prepare_version_lengths_query(session_pk, segments, first)[:limit]:
+    for segment, length, version, run_number in _query_version_lengths(session_pk, segments, first)[:limit]:
         lengths[segment].append((length, Origin(version, run_number)))
     origins = {}
     for message in messages:
@@ -82,9 +82,7 @@ def load_first_versions_by_position(session_pk: int, messages: Sequence[StoredMe
     return origins
 
 
-def _prepare_version_lengths_query(
-    session: int, segments: list[int], first: int
-) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+def _query_version_lengths(session: int, segments: list[int], first: int) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     """Query the lengths above `first` of the versions in each segment, each with its first version and run."""
     return _select_version_lengths().filter(session=session, segment__in=segments, length__gt=first)
 

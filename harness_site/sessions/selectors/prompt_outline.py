@@ -88,18 +88,18 @@ def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutl
     messages = transcript_matches.query_version_messages(at).filter(_IsPromptRole("role"))
     rows = list(_query_message_beginnings(messages)[: MAX_PROMPTS + 1])
     if len(rows) <= MAX_PROMPTS:
-        prompts = _build_prompts(at, rows, at.length)
-        return PromptOutline(prompts, _find_first_non_command_prompt(prompts))
-    first = _find_first_non_command_prompt(_build_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
+        prompts = _build_verified_prompts(at, rows, at.length)
+        return PromptOutline(prompts, _choose_first_prompt(prompts))
+    first = _choose_first_prompt(_build_verified_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
     nearest = _query_message_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
     before = list(nearest)
     after = list(_query_message_beginnings(messages.filter(position__gt=around))[: _HALF + 1])
     end = after[_HALF][0] if len(after) > _HALF else at.length
-    prompts = _build_prompts(at, [*reversed(before[:_HALF]), *after[:_HALF]], end)
+    prompts = _build_verified_prompts(at, [*reversed(before[:_HALF]), *after[:_HALF]], end)
     return PromptOutline(prompts, first, has_earlier=len(before) > _HALF, has_later=len(after) > _HALF)
 
 
-def _build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
+def _build_verified_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
     """Build the prompts of rows in order; `end` is the position after the last message of the last one."""
     titles = {
         position: (moment, *title)
@@ -119,7 +119,7 @@ def _query_message_beginnings(messages: QuerySet[Message], order: str = "positio
     return beginnings.order_by(order).values_list("position", "created_at", "beginning", "size")
 
 
-def _find_first_non_command_prompt(prompts: Sequence[Prompt]) -> Prompt | None:
+def _choose_first_prompt(prompts: Sequence[Prompt]) -> Prompt | None:
     return next((prompt for prompt in prompts if not prompt.is_command), next(iter(prompts), None))
 
 
@@ -131,11 +131,11 @@ def _parse_prompt_title(beginning: str, size: int) -> tuple[str, bool]:
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     else:
         text = _parse_first_text(beginning)
-        if program_tags_in_messages.begins_with_open_tag(
+        if program_tags_in_messages.begins_with_unclosed_tag(
             text
         ):  # the rest, with the end of what a program wrote, is not read
             return "", False
-    written, is_command = _extract_human_text(text)
+    written, is_command = _extract_human_text_or_command(text)
     title = " ".join(written.split())
     if title and size > _BEGINNING and len(title) < _TITLE and _is_first_text_cut(beginning):
         title += "…"
@@ -159,9 +159,9 @@ def _parse_first_text(beginning: str) -> str:
         return ""
 
 
-def _extract_human_text(text: str) -> tuple[str, bool]:
+def _extract_human_text_or_command(text: str) -> tuple[str, bool]:
     """Return what a person wrote: the text beside the tags of programs, else a command, and whether it is one."""
-    if not program_tags_in_messages.has_tags(text):
+    if not program_tags_in_messages.has_program_tags(text):
         return text, False
     pieces = program_tags_in_messages.split_tagged_text(text)
     written = "\n".join(piece.text for piece in pieces if piece.chip is None)

@@ -66,24 +66,24 @@ def load_sessions_after_cursor(
     """
     parts = split_into_indexed_querysets(workspace_id, wanted)
     if isinstance(after, AmountCursor) or wanted.sort is Sort.COST:
-        return _merge_first_sessions_of_querysets(parts, wanted, size, after)
+        return _load_first_sessions_of_querysets(parts, wanted, size, after)
     if after is None and len(wanted.among) > 1:
         # Each statement evaluates a combination of conditions completely, so one is enough if it finds all sessions.
-        sessions = _merge_first_sessions_of_querysets(parts, wanted, size, None)
+        sessions = _load_first_sessions_of_querysets(parts, wanted, size, None)
         if len(sessions) < size:
             return sorted(sessions, key=lambda row: isinstance(row, UnreadableRecord) or row.has_times, reverse=True)
     sessions = []
     if not isinstance(after, UntimedCursor):
         timed = [part.filter(has_times=True) for part in parts]
-        sessions = _merge_first_sessions_of_querysets(timed, wanted, size, after)
+        sessions = _load_first_sessions_of_querysets(timed, wanted, size, after)
     if len(sessions) < size:
         place = after.place if isinstance(after, UntimedCursor) else None
         untimed = [part.filter(has_times=False) for part in parts]
-        sessions += _merge_first_sessions_of_querysets(untimed, wanted, size - len(sessions), place)
+        sessions += _load_first_sessions_of_querysets(untimed, wanted, size - len(sessions), place)
     return sessions
 
 
-def _merge_first_sessions_of_querysets(
+def _load_first_sessions_of_querysets(
     parts: list[QuerySet[Session]], wanted: SessionFilter, size: int, after: SessionListCursor | None
 ) -> list[Session | UnreadableRecord]:
     column = _get_sort_column(wanted.sort)

@@ -104,7 +104,7 @@ def find_next_error_or_decision(
         spot
         for spot in (
             _find_next_error_result(at, wanted, beyond, back),
-            _find_next_matching_call(session, at, wanted, beyond, back),
+            _find_next_failed_or_decided_call(session, at, wanted, beyond, back),
         )
         if spot
     ]
@@ -145,7 +145,7 @@ def _find_position_of_failed_call(at: TranscriptVersion, position: int, body: st
     return position if call_position is None else call_position
 
 
-def _find_next_matching_call(
+def _find_next_failed_or_decided_call(
     session: Session, at: TranscriptVersion, landmark: Landmark, start: int, back: bool
 ) -> LandmarkSpot | None:
     lengths = _load_version_lengths(session, at)

@@ -102,12 +102,12 @@ class ToolRatesReport:
 def load_call_log_page(
     workspace_pk: int, wanted: CallLogFilter, *, after: Cursor | None = None, size: int = PAGE
 ) -> CallLogPage:
-    calls = _query_issued_calls(workspace_pk, *_get_time_bounds(wanted.times))
+    calls = _query_issued_calls(workspace_pk, *_fill_open_time_bounds(wanted.times))
     if after is not None:
         calls = calls.filter(keyset_pagination.build_before_cursor_condition(after, "issued_at"))
     calls = _order_newest_first(calls)
     end = (
-        _select_call_at_limit(list(_query_calls_around_limit(calls, LOOKED_AT)))
+        _get_call_at_limit(list(_query_calls_around_limit(calls, LOOKED_AT)))
         if wanted.calls or wanted.agent or wanted.interrupted
         else None
     )
@@ -128,8 +128,8 @@ def load_call_log_page(
 
 def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRatesReport:
     """Load the rates of each tool over the newest calls of the chosen time; the other filters are ignored."""
-    since, until = _get_time_bounds(wanted.times)
-    end = _select_call_at_limit(list(_query_calls_around_rating_limit(workspace_pk, since, until)))
+    since, until = _fill_open_time_bounds(wanted.times)
+    end = _get_call_at_limit(list(_query_calls_around_rating_limit(workspace_pk, since, until)))
     grouped = _query_tool_sums(workspace_pk, since if end is None else end.issued_at, until)
     tools = tuple(ToolRates(**row) for row in grouped)
     return ToolRatesReport(tools, sum(tool.calls for tool in tools), None if end is None else end.issued_at)
@@ -157,7 +157,7 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
     return sums.order_by("-calls", "tool")[:_TOOLS]
 
 
-def _get_time_bounds(times: TimeRange) -> tuple[datetime, datetime]:
+def _fill_open_time_bounds(times: TimeRange) -> tuple[datetime, datetime]:
     """Return the start (inclusive) and end (exclusive) of the chosen time."""
     return times.since or _ALWAYS[0], times.until or _ALWAYS[1]
 
@@ -175,7 +175,7 @@ def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet
     return calls.only("pk", "issued_at")[limit - 1 : limit + 1]
 
 
-def _select_call_at_limit(last: Sequence[ToolCall]) -> ToolCall | None:
+def _get_call_at_limit(last: Sequence[ToolCall]) -> ToolCall | None:
     """Return the last call within the limit; None if no call is beyond it."""
     return last[0] if len(last) > 1 else None
 

@@ -49,7 +49,7 @@ def list_parts_beside_view(card: CallCard, view: ToolView | None) -> tuple[Part,
 @register.simple_tag
 def split_text_at_tags(text: str) -> list[TextPiece]:
     """Split a text at the tags of programs; empty if it has none."""
-    return program_tags_in_messages.split_tagged_text(text) if program_tags_in_messages.has_tags(text) else []
+    return program_tags_in_messages.split_tagged_text(text) if program_tags_in_messages.has_program_tags(text) else []
 
 
 @register.simple_tag

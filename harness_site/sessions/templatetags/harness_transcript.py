@@ -81,7 +81,7 @@ register.filter("image_source", session_formatting.build_image_source)
 register.filter("audio_source", session_formatting.build_audio_source)
 register.filter("money", session_formatting.format_money)
 register.filter("money_delta", session_formatting.format_money_delta)
-register.filter("exact", formatting.format_exact_time)
+register.filter("exact", formatting.format_utc_time)
 register.filter("portion", session_formatting.format_count_with_share)
 register.filter("json_value", session_formatting.parse_stored_value)
 
@@ -133,13 +133,13 @@ def render_terminal_text(masked: str) -> SafeString:
 
 @register.simple_tag
 def render_code(source: str, language: str) -> SafeString:
-    return syntax_highlighting.highlight_code(source, language)
+    return syntax_highlighting.mask_and_highlight_code(source, language)
 
 
 @register.simple_tag
 def render_site_code(source: str, language: str) -> SafeString:
     """Render a program that this site gives to its readers."""
-    return syntax_highlighting.highlight_unmasked_code(source, language)
+    return syntax_highlighting.highlight_code_without_masking(source, language)
 
 
 @register.simple_tag
@@ -210,7 +210,7 @@ def parse_original_arguments(kept: Any) -> Any:
 @register.filter
 def render_json_text(value: Any) -> SafeString:
     """Render a complete JSON value, indented and highlighted."""
-    return syntax_highlighting.highlight_code(json_tree.mask_and_dump_json(value, indent=2), "json")
+    return syntax_highlighting.mask_and_highlight_code(json_tree.mask_and_dump_json(value, indent=2), "json")
 
 
 @register.filter
@@ -297,8 +297,8 @@ def format_text_excerpt(content: str) -> str:
 
 
 register.filter("format_detail_name", event_details.format_detail_name)
-register.filter("format_event_detail", event_details.format_detail_value)
-register.filter("format_actor", event_details.format_actor)
+register.filter("format_event_detail", event_details.mask_and_format_detail_value)
+register.filter("format_actor", event_details.mask_and_format_actor)
 
 
 @register.filter

@@ -219,10 +219,10 @@ def _format_lane_title(lane: Lane) -> str:
     if takeover is None:
         status = status_labels.get_status_shape_and_label(run.status)[1]
         return _("Run %(number)s on %(host)s: %(status)s") % {**values, "status": status}
-    values["time"] = formatting.format_exact_time(takeover.at)
+    values["time"] = formatting.format_utc_time(takeover.at)
     if takeover.seen_at is None:
         return _("Run %(number)s on %(host)s: its session was taken over at %(time)s.") % values
-    values["seen"] = formatting.format_exact_time(takeover.seen_at)
+    values["seen"] = formatting.format_utc_time(takeover.seen_at)
     return (
         _(
             "Run %(number)s on %(host)s: its session was taken over at %(time)s, although it gave signs of life until "

@@ -263,8 +263,8 @@ def _describe_timeframe(kinds: Counter[str], frame: Timeframe, texts: ItemTexts)
     )
     return sentence % {
         "runs": runs,
-        "since": formatting.format_exact_time(frame.since),
-        "until": formatting.format_exact_time(frame.until),
+        "since": formatting.format_utc_time(frame.since),
+        "until": formatting.format_utc_time(frame.until),
         "counts": _format_item_counts(kinds, texts) or _("no entries"),
     }
 

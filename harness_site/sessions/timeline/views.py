@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.datetime_parameters import parse_aware_datetime
+from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter,
@@ -95,7 +95,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 def _parse_time_span(request: HttpRequest) -> tuple[datetime | None, datetime | None]:
-    since, until = (parse_aware_datetime(request.GET.get(name, ""), needs_zone=False) for name in ("from", "to"))
+    since, until = (parse_utc_datetime_or_none(request.GET.get(name, ""), needs_zone=False) for name in ("from", "to"))
     return (None, None) if since and until and since >= until else (since, until)
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.core.rendering.syntax_highlighting import CodeToken, list_code_tokens
+from harness_site.core.rendering.syntax_highlighting import CodeToken, list_colored_code_tokens
 from harness_site.core.word_diff import BoundedMatcher, TooManySteps, compute_word_diff
 
 Sign = Literal["same", "del", "ins", "gap"]
@@ -47,7 +47,7 @@ class _Side:
         for line in lines:
             starts.append(at)
             at += len(line) + 1
-        return cls(lines, starts, list_code_tokens(text, language))
+        return cls(lines, starts, list_colored_code_tokens(text, language))
 
 
 def build_diff_lines(old: str, new: str, language: str, *, first: int | None = None) -> list[DiffLine]:

@@ -14,7 +14,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.ids import MAX_LENGTH
-from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
@@ -36,7 +36,7 @@ class ForkForm(forms.Form):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        style_form_fields(self)
+        set_field_labels_and_styles(self)
         self.fields["session_id"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
 
 

@@ -117,7 +117,7 @@ def _search_or_reload_passages(
 ) -> SearchPage:
     workspace = request.membership.workspace_id
     if displayed_keys := _parse_displayed_passages(request):
-        page = passage_search.reload_passages(workspace, query, displayed_keys)
+        page = passage_search.reload_search_page(workspace, query, displayed_keys)
         return replace(page, before=_parse_passage_key(request.GET.get("then", "")))
     return passage_search.search_passages(workspace, query, before=before, session=session_pk)
 

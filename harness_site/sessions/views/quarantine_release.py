@@ -21,7 +21,7 @@ from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import read_quarantine
 from checkpoints.integrity.verification import IntegrityProblem
 from checkpoints.models import Checkpoint, Decision, Message, Run, Session, ToolCall
-from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_hints import format_management_command
@@ -72,7 +72,7 @@ class ReleaseForm(forms.Form):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        style_form_fields(self)
+        set_field_labels_and_styles(self)
 
 
 @require_http_methods(["GET", "POST"])

@@ -13,7 +13,7 @@ from checkpoints.sessions.agent_and_label_suggestions import list_known_agents_a
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.search.index_status import estimate_unindexed_texts_of_kinds
+from harness_site.search.index_status import estimate_backlog_of_kinds
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
@@ -73,7 +73,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         query=request.GET,
     )
     context = common | {
-        "unread": estimate_unindexed_texts_of_kinds(get_required_index_kinds(request.GET)) if filters.among else 0,
+        "unread": estimate_backlog_of_kinds(get_required_index_kinds(request.GET)) if filters.among else 0,
         "page": page,
         "rows": lines,
         "known": page.known,

@@ -206,7 +206,7 @@ def find_requested_text_page(
             if text is None
             else long_text_pagination.build_text_page(text, parse_number_parameter(request, "page") or 1)
         )
-    return long_text_pagination.find_page_with_words(texts, words.words) if words and not request.htmx else None
+    return long_text_pagination.find_later_page_with_words(texts, words.words) if words and not request.htmx else None
 
 
 def render_text_page(
@@ -278,7 +278,7 @@ def load_stored_message(place: TranscriptVersion, position: int) -> message_wind
     """Load and verify a message of a version; None if the version has no such message."""
     if place.segment_id is None or position >= place.length:
         return None
-    messages = message_windows.load_message_window(place.segment_id, position, position + 1)
+    messages = message_windows.load_message_window_within_size(place.segment_id, position, position + 1)
     return messages[0] if messages else None
 
 

@@ -76,7 +76,7 @@ def test_two_admins_cannot_both_step_down(admins: list[Membership]) -> None:
 
 
 def test_invitation_is_accepted_once(admins: list[Membership]) -> None:
-    invitation, _ = member_services.create_invitation(admins[0], Role.APPROVER, "", request=REQUEST)
+    invitation, _ = member_services.create_invitation_with_secret(admins[0], Role.APPROVER, "", request=REQUEST)
     guests = [make_user(name=name, role=None) for name in ("carol", "dave", "erin")]
     ends = at_once(
         *[
@@ -94,7 +94,7 @@ def test_invitation_is_accepted_once(admins: list[Membership]) -> None:
 def test_token_name_is_used_once(workspace: Workspace) -> None:
     by = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
     make = [
-        lambda: api_tokens.create_token(workspace, name="ci", role=TokenRole.AGENT, lifetime=None, by=by)
+        lambda: api_tokens.create_token_with_secret(workspace, name="ci", role=TokenRole.AGENT, lifetime=None, by=by)
         for _ in range(3)
     ]
     assert at_once(*make) == ["TokenNameTaken", "TokenNameTaken", "done"]
@@ -103,6 +103,6 @@ def test_token_name_is_used_once(workspace: Workspace) -> None:
 
 def test_token_is_revoked_once(workspace: Workspace) -> None:
     by = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
-    token, _ = api_tokens.create_token(workspace, name="ci", role=TokenRole.AGENT, lifetime=None, by=by)
+    token, _ = api_tokens.create_token_with_secret(workspace, name="ci", role=TokenRole.AGENT, lifetime=None, by=by)
     assert at_once(*[lambda: api_tokens.revoke_token(token, by=by)] * 3) == ["done"] * 3
     assert len(list_entries("token_revoked")) == 1

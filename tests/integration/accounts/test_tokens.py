@@ -32,7 +32,7 @@ BY = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
 def make_token(
     role: TokenRole = TokenRole.APPROVER, *, name: str = "nightly", lifetime: timedelta | None = None
 ) -> tuple[ApiToken, str]:
-    return api_tokens.create_token(make_workspace(), name=name, role=role, lifetime=lifetime, by=BY)
+    return api_tokens.create_token_with_secret(make_workspace(), name=name, role=role, lifetime=lifetime, by=BY)
 
 
 @require_token(TokenRole.AUDITOR)
@@ -70,7 +70,7 @@ class TestPage:
         assert (token.hint, token.role, token.created_by) == (found[1][:14], "auditor", "bob")
         assert token.expires_at is not None
         assert timedelta(days=29) < token.expires_at - clock.now() < timedelta(days=31)
-        assert api_tokens.authenticate_bearer_header(f"Bearer {found[1]}") == token
+        assert api_tokens.authenticate_bearer_header_or_raise(f"Bearer {found[1]}") == token
 
     def test_creation_and_revocation_are_recorded(self, admin: Client) -> None:
         admin.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
@@ -112,13 +112,13 @@ class TestPage:
         assert not ApiToken.objects.exists()
 
     def test_token_of_another_workspace_is_not_found(self, admin: Client) -> None:
-        token, secret = api_tokens.create_token(
+        token, secret = api_tokens.create_token_with_secret(
             make_workspace(slug="elsewhere"), name="theirs", role=TokenRole.AGENT, lifetime=None, by=BY
         )
         assert "theirs" not in visible_text(admin.get("/settings/tokens/"))
         for pk in (token.pk, 2**63):
             assert admin.post(f"/settings/tokens/{pk}/revoke/").status_code == 404
-        assert api_tokens.authenticate_bearer_header(f"Bearer {secret}") == token
+        assert api_tokens.authenticate_bearer_header_or_raise(f"Bearer {secret}") == token
 
 
 @pytest.mark.urls(__name__)
@@ -219,7 +219,7 @@ class TestCommand:
     def test_command_prints_only_the_token(self) -> None:
         out = StringIO()
         call_command("create_token", "ci", "agent", "--days", "7", stdout=out)
-        token = api_tokens.authenticate_bearer_header(f"Bearer {out.getvalue().strip()}")
+        token = api_tokens.authenticate_bearer_header_or_raise(f"Bearer {out.getvalue().strip()}")
         assert (token.name, token.role, token.created_by) == ("ci", "agent", "manage.py create_token")
         assert token.expires_at is not None
         assert list_entries("token_created")[0][1] == "manage.py create_token"

@@ -63,7 +63,9 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
     make_checkpoint(session=session)
     member = Membership.objects.get(user=make_user(name=f"{prefix}dave", role=Role.AUDITOR, workspace=workspace))
     maker = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
-    token, secret = api_tokens.create_token(workspace, name="ci", role=TokenRole.APPROVER, lifetime=None, by=maker)
+    token, secret = api_tokens.create_token_with_secret(
+        workspace, name="ci", role=TokenRole.APPROVER, lifetime=None, by=maker
+    )
     invitation = Invitation.objects.create(
         workspace=workspace, role=Role.ADMIN, digest=f"{prefix}d", invited_by="x", expires_at="2999-01-01T00:00Z"
     )
@@ -101,7 +103,7 @@ def named(db: None) -> dict[str, Any]:
 @pytest.fixture
 def clients(named: dict[str, Any]) -> dict[str, Client]:
     maker = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
-    token, secret = api_tokens.create_token(
+    token, secret = api_tokens.create_token_with_secret(
         make_workspace(), name="old", role=TokenRole.APPROVER, lifetime=None, by=maker
     )
     api_tokens.revoke_token(token, by=maker)

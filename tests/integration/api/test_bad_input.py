@@ -68,7 +68,7 @@ class Situation:
         identity_provider = make_workspace(slug="elsewhere")
         self.foreign_agent = make_token(TokenRole.AGENT, name="x", workspace=identity_provider)
         self.foreign_approver = make_token(TokenRole.APPROVER, name="y", workspace=identity_provider)
-        token, self.revoked = api_tokens.create_token(
+        token, self.revoked = api_tokens.create_token_with_secret(
             workspace, name="revoked", role=TokenRole.AGENT, lifetime=None, by=BY
         )
         api_tokens.revoke_token(token, by=BY)

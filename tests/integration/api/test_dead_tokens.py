@@ -46,7 +46,7 @@ def dead_tokens() -> dict[str, str]:
     ApiClient(make_token(TokenRole.AGENT)).post("/sessions", {"session_id": "s"})
     secrets = {"unknown": "harness_unknown"}
     for name, role in (("revoked", TokenRole.APPROVER), ("expired", TokenRole.AGENT)):
-        token, secrets[name] = api_tokens.create_token(
+        token, secrets[name] = api_tokens.create_token_with_secret(
             workspace, name=name, role=role, lifetime=timedelta(days=1), by=BY
         )
         if name == "revoked":

@@ -103,6 +103,6 @@ def test_python_example_sends_the_recorded_request(operation: str, monkeypatch: 
 
 
 def test_error_of_the_introduction_is_a_real_one() -> None:
-    shown = re.sub(r"<[^>]+>", "", str(reference_page.build_example_problem())).replace("&quot;", '"')
+    shown = re.sub(r"<[^>]+>", "", str(reference_page.render_example_problem())).replace("&quot;", '"')
     assert exceptions.SessionNotFound.__name__ in shown
     assert '"facts": {"session_id": "order-99"}' in shown

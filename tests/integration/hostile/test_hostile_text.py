@@ -13,6 +13,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import AuditKind
+from checkpoints.formats.digests import digest_text
 from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
 from harness_site.core.streamed_downloads import HTML, JSONL
 from harness_site.search.unindexed_texts import list_unindexed_texts
@@ -142,7 +143,8 @@ def test_corrupt_rows_are_shown_as_text(name: str, reader: Client) -> None:
     call = ToolCall.objects.get(session=session)
     make_decision(call=call, evidence=text)
     happened(session)
-    ToolCall.objects.update(args=text, result=text)
+    digest = digest_text(text)
+    ToolCall.objects.update(args=text, args_digest=digest, result=text, result_digest=digest)
     Message.objects.filter(position__gt=0).update(body=text)
     Checkpoint.objects.update(plan=text, usage=text, payload=text, budget_spent_usd=text[:64])
     AuditEvent.objects.update(details=text)

@@ -150,7 +150,7 @@ SIGNS = "=+-@＝＋－＠"
 @pytest.mark.parametrize("sign", SIGNS)
 @pytest.mark.parametrize("before", ["", "x;", "x; ", 'x;"', "x\t", "x|", "x\n", " ", "\t", "\n", '"', ";;", "\u2003"])
 def test_csv_cells_start_no_formula(sign: str, before: str) -> None:
-    line = csv_rows.format_csv_line([f"{before}{sign}1+1", "z"])
+    line = csv_rows.mask_and_format_csv_line([f"{before}{sign}1+1", "z"])
     for separators in (",", ";", "\t", "|", ";|\t,"):
         for cell in re.split(f"[{re.escape(separators)}\n]", line):
             assert not cell.strip().strip('"').strip().startswith(tuple(SIGNS)), (separators, cell)
@@ -158,7 +158,7 @@ def test_csv_cells_start_no_formula(sign: str, before: str) -> None:
 
 @pytest.mark.parametrize("text", ["plain", "a, b; c", "a-b=c", '{"a": 1, "b": -2}', "2026-01-01T00:00:00.000Z"])
 def test_other_csv_cells_are_unchanged(text: str) -> None:
-    assert next(reading.reader([csv_rows.format_csv_line([text])])) == [text]
+    assert next(reading.reader([csv_rows.mask_and_format_csv_line([text])])) == [text]
 
 
 @pytest.mark.parametrize("text", [*HOSTILE.values(), "../../etc/passwd", "CON.txt", "nul .log", "a" * 400 + ".png"])

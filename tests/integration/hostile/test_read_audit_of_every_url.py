@@ -10,6 +10,7 @@ from django.test import Client
 
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, KeyScope, Role
+from checkpoints.formats.digests import digest_text
 from checkpoints.models import AuditEvent, Message, Session, ToolCall
 from harness_site.search import indexer
 from tests.integration.accounts.test_url_access import things
@@ -30,7 +31,9 @@ def named() -> dict[str, Any]:
     session = Session.objects.get(pk=named["session"])
     make_message(session=session, text=SAID)
     now = clock.now()
-    ToolCall.objects.update(args=json.dumps({"payee": ARGUMENT}), interrupted_at=now, issued_at=now, approvals=2)
+    args = json.dumps({"payee": ARGUMENT})
+    changes = {"args": args, "args_digest": digest_text(args), "interrupted_at": now, "issued_at": now}
+    ToolCall.objects.update(approvals=2, **changes)
     asking: dict[str, Any] = {"status": CallStatus.AWAITING_APPROVAL}
     for number in range(2):
         make_call(session=session, call_id=f"lost-{number}", args={"payee": ARGUMENT}, interrupted_at=now)

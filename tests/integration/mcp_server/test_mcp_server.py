@@ -65,7 +65,7 @@ async def connect(
 ) -> AsyncIterator[Client]:
     if transport == "memory":
         async with Client(
-            stdio.build_api_server(server.address, token), mode=mode, elicitation_callback=ask_person
+            stdio.build_mcp_server_for_api(server.address, token), mode=mode, elicitation_callback=ask_person
         ) as client:
             yield client
         return

@@ -8,6 +8,7 @@ from django.test import Client
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.enums import CallStatus, DecisionKind, Role, RunStatus, SessionStatus
 from checkpoints.exceptions import ApprovalRequired
+from checkpoints.formats.digests import digest_text
 from checkpoints.models import Decision, Session, ToolCall
 from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
 from tests.support.factories import THEN, make_decision, make_user
@@ -53,10 +54,23 @@ def test_card_of_a_running_agent_says_that_it_checks_again(alice: Client) -> Non
 
 def test_arguments_that_are_not_an_object_cannot_be_edited(alice: Client) -> None:
     call = awaiting()
-    ToolCall.objects.filter(pk=call.pk).update(args="[1]")
+    ToolCall.objects.filter(pk=call.pk).update(args="[1]", args_digest=digest_text("[1]"))
     content = alice.get(url(call)).content.decode()
     assert 'value="approve"' in content
     assert 'value="edit"' not in content
+
+
+def test_call_with_altered_arguments_is_not_shown_and_not_decided(alice: Client) -> None:
+    call = awaiting(sentence="Pay 15.99")
+    ToolCall.objects.filter(pk=call.pk).update(args='{"amount":"1599.00","order":17}')
+    for response in (alice.get(url(call)), alice.post(url(call), APPROVE)):
+        assert response.status_code == 409
+        assert "This page is not shown, because its data are not as they were written" in visible_text(response)
+        assert "data-decide" not in response.content.decode()
+    queue = visible_text(alice.get("/review/?tab=awaiting"))
+    assert "A call is not shown, because its data are not as they were written" in queue
+    assert "15.99" not in queue
+    assert not Decision.objects.exists()
 
 
 def test_auditors_see_the_card_without_a_form(client: Client) -> None:
@@ -142,13 +156,18 @@ def test_auditor_is_refused_and_anonymous_is_sent_to_sign_in(client: Client, for
         ("approve", {"status": "issued"}, "Approved: it is running", "The call has been running since"),
         (
             "approve",
-            {"status": "completed", "result": '"paid"', "settled_at": THEN},
+            {"status": "completed", "result": '"paid"', "result_digest": digest_text('"paid"'), "settled_at": THEN},
             "Approved: it has run",
             "The call finished at 2025-03-04 10:42:07 and returned: paid",
         ),
         (
             "approve",
-            {"status": "failed", "result": '"no money"', "settled_at": THEN},
+            {
+                "status": "failed",
+                "result": '"no money"',
+                "result_digest": digest_text('"no money"'),
+                "settled_at": THEN,
+            },
             "Approved: it ran and failed",
             "The call failed at 2025-03-04 10:42:07 and returned: no money",
         ),

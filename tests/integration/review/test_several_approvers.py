@@ -192,7 +192,7 @@ class TestValidVotes:
         assert self.status(call) == CallStatus.APPROVED
 
     def token(self, call: ToolCall, *, by: str, role: TokenRole = TokenRole.APPROVER) -> ApiToken:
-        made, _ = api_tokens.create_token(
+        made, _ = api_tokens.create_token_with_secret(
             call.workspace, name="nightly", role=role, lifetime=None, by=api_tokens.TokenIssuer(ActorKind.PERSON, by)
         )
         return made

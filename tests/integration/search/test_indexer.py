@@ -130,13 +130,13 @@ def test_long_texts_are_indexed_in_small_batches(monkeypatch: pytest.MonkeyPatch
 
 def test_message_deleted_during_indexing_is_not_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     message = make_message(session=make_session())
-    original = text_extraction.extract_message_text
+    original = text_extraction.extract_masked_message_text
 
     def read(body: str, message_id: str) -> ExtractedText:
         Message.objects.filter(pk=message.pk).delete()
         return original(body, message_id)
 
-    monkeypatch.setattr(text_extraction, "extract_message_text", read)
+    monkeypatch.setattr(text_extraction, "extract_masked_message_text", read)
     complete()
     assert texts() == []
 
@@ -165,7 +165,7 @@ def test_existing_texts_are_indexed_newest_first(monkeypatch: pytest.MonkeyPatch
 def test_failed_step_is_rolled_back_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     make_message(session=make_session())
     with monkeypatch.context() as patch:
-        patch.setattr(hourly_call_statistics, "add_tallies_to_hourly_sums", lambda _: 1 / 0)
+        patch.setattr(hourly_call_statistics, "add_tallies_to_sums", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             indexer._index_batch_of_kind(Kind.MESSAGE)
     assert texts() == []

@@ -27,14 +27,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def unreadable(monkeypatch: pytest.MonkeyPatch) -> str:
     """Id of a message whose parsing fails."""
-    original = text_extraction.extract_message_text
+    original = text_extraction.extract_masked_message_text
 
     def read(body: str, message_id: str) -> ExtractedText:
         if message_id == "m1":
             raise RecursionError("a value without end")
         return original(body, message_id)
 
-    monkeypatch.setattr(text_extraction, "extract_message_text", read)
+    monkeypatch.setattr(text_extraction, "extract_masked_message_text", read)
     return "m1"
 
 
@@ -58,7 +58,7 @@ def test_unreadable_text_is_skipped_and_reported(
 
 
 def test_unreadable_call_is_indexed_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, search: Search) -> None:
-    original = text_extraction.extract_call_text
+    original = text_extraction.extract_masked_call_text
 
     def read(call: ToolCall) -> ExtractedText:
         if call.revision == 1:
@@ -67,7 +67,7 @@ def test_unreadable_call_is_indexed_again_when_it_changes(monkeypatch: pytest.Mo
 
     call = make_call(session=make_session(), args={"item": "bulb"}, status=CallStatus.ISSUED)
     ToolCall.objects.filter(pk=call.pk).update(revision=1)
-    monkeypatch.setattr(text_extraction, "extract_call_text", read)
+    monkeypatch.setattr(text_extraction, "extract_masked_call_text", read)
     complete()
     assert [text.kind for text in list_unindexed_texts().texts] == [Kind.CALL]
     ToolCall.objects.filter(pk=call.pk).update(revision=2, status=CallStatus.COMPLETED)
@@ -107,7 +107,9 @@ def test_other_threads_run_while_hostile_texts_are_indexed() -> None:
         to_canonical_json({"role": "assistant", "content": redos_texts.TEXTS[name](4_000_000)})
         for name in ("token beginnings", "letters and colons", "zero bytes", "digits", "escaped quotes", "hangul")
     ]
-    reading = threading.Thread(target=lambda: [text_extraction.extract_message_text(body, "m") for body in bodies])
+    reading = threading.Thread(
+        target=lambda: [text_extraction.extract_masked_message_text(body, "m") for body in bodies]
+    )
     longest, last = 0.0, monotonic()
     reading.start()
     while reading.is_alive():

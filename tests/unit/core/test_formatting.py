@@ -31,7 +31,7 @@ def test_duration(seconds: float, words: str) -> None:
     ("seconds", "words"), [(60, "1 min"), (61, "2 min"), (5_300, "2 h"), (3_600, "1 h"), (0.2, "1 s")]
 )
 def test_limit_of_a_duration_is_rounded_up(seconds: float, words: str) -> None:
-    assert formatting.format_duration_limit(seconds) == words
+    assert formatting.format_duration_rounded_up(seconds) == words
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_due(seconds: float, words: str) -> None:
 
 def test_times_are_formatted_in_utc() -> None:
     there = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
-    assert formatting.format_exact_time(there) == "2026-11-21 10:00:00 UTC"
+    assert formatting.format_utc_time(there) == "2026-11-21 10:00:00 UTC"
     assert formatting.format_iso_time(there) == "2026-11-21T10:00:00.123Z"
 
 

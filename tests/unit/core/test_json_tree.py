@@ -106,10 +106,10 @@ def test_deep_nesting_is_shown_as_text() -> None:
 
 
 def test_tree_without_folding_is_expanded() -> None:
-    html = render_json_tree({"all": list(range(100)), "text": "x" * 2000}, limit=None, fold=False).html
+    html = render_json_tree({"all": list(range(100)), "text": "x" * 400}, limit=None, fold=False).html
     assert "<details" not in html
     assert html.count("<dd") == 102
-    assert "x" * 2000 in html
+    assert "x" * 400 in html
 
 
 def test_value_with_too_many_entries_is_shown_as_json_text() -> None:
@@ -128,3 +128,12 @@ def test_copied_json_is_compact_if_indentation_would_dominate() -> None:
     many = [deep] * (MAX_INDENTED // 100)
     assert mask_and_dump_json(many, indent=2) == json.dumps(many)
     assert mask_and_dump_json([1, 2], indent=2) == "[\n  1,\n  2\n]"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_clamped"), [("a" * 481, True), ("a" * 480, False), ("a\n" * 8, True), ("a\n" * 7, False)]
+)
+def test_long_text_is_complete_and_has_a_control_where_nothing_is_folded(text: str, is_clamped: bool) -> None:
+    html = render_json_tree({"note": text}, limit=None, fold=False).html
+    assert text in html
+    assert (f"Show all {len(text)} characters" in html) == is_clamped

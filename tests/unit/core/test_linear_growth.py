@@ -47,7 +47,7 @@ RENDERERS: dict[str, Callable[[str], Any]] = {
     "structured": session_formatting.parse_json_container,
     "copied": lambda content: json_tree.mask_and_dump_json(session_formatting.parse_stored_value(content), indent=2),
     "plain": lambda content: content_blocks.parts_to_text(content_blocks.parse_message_parts(content)),
-    "indexed": lambda content: text_extraction.extract_message_text(content, "id").text,
+    "indexed": lambda content: text_extraction.extract_masked_message_text(content, "id").text,
 }
 
 
@@ -93,7 +93,7 @@ def test_megabyte_is_read_in_seconds(renderer: str, name: str) -> None:
 def test_code_of_any_language_is_highlighted_within_a_bound(language: str) -> None:
     for name, make in redos_texts.TEXTS.items():
         code = make(syntax_highlighting.LIMIT)
-        assert processor_seconds(lambda: syntax_highlighting.highlight_code(code, language)) < 1.0, name  # noqa: B023
+        assert processor_seconds(lambda: syntax_highlighting.mask_and_highlight_code(code, language)) < 1.0, name  # noqa: B023
 
 
 @pytest.mark.parametrize("name", ["schemes", "addresses with names", "open brackets", "open images", "wide tables"])

@@ -158,7 +158,7 @@ def test_masking_is_idempotent() -> None:
 SHOWN: dict[str, Callable[[str], str]] = {
     "visible": mask_and_reveal_hidden,
     "prose": markdown.render_markdown,
-    "highlighted": lambda text: syntax_highlighting.highlight_code(f'{{"a": "{text}"}}', "json"),
+    "highlighted": lambda text: syntax_highlighting.mask_and_highlight_code(f'{{"a": "{text}"}}', "json"),
     "tree": lambda text: json_tree.render_json_tree({"a": text}).html,
     "whole tree": lambda text: json_tree.render_json_tree({"a": text}, limit=None, fold=False).html,
     "dumped": lambda text: json_tree.mask_and_dump_json({"a": [text]}),

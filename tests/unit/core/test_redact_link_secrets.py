@@ -10,7 +10,7 @@ from django.urls import reverse
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.logging import AccessFormatter
 
-from harness_site.core.redact_link_secrets import add_filter_to_access_log, hide_link_secrets
+from harness_site.core.redact_link_secrets import copy_config_with_access_log_filter, hide_link_secrets
 from harness_site.core.safe_log_formatter import OneEntryFormatter
 
 SECRET = "invite_fqiNf0BF7Fd6lZR3:1vXz-_"
@@ -41,7 +41,7 @@ def test_secret_in_the_query_of_another_address_is_hidden(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_access_log_hides_the_secret(name: str) -> None:
     path, written = reverse(name, args=[SECRET]), StringIO()
-    config = add_filter_to_access_log(LOGGING_CONFIG)
+    config = copy_config_with_access_log_filter(LOGGING_CONFIG)
     [filter_name] = config["handlers"]["access"]["filters"]
     handler = logging.StreamHandler(written)
     handler.setFormatter(AccessFormatter(config["formatters"]["access"]["fmt"], use_colors=False))

@@ -3,11 +3,11 @@ from html import unescape
 
 import pytest
 
-from harness_site.core.rendering.syntax_highlighting import CLASSES, LIMIT, highlight_code
+from harness_site.core.rendering.syntax_highlighting import CLASSES, LIMIT, mask_and_highlight_code
 
 
 def test_tokens_get_known_css_classes() -> None:
-    html = highlight_code("def f(): return '<b>'", "python")
+    html = mask_and_highlight_code("def f(): return '<b>'", "python")
     assert set(re.findall(r'class="([^"]*)"', html)) <= CLASSES
     assert '<span class="hl-k">def</span>' in html
     assert "&lt;b&gt;" in html
@@ -28,19 +28,19 @@ def test_tokens_get_known_css_classes() -> None:
     ],
 )
 def test_each_language_family_has_keywords(language: str, code: str, html: str) -> None:
-    shown = highlight_code(code, language)
+    shown = mask_and_highlight_code(code, language)
     found = re.findall(r'<span class="hl-(\w+)">(.*?)</span>', shown, re.DOTALL)
     assert " ".join(f"{unescape(text)}[{kind}]" for kind, text in found) == html
     assert unescape(re.sub("<[^>]*>", "", shown)) == code
 
 
 def test_unknown_language_is_plain_text() -> None:
-    assert highlight_code("<b>", 'nope" onclick="x') == "&lt;b&gt;"
+    assert mask_and_highlight_code("<b>", 'nope" onclick="x') == "&lt;b&gt;"
 
 
 def test_very_long_code_is_plain_text() -> None:
-    assert highlight_code("<" * (LIMIT + 1), "html") == "&lt;" * (LIMIT + 1)
+    assert mask_and_highlight_code("<" * (LIMIT + 1), "html") == "&lt;" * (LIMIT + 1)
 
 
 def test_hidden_characters_are_shown() -> None:
-    assert highlight_code("x\u202e", "nope") == "x‹U+202E›"
+    assert mask_and_highlight_code("x\u202e", "nope") == "x‹U+202E›"

@@ -13,9 +13,9 @@ from harness_site.core.masking.masker import (
     build_masking_rules,
     mask_adjacent_texts,
     mask_json_value,
-    mask_secret_fields_in_context,
     mask_text,
     mask_text_beginning,
+    mask_values_of_secret_fields_in_context,
     restore_masked_values,
     use_masking_rules,
 )
@@ -162,18 +162,18 @@ class TestKnownValues:
     ARGS = {"password": "hunter2 of the shop", "pin_token": 48151623, "otp": "7", "user": "bob"}
 
     def test_known_values_are_masked_everywhere(self) -> None:
-        with mask_secret_fields_in_context(self.ARGS):
+        with mask_values_of_secret_fields_in_context(self.ARGS):
             assert mask_text("bob said “hunter2 of the shop”, then 48151623.") == f"bob said “{MASK}”, then {MASK}."
             assert mask_json_value({"a": 48151623}) == {"a": MASK}
             assert mask_text("hunter2&#32;of%20the\\u0020shop") == MASK
         assert mask_text("hunter2 of the shop") == "hunter2 of the shop"
 
     def test_part_of_another_word_is_not_masked(self) -> None:
-        with mask_secret_fields_in_context({"password": "lamp"}):
+        with mask_values_of_secret_fields_in_context({"password": "lamp"}):
             assert mask_text("lampshade, 2lamp, lamp") == f"lampshade, 2lamp, {MASK}"
 
     def test_truncated_known_value_is_masked(self) -> None:
-        with mask_secret_fields_in_context(self.ARGS):
+        with mask_values_of_secret_fields_in_context(self.ARGS):
             assert mask_text("with hunter2 of…") == f"with {MASK}…"
             assert mask_text("with hunter2 of another") == "with hunter2 of another"
 
@@ -186,7 +186,7 @@ class TestKnownValues:
             assert build_masked_call_sentence("open_door", "Door with 7", {"otp": "7"}) == "Door with 7"
 
     def test_empty_value_is_not_a_secret(self) -> None:
-        with mask_secret_fields_in_context({"password": "None", "token": True, "secret": "   "}):
+        with mask_values_of_secret_fields_in_context({"password": "None", "token": True, "secret": "   "}):
             assert mask_text("None of it is true") == "None of it is true"
 
 

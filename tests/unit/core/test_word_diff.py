@@ -45,6 +45,6 @@ def test_text_with_too_many_lines_is_replaced_completely() -> None:
 
 
 def test_similarity_ranges_from_zero_to_one() -> None:
-    assert word_diff.compute_text_similarity("one two three", "one two three") == 1.0
-    assert word_diff.compute_text_similarity("one two three", "four five six") == 0.0
-    assert word_diff.compute_text_similarity("one two three four", "one two three five") == 0.75
+    assert word_diff.compute_similarity_of_beginnings("one two three", "one two three") == 1.0
+    assert word_diff.compute_similarity_of_beginnings("one two three", "four five six") == 0.0
+    assert word_diff.compute_similarity_of_beginnings("one two three four", "one two three five") == 0.75

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 STYLES = sorted((ROOT / "static" / "css").glob("*.css"))
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
-LAYERS = "@layer reset, tokens, base, layout, components, pages;"
+LAYERS = "@layer reset, tokens, base, layout, components, pages, touch;"
 
 
 def test_css_layers_are_ordered_once() -> None:

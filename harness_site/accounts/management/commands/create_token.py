@@ -30,7 +30,7 @@ class Command(BaseCommand):
         lifetime = None if days is None else timedelta(days=days)
         by = api_tokens.TokenIssuer(ActorKind.MACHINE, "manage.py create_token")
         try:
-            _, secret = api_tokens.create_token(
+            _, secret = api_tokens.create_token_with_secret(
                 workspace, name=options["name"], role=TokenRole(options["role"]), lifetime=lifetime, by=by
             )
         except api_tokens.TokenNameTaken as error:

@@ -26,7 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["rebuild"]:
-            indexer.clear_index()
+            indexer.clear_index_and_sums()
         total = 0
         while (count := indexer.index_next_batch()) or indexer.is_other_process_indexing():
             if not count:
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             total += count
             if count and (options["verbosity"] > 1 or total % 20_000 < count):
                 self.stderr.write(f"{total:,} texts …")
-        recount_hourly_session_sums.update_hourly_session_sums(None)
+        recount_hourly_session_sums.update_session_sums(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
         self._print_problems()
 

@@ -10,6 +10,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (
     AlreadyDecided,
     CallNotFound,
+    CheckpointCorrupted,
     InvalidIdentifier,
     InvalidInput,
     NotPermitted,
@@ -155,3 +156,12 @@ def test_decision_of_a_hook_requires_no_reason_and_no_role(cp: SyncCheckpointer)
     decide(cp, "mark_failed", actor=hook, reason="")
 
     assert call_statuses() == [("call_1", 1, "failed")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_call_with_altered_arguments_is_refused(cp: SyncCheckpointer, kind: str) -> None:
+    ToolCall.objects.update(args='{"order":18}')
+    before = everything()
+    with pytest.raises(CheckpointCorrupted, match="arguments of call 'call_1'"):
+        decide(cp, kind)
+    assert everything() == before

@@ -119,7 +119,7 @@ def test_one_more_element_changes_few_nodes_at_any_length() -> None:
     digests = [digest_element(_item(number)) for number in range(4096)]
     nodes = build_list_nodes([])
     for count, digest in enumerate(digests, 1):
-        nodes, blobs = nodes.add_elements([digest])
+        nodes, blobs = nodes.build_extended_nodes_and_blobs([digest])
         assert len(blobs) <= 5
         if count in {1, 8, 9, 63, 64, 65, 511, 512, 513, 4096}:
             assert nodes == build_list_nodes(digests[:count])
@@ -146,7 +146,7 @@ def test_channel_that_names_no_digest_is_reported(cp: SyncCheckpointer, digest: 
     with pytest.raises(CheckpointCorrupted, match="an entry has no version and digest"):
         state_store.load_state(cp.store, "s", "", None)
     with pytest.raises(CheckpointCorrupted), transaction.atomic():
-        framework_state_retention.delete_unused_blobs("default", session)
+        framework_state_retention.delete_unreachable_blobs_of_session("default", session)
     (problem,) = verification.find_session_problems("default", session, VerificationCounts())
     assert problem.table == FrameworkState._meta.db_table
     assert "an entry has no version and digest" in problem.why
@@ -385,20 +385,20 @@ def test_value_is_read_again_if_its_message_was_deleted_since(cp: SyncCheckpoint
     _save(cp, 2, transcript=[text_message("other")], versions={"a": 1})
     blobs = list(Blob.objects.exclude(base_segment=None).order_by("base_position"))
     cp.prune("s", keep_last=1)
-    assert opaque_contents.read_contents("default", blobs[1:]) == [expected[1]["a"][1]]
+    assert opaque_contents.read_contents_or_errors("default", blobs[1:]) == [expected[1]["a"][1]]
 
 
 def test_value_that_is_deleted_during_a_verification_is_no_problem(
     cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _save_with_text(cp, "msgpack")
-    read = opaque_contents.read_contents
+    read = opaque_contents.read_contents_or_errors
 
     def delete_and_read(using: str, rows: Any) -> Any:
         remove_and_copy_states.delete_session_with_states(cp.store, "s")
         return read(using, rows)
 
-    monkeypatch.setattr(opaque_contents, "read_contents", delete_and_read)
+    monkeypatch.setattr(opaque_contents, "read_contents_or_errors", delete_and_read)
     assert not list(verification.find_session_problems("default", Session.objects.get(), VerificationCounts()))
 
 

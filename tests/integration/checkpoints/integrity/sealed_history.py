@@ -103,7 +103,7 @@ def create_sealed_session(open_checkpointer: Callable[..., SyncCheckpointer], se
 
 def _lose(checkpointer: SyncCheckpointer, session_id: str) -> None:
     owned = ownership.take_ownership(checkpointer.store, session_id, takeover=True)
-    ownership.release_ownership(checkpointer.store, owned)
+    ownership.release_ownership_if_still_owner(checkpointer.store, owned)
 
 
 def change(value: Any, field: models.Field[Any, Any]) -> Any:

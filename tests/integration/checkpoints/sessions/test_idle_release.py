@@ -55,7 +55,7 @@ def test_heartbeat_leaves_sessions_of_a_server_alone(
     monkeypatch.setattr(remote, "using", "of a server", raising=False)
     monkeypatch.setattr(remote, "remote_process", None, raising=False)
 
-    assert heartbeat._renew_due_leases("of a server", {}, ownership.release_idle_sessions) == 0
+    assert heartbeat._renew_due_leases_and_get_pause("of a server", {}, ownership.release_idle_sessions) == 0
 
 
 def test_idle_session_is_kept_without_the_option(cp: SyncCheckpointer) -> None:
