@@ -94,8 +94,8 @@ def send_due_deliveries(*, limit: int = LIMIT) -> DeliveryRound:
     return totals
 
 
-def send_webhook_test_message(webhook: Webhook, *, by: Membership, request: HttpRequest) -> None:
-    """Send a test message at once, with a single attempt; the log shows the outcome."""
+def send_webhook_test_message(webhook: Webhook, *, by: Membership, request: HttpRequest) -> DeliveryRound:
+    """Send a test message at once, with a single attempt, and return its outcome, which the log shows as well."""
     now = clock.read_database_time("default")
     with transaction.atomic():
         notice = Notice.objects.create(workspace_id=webhook.workspace_id, event=Event.TEST, send_at=now, closed=True)
@@ -103,7 +103,7 @@ def send_webhook_test_message(webhook: Webhook, *, by: Membership, request: Http
             notice=notice, webhook=webhook, recipient=webhook.host, attempts=1, due_at=now + CLAIM
         )
         create_pause_and_delete_webhooks.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
-    attempt_delivery_and_record_outcome(delivery, most=1)
+    return attempt_delivery_and_record_outcome(delivery, most=1)
 
 
 def attempt_delivery_and_record_outcome(delivery: Delivery, *, most: int = MOST_ATTEMPTS) -> DeliveryRound:

@@ -222,22 +222,30 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
         # its dashes leave an equal median visible
         _draw_line("p95", [_compute_duration_height(waits.p95, lines) for _step, waits in steps]),
     )
-    ticks = tuple(format_duration_rounded_up(line) for line in reversed(lines))
+    ticks = tuple(format_duration_rounded_up(line) if line else "0" for line in reversed(lines))
     return Chart(DECISIONS, bars, drawn_lines, ticks, build_time_labels(period), format_axis_zone(period))
 
 
 def _choose_duration_lines(shortest: float, longest: float) -> Sequence[int]:
-    """Choose the lines of the axis: from the last one that is not above `shortest` to the first not below `longest`."""
+    """Choose the lines of the axis: from the last one that is not above `shortest` to the first not below `longest`.
+
+    If these are neighbours, the axis is a linear one from 0, so that alike durations are not all at its lower end.
+    """
     first = max((number for number, line in enumerate(_DURATIONS) if line <= shortest), default=0)
     last = next((number for number, line in enumerate(_DURATIONS) if line >= longest), len(_DURATIONS) - 1)
-    first = min(first, len(_DURATIONS) - 2)
-    return _DURATIONS[first : max(last, first + 1) + 1]
+    if last - first > 1:
+        return _DURATIONS[first : last + 1]
+    unit = next((unit for unit in (86_400, 3_600, 60) if longest >= unit), 1)
+    top = int(_round_up_to_axis_end(longest / unit, whole=True)) * unit
+    return 0, top // 2, top
 
 
 def _compute_duration_height(seconds: float | None, lines: Sequence[int]) -> float | None:
     """Compute the height of a duration on the axis, from 0 to 1; the lines are at equal distances."""
     if seconds is None:
         return None
+    if not lines[0]:
+        return seconds / lines[-1]
     value = min(max(seconds, lines[0]), lines[-1])
     below = max(number for number, line in enumerate(lines[:-1]) if line <= value)
     return (below + log(value / lines[below]) / log(lines[below + 1] / lines[below])) / (len(lines) - 1)

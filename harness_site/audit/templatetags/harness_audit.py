@@ -16,6 +16,14 @@ register.simple_tag(event_sentences.build_entry_sentence)
 register.simple_tag(event_sentences.build_row_sentence)
 
 
+@register.simple_tag
+def is_entry_verified(integrity: ChainIntegrity, number: int | None) -> bool:
+    """Return whether the last verification found the entry with this number, and all before it, as recorded."""
+    if number is None or integrity.verified_at is None or integrity.flaw or integrity.problem:
+        return False
+    return number <= integrity.verified_number
+
+
 @register.filter
 def format_chain_anchor(chain: ChainIntegrity) -> str:
     """Format the end of the chain as the argument of `verify_audit --anchor`."""

@@ -79,9 +79,12 @@ def create_webhook(request: MemberRequest) -> HttpResponse:
 @require_POST
 @require_member(Role.ADMIN)
 def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
-    """Send a test message at once; the log shows the outcome."""
-    send_webhook_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
-    messages.success(request, gettext("A test message was created. The log below shows whether it was delivered."))
+    """Send a test message at once, and say whether it was delivered."""
+    outcome = send_webhook_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
+    if outcome.sent:
+        messages.success(request, gettext("The test message was delivered."))
+    else:
+        messages.warning(request, gettext("The test message was not delivered. The log below says why."))
     return redirect(f"{reverse('harness_notifications:webhooks')}#log")
 
 

@@ -75,7 +75,16 @@ def test_entry_names_actor_action_and_object(reader: Client) -> None:
 def test_sealed_entry_shows_its_number(reader: Client) -> None:
     happened()
     audit.seal_events(make_workspace().pk)
-    assert "Sealed, number 1" in visible_text(reader.get("/audit/"))
+    assert "#Sealed, number 1" in visible_text(reader.get("/audit/"))
+
+
+def test_an_entry_has_the_mark_of_a_verified_one_only_after_a_verification(reader: Client) -> None:
+    happened()
+    audit.seal_events(make_workspace().pk)
+    entry = '<span class="seal small">'
+    assert "shield-check" not in reader.get("/audit/").content.decode().partition(entry)[2].partition("</li>")[0]
+    reader.post("/audit/verify/")
+    assert "shield-check" in reader.get("/audit/").content.decode().rpartition(entry)[2].partition("</li>")[0]
 
 
 def test_changed_entry_is_marked(reader: Client) -> None:

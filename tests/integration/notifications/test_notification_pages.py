@@ -98,7 +98,9 @@ class TestWebhooks:
         webhook = make_webhook(receiver.address)
         assert admin.post(f"{PAGE}{webhook.pk}/test/").headers["Location"] == f"{PAGE}#log"
         assert [got["headers"]["Harness-Event"] for got in receiver.messages] == ["test"]
-        assert re.search(r"Test pager 127.0.0.1 200, [\d.]+ m?s Sent", visible_text(admin.get(PAGE)))
+        page = visible_text(admin.get(PAGE))
+        assert "The test message was delivered." in page
+        assert re.search(r"Test pager 127.0.0.1 200, [\d.]+ m?s Sent", page)
 
     def test_failed_test_message_is_not_retried(self, admin: Client, settings: Settings) -> None:
         settings.DEBUG = True
@@ -115,7 +117,9 @@ class TestWebhooks:
     def test_internal_address_is_reported(self, admin: Client) -> None:
         webhook = make_webhook("https://127.0.0.1/")
         admin.post(f"{PAGE}{webhook.pk}/test/")
-        assert "127.0.0.1 leads to 127.0.0.1, inside this network" in visible_text(admin.get(PAGE))
+        page = visible_text(admin.get(PAGE))
+        assert "The test message was not delivered. The log below says why." in page
+        assert "127.0.0.1 leads to 127.0.0.1, inside this network" in page
 
     def test_hostile_names_are_escaped(self, admin: Client) -> None:
         make_webhook(name="<script>alert(1)</script>")
