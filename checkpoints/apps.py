@@ -14,9 +14,9 @@ class CheckpointsConfig(AppConfig):
 
     def ready(self) -> None:
         from checkpoints.db.readable_text import register_text_function
-        from checkpoints.open_and_migrate import create_default_workspace
+        from checkpoints.open_and_migrate import create_default_workspace_if_none
 
         connection_created.connect(register_text_function)
         checks.register(check_databases, "checkpoints")
         checks.register(check_seal_and_decision_keys, "checkpoints")
-        post_migrate.connect(create_default_workspace, sender=self)  # `flush` sends it too
+        post_migrate.connect(create_default_workspace_if_none, sender=self)  # `flush` sends it too

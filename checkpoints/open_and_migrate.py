@@ -34,7 +34,7 @@ _MIGRATION_LOCK = 0x4861726E
 _DEFAULT_WORKSPACE_PK = 1
 
 
-def open_database(url: str | Path, *, migrate: bool | None = None) -> str:
+def open_database_and_get_alias(url: str | Path, *, migrate: bool | None = None) -> str:
     """Return the connection alias of the database at `url`, with Django configured.
 
     For SQLite, the file and its tables are created. `migrate` None means: SQLite yes, PostgreSQL no. Raises
@@ -71,7 +71,7 @@ def _migrate_atomically(alias: str) -> None:
         call_command("migrate", "checkpoints", database=alias, verbosity=0, interactive=False)
 
 
-def create_default_workspace(using: str, apps: Apps = installed_apps, **_: Any) -> None:
+def create_default_workspace_if_none(using: str, apps: Apps = installed_apps, **_: Any) -> None:
     """Create the default workspace where there is no workspace at all: `flush` has removed it, as Django does after
     each `TransactionTestCase`.
 

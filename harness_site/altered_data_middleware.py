@@ -50,7 +50,7 @@ class AlteredDataMiddleware(MiddlewareMixin):
         }
         if isinstance(exception, IntegrityError) and exception.is_alteration:
             altered_pk = session_pk if exception.session_pk is None else exception.session_pk
-            is_quarantined = altered_pk is not None and quarantine.quarantine_after_error(altered_pk)
+            is_quarantined = altered_pk is not None and quarantine.try_quarantine_session_if_altered(altered_pk)
             if is_quarantined and request.path != reverse("harness_sessions:session-quarantine", args=[altered_pk]):
                 context["quarantined"] = altered_pk
         return render(request, "errors/altered.html", context, status=409)

@@ -77,13 +77,13 @@ def open_database_backend(options: ClientOptions, *, on_event_loop: bool) -> Dat
         with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
             using = opener.submit(_open_database_and_close_connection, options).result()
     elif options.url is not None:
-        using = open_and_migrate.open_database(options.url, migrate=options.migrate)
+        using = open_and_migrate.open_database_and_get_alias(options.url, migrate=options.migrate)
     store = Store(using, options.workspace, options.lease_seconds, options.idle_release_seconds)
     return DatabaseBackend(store)
 
 
 def _open_database_and_close_connection(options: ClientOptions) -> str:
-    alias = open_and_migrate.open_database(str(options.url), migrate=options.migrate)
+    alias = open_and_migrate.open_database_and_get_alias(str(options.url), migrate=options.migrate)
     connections[alias].close()
     return alias
 

@@ -206,12 +206,12 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         yield ResultPart(message["tool_call_id"], content_parts)
     else:
         yield from content_parts
-    if (spoken := _read_spoken_answer(message)) is not None:
+    if (spoken := _read_audio_beside_content(message)) is not None:
         yield spoken
     refusal = _read_refusal_block(message)
     if refusal is not None:
         yield refusal
-    yield from _read_parts_up_to_limit(_wrap_in_list(message.get("tool_calls")), _read_call_entry)
+    yield from _read_parts_and_excess_as_json(_wrap_in_list(message.get("tool_calls")), _read_call_entry)
     other_fields = {
         key: value
         for key, value in message.items()
@@ -226,7 +226,7 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         yield OtherPart(other_fields)
 
 
-def _read_spoken_answer(message: dict[str, Any]) -> AudioPart | None:
+def _read_audio_beside_content(message: dict[str, Any]) -> AudioPart | None:
     """Read the recording that an OpenAI chat message has beside its content; None without its data."""
     return _read_audio_block(message["audio"]) if isinstance(message.get("audio"), dict) else None
 
@@ -243,14 +243,14 @@ def _iterate_content_parts(content: Any) -> Iterator[Part]:
     if isinstance(content, str):
         yield TextPart(content)
     elif isinstance(content, list):
-        yield from _read_parts_up_to_limit(content, _read_part)
+        yield from _read_parts_and_excess_as_json(content, _read_part)
     elif isinstance(content, dict) and ("kind" in content or "type" in content):
         yield _read_block(content)
     else:
         yield OtherPart(content)
 
 
-def _read_parts_up_to_limit(items: list[Any], read_one: Callable[[Any], Part]) -> Iterator[Part]:
+def _read_parts_and_excess_as_json(items: list[Any], read_one: Callable[[Any], Part]) -> Iterator[Part]:
     """Convert the first `MAX_PARTS` of a list to parts, and all that follow to one JSON value."""
     yield from map(read_one, items[:MAX_PARTS])
     if len(items) > MAX_PARTS:
@@ -350,7 +350,7 @@ def _read_result_block(block: dict[str, Any]) -> Part | None:
         return None
     content = block.get("content", block.get("output"))
     parts = (
-        _read_parts_up_to_limit(content, _read_result_content)
+        _read_parts_and_excess_as_json(content, _read_part_in_result)
         if isinstance(content, list)
         else _iterate_content_parts(content)
     )
@@ -364,7 +364,7 @@ def _is_provider_error(content: dict[str, Any]) -> bool:
     return isinstance(kind, str) and kind.endswith("_tool_result_error")
 
 
-def _read_result_content(block: Any) -> Part:
+def _read_part_in_result(block: Any) -> Part:
     """Read a part of a result. Results inside results are not read: they are shown as JSON, however deep."""
     kind = block.get("kind", block.get("type")) if isinstance(block, dict) else None
     return (
@@ -384,7 +384,7 @@ def _read_compaction_block(block: dict[str, Any]) -> Part | None:
     return TextPart(f"{_COMPACTION_BEGINNING}{at}: {earlier} in the version before this one.")
 
 
-def is_compaction_sentence(parts: Sequence[Part]) -> bool:
+def ends_with_compaction_sentence(parts: Sequence[Part]) -> bool:
     """Return whether the last part of a message is the sentence about a compaction."""
     last = parts[-1] if parts else None
     return isinstance(last, TextPart) and last.text.startswith(_COMPACTION_BEGINNING)
@@ -392,7 +392,7 @@ def is_compaction_sentence(parts: Sequence[Part]) -> bool:
 
 def _read_image_block(block: dict[str, Any]) -> Part | None:
     source = block.get("image_url", block.get("source", block.get("url", block)))
-    url = _read_media_url(source, _get_media_type(source))
+    url = _get_or_build_media_url(source, _get_media_type(source))
     alt = block.get("alt")
     return None if url is None else ImagePart(url, alt if isinstance(alt, str) else "")
 
@@ -409,12 +409,12 @@ def _read_generated_image(block: dict[str, Any]) -> ImagePart | None:
 def _read_audio_block(block: dict[str, Any]) -> AudioPart | None:
     names = ("input_audio", "audio_url", "audio", "source", "url")
     source = next((block[name] for name in names if name in block), block)
-    url = _read_media_url(source, _get_media_type(source) or _find_audio_type(source))
+    url = _get_or_build_media_url(source, _get_media_type(source) or _find_audio_type(source))
     transcript = block.get("transcript")
     return None if url is None else AudioPart(url, transcript if isinstance(transcript, str) else "")
 
 
-def _read_media_url(source: Any, media_type: str) -> str | None:
+def _get_or_build_media_url(source: Any, media_type: str) -> str | None:
     """Return the address of an image or a recording: the one that a message states, or one with its data."""
     if not isinstance(source, dict):
         return source if isinstance(source, str) else None

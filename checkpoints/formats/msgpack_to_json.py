@@ -56,7 +56,7 @@ def convert_msgpack_to_json_value(content: bytes) -> Any:
     """
     try:
         reader = _Reader(content, 0)
-        value = reader.read()
+        value = reader.read_value()
         reader.require_end()
     except (ValueError, struct.error, RecursionError) as error:
         return f"(not readable as msgpack: {error})"
@@ -73,16 +73,16 @@ class _Reader:
         if self._place != len(self._content):
             raise ValueError("there is more than one value")
 
-    def read(self) -> Any:
+    def read_value(self) -> Any:
         if self._depth > _MAX_DEPTH:
             raise ValueError(f"nested more than {_MAX_DEPTH} levels deep")
         self._depth += 1
         try:
-            return self._read_value(self._take_bytes(1)[0])
+            return self._read_value_with_head(self._take_bytes(1)[0])
         finally:
             self._depth -= 1
 
-    def _read_value(self, head: int) -> Any:
+    def _read_value_with_head(self, head: int) -> Any:
         if head <= 0x7F:
             return head
         if head >= 0xE0:
@@ -90,7 +90,7 @@ class _Reader:
         if head in _CONSTANTS:
             return _CONSTANTS[head]
         if head in _FIXED_NUMBERS:
-            return _to_json_number(self._unpack_number(_FIXED_NUMBERS[head]))
+            return _to_json_number_or_text(self._unpack_number(_FIXED_NUMBERS[head]))
         if head in _FIXED_EXTENSIONS or head in _EXTENSION_LENGTHS:
             return self._read_extension(head)
         return self._read_length_prefixed_value(head)
@@ -109,14 +109,14 @@ class _Reader:
 
     def _read_array(self, length: int) -> list[Any]:
         self._require_bytes_left(length)
-        return [self.read() for _ in range(length)]
+        return [self.read_value() for _ in range(length)]
 
     def _read_map(self, length: int) -> dict[str, Any]:
         self._require_bytes_left(2 * length)
         value: dict[str, Any] = {}
         for _ in range(length):
-            key = self.read()
-            value[key if isinstance(key, str) else repr(key)] = self.read()
+            key = self.read_value()
+            value[key if isinstance(key, str) else repr(key)] = self.read_value()
         return value
 
     def _read_extension(self, head: int) -> Any:
@@ -126,7 +126,7 @@ class _Reader:
         content = bytes(self._take_bytes(length))
         if code in _NAMED_EXTENSIONS or code in (_ARRAY_EXTENSION, _SNAPSHOT_EXTENSION):
             inner = _Reader(content, self._depth)
-            value = inner.read()
+            value = inner.read_value()
             inner.require_end()
             return _describe_extension(code, value)
         return {"type": f"msgpack extension {code}", "value": _describe_bytes(content)}
@@ -162,7 +162,7 @@ def _describe_bytes(content: memoryview | bytes) -> Any:
     return {"bytes": base64.b64encode(content).decode()}
 
 
-def _to_json_number(number: int | float) -> Any:
+def _to_json_number_or_text(number: int | float) -> Any:
     if isinstance(number, float) and not math.isfinite(number):
         return str(number)
     return str(number) if abs(number) >= _MAX_EXACT_INTEGER else number

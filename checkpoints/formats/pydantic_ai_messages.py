@@ -79,11 +79,11 @@ def _convert_text(part: dict[str, Any]) -> list[Any] | None:
 def _convert_prompt(part: dict[str, Any]) -> list[Any] | None:
     content = part.get("content")
     if isinstance(content, list):
-        return [_convert_content(item) for item in content]
+        return [_convert_content_item(item) for item in content]
     return _convert_text(part)
 
 
-def _convert_content(item: Any) -> Any:
+def _convert_content_item(item: Any) -> Any:
     """Convert one item of a prompt or of a result: a text, or an object of a `kind`."""
     if isinstance(item, str):
         return {"type": "text", "text": item}
@@ -130,7 +130,7 @@ def _convert_result_content(content: Any) -> Any:
     if isinstance(content, str):
         return content
     items = content if isinstance(content, list) else [content]
-    converted = [_convert_content(item) for item in items]
+    converted = [_convert_content_item(item) for item in items]
     # A list of plain values is one value; only texts and files stand for themselves.
     is_mixed = any(isinstance(item, dict) and "type" in item for item in converted)
     return converted if is_mixed else [{"value": content}] if content is not None else ""

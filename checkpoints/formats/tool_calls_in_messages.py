@@ -55,7 +55,7 @@ def repeats_or_answers_response(message: Any, answer: Any) -> bool:
     return bool(message == answer or calls & call_ids)
 
 
-def list_unanswered_calls(transcript: Sequence[Any]) -> list[RequestedCall]:
+def list_unanswered_calls_at_end(transcript: Sequence[Any]) -> list[RequestedCall]:
     """List the calls that the last calling message of a transcript makes and that nothing after it answers."""
     later: set[str] = set()
     for message in reversed(transcript):

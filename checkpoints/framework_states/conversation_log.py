@@ -246,7 +246,7 @@ def write_record_and_entries(
     origin_ids = set[str]()
     while True:
         try:
-            _try_write_record_and_entries(
+            _lock_and_write_record_and_entries(
                 store, session_id, record, entries, expected_revision, description, pairings, origin_ids
             )
         except _OriginNotLocked as error:
@@ -315,7 +315,7 @@ class _OriginNotLocked(Exception):
         self.session_id = session_id
 
 
-def _try_write_record_and_entries(
+def _lock_and_write_record_and_entries(
     store: Store,
     session_id: str,
     record: NewRecord,
@@ -349,7 +349,7 @@ class _ConversationWrite:
     operations: OpenOperations
 
     def write_record_and_entries(self, entries: Sequence[NewEntry], expected_revision: str | None) -> None:
-        self._replace_record(expected_revision)
+        self._write_record_if_revision_matches(expected_revision)
         versions = [
             self._write_messages_as_next_version(chain[0].parent_id, [entry.message for entry in chain])
             for chain in _split_entries_into_chains(entries)
@@ -361,11 +361,11 @@ class _ConversationWrite:
         facts = _build_revision_and_head_facts(
             self.record.framework, self.record.revision, self.record.head_id, self.row.latest_version
         )
-        write_cached_session_in_one_statement.cache_session(
+        write_cached_session_in_one_statement.cache_session_after_commit(
             self.store, self.row.session_id, self.owned_session, {}, facts
         )
 
-    def _replace_record(self, expected_revision: str | None) -> None:
+    def _write_record_if_revision_matches(self, expected_revision: str | None) -> None:
         columns = _build_record_columns(self.record)
         states = FrameworkState.objects.using(self.store.using)
         stored = states.filter(session=self.row, namespace=self.record.framework, state_id=_RECORD_ID)
@@ -394,7 +394,7 @@ class _ConversationWrite:
     def _write_messages_as_next_version(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
-        start = self._get_transcript_ending_with_entry(parent_id, head)
+        start = self._find_head_at_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
         prepared = prepared_transcript.encode_and_digest_transcript(
             list(messages), after=start.chain, first=start.length
@@ -423,7 +423,7 @@ class _ConversationWrite:
         self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, written.number
         return written.number
 
-    def _get_transcript_ending_with_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
+    def _find_head_at_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
         """Find the transcript that ends with an entry; the empty one for None."""
         if entry_id is None:
             return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)
@@ -457,7 +457,7 @@ def _split_entries_into_chains(entries: Sequence[NewEntry]) -> list[list[NewEntr
     return chains
 
 
-def delete_conversation(store: Store, framework: str, session_id: str, *, expected_revision: str) -> None:
+def delete_conversation_and_session(store: Store, framework: str, session_id: str, *, expected_revision: str) -> None:
     """Delete a conversation with its session. Messages that a fork has in its history stay with the fork.
 
     Raises:

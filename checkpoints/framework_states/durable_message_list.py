@@ -68,18 +68,18 @@ def remove_and_return_last_message(
         taken.extend(list_newest_messages(store, session_id, 1))
         return VersionContent(None, keep=row.message_count - 1)
 
-    write_next_version_under_lock(store, session_id, description, build_version_without_last_message)
+    write_next_version_atomically(store, session_id, description, build_version_without_last_message)
     return taken[0] if taken else None
 
 
 def remove_all_messages(store: Store, session_id: str, description: NewSessionFields) -> None:
     """Remove all messages by a version without them, as `remove_and_return_last_message` removes one."""
-    write_next_version_under_lock(
+    write_next_version_atomically(
         store, session_id, description, lambda row, _: VersionContent(None, keep=0) if row.message_count else None
     )
 
 
-def write_next_version_under_lock(
+def write_next_version_atomically(
     store: Store,
     session_id: str,
     description: NewSessionFields,
@@ -123,7 +123,9 @@ def write_next_version_under_lock(
                     store, row, owned_session, content, newest, pairings
                 )
         if is_repeatable or facts:
-            write_cached_session_in_one_statement.cache_session(store, session_id, owned_session, {}, facts)
+            write_cached_session_in_one_statement.cache_session_after_commit(
+                store, session_id, owned_session, {}, facts
+            )
     if written is not None:
         store.notify_save_listeners(session_id)
 

@@ -77,15 +77,15 @@ class LineLog:
 
     def insert_queued_lines(self, messages: Sequence[StoredMessage]) -> None:
         """Store the added lines, each in its row. The transaction has stored `messages`, which have their texts."""
-        state_rows.insert_state_rows(
+        state_rows.insert_state_or_write_rows(
             self._store.using, self.row, FrameworkWrite, self._take_rows_of_queued_lines(messages)
         )
 
-    def take_queued_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
+    def take_line_and_header_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
         """Return the rows of the added lines and of the header, for a statement that stores them with `messages`."""
         place = {"namespace": "", "state_id": STATE_ID}
         return [
-            state_rows.build_state_rows(FrameworkWrite, self._take_rows_of_queued_lines(messages)),
+            state_rows.build_state_or_write_rows(FrameworkWrite, self._take_rows_of_queued_lines(messages)),
             ChangedRow(FrameworkState, place, {"body": self._encode_header()}),
         ]
 

@@ -22,10 +22,12 @@ StateModel = FrameworkState | FrameworkWrite
 _FILLED = frozenset({"id", "session", "row_seal", "created_at"})
 
 
-def insert_state_rows(using: str, session: Session, model: type[StateModel], rows: Sequence[Mapping[str, Any]]) -> None:
+def insert_state_or_write_rows(
+    using: str, session: Session, model: type[StateModel], rows: Sequence[Mapping[str, Any]]
+) -> None:
     """Insert states or writes of a locked session, with their seals if there is a key.
 
-    Without a key, a write that is stored already stays as it is. The rest is as in `build_state_rows`.
+    Without a key, a write that is stored already stays as it is. The rest is as in `build_state_or_write_rows`.
     """
     if not rows:
         return
@@ -33,12 +35,12 @@ def insert_state_rows(using: str, session: Session, model: type[StateModel], row
         sealed: list[Any] = [model(session=session, **row) for row in rows]
         model._default_manager.using(using).bulk_create(sealed, batch_size=200)
         return
-    new = build_state_rows(model, rows)
+    new = build_state_or_write_rows(model, rows)
     values = [(session.pk, *row) for row in new.rows]
     insert_rows(using, model, ("session", *new.fields), values, on_conflict=new.on_conflict)
 
 
-def build_state_rows(model: type[StateModel], rows: Sequence[Mapping[str, Any]]) -> NewRows:
+def build_state_or_write_rows(model: type[StateModel], rows: Sequence[Mapping[str, Any]]) -> NewRows:
     """Build rows of states or writes of one session for a statement that inserts them without seals.
 
     Args:
@@ -100,10 +102,10 @@ def _build_states_where_sql(count: int) -> str:
     return f"WHERE {place} AND {quote_column(FrameworkState, 'state_id')} IN ({make_placeholders(count)})"
 
 
-def read_writes_to_compare(
+def read_conflicting_writes(
     using: str, session: Session, namespace: str, state_id: str, task_id: str, positions: Collection[int]
 ) -> dict[int, FrameworkWrite]:
-    """Read what a task has written at these positions after a state, if `insert_state_rows` would replace or keep it.
+    """Read what a task has written at these positions after a state, where an insertion would replace or keep it.
 
     A write at a negative position is replaced; sealed rows are inserted only where there is none.
     """

@@ -271,7 +271,7 @@ def _try_save_state_of_cached_session(
     channels, missing = _split_known_channels(new, digests, before)
     if missing:
         return None
-    state_row = state_rows.build_state_rows(FrameworkState, [_build_state_columns(new, channels)])
+    state_row = state_rows.build_state_or_write_rows(FrameworkState, [_build_state_columns(new, channels)])
     content = None if build_content is None else build_content(known.row)
     if content is None:
         rows = [state_row, writer.build_rows()]
@@ -326,7 +326,7 @@ def _save_state_of_locked_session(
         writer.insert_blobs(store.using, row, () if written is None else written.messages)
         if is_shown and written is None:
             look_up_and_lock_rows.increment_session_revision(store, row.pk)
-        write_cached_session_in_one_statement.cache_session(
+        write_cached_session_in_one_statement.cache_session_after_commit(
             store, session_id, owned_session, {(new.namespace, new.state_id): channels}
         )
     chain = bytes(row.head_chain) if written is None else written.chain
@@ -337,13 +337,13 @@ def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping
     """Write the row of a state of a locked session. `digests` are those of its values. Returns its channels."""
     known = state_rows.read_channels_of_states(store.using, row, new.namespace, (new.parent_id, new.state_id))
     _require_bases_of_grown_lists(new, known.get(new.parent_id, {}))
-    channels = _find_channel_values(store, row, new, digests, known.get(new.parent_id, {}))
+    channels = _resolve_channels(store, row, new, digests, known.get(new.parent_id, {}))
     columns = _build_state_columns(new, channels)
     if new.state_id in known:
         states = FrameworkState.objects.using(store.using)
         states.filter(session=row, namespace=new.namespace, state_id=new.state_id).update(**columns)
     else:
-        state_rows.insert_state_rows(store.using, row, FrameworkState, [columns])
+        state_rows.insert_state_or_write_rows(store.using, row, FrameworkState, [columns])
     return channels
 
 
@@ -378,7 +378,7 @@ def _validate_namespace_and_ids(namespace: str, state_id: str) -> None:
         raise InvalidInput(f"The namespace {namespace[:40]}… is longer than {NAMESPACE_LENGTH} characters.")
 
 
-def _find_channel_values(
+def _resolve_channels(
     store: Store, row: Session, new: NewState, digests: Mapping[str, str], before: Channels
 ) -> Channels:
     """Find the value of each channel: a new one, or that of an earlier state with the same version of the channel.
@@ -391,7 +391,7 @@ def _find_channel_values(
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            _resolve_channels_of_known_version(channels, missing, state_channels.parse_channels(row.session_id, text))
+            _fill_missing_channels_from_known(channels, missing, state_channels.parse_channels(row.session_id, text))
             if not missing:
                 break
     return {**channels, **{name: (version, None) for name, version in missing.items()}}
@@ -404,11 +404,11 @@ def _split_known_channels(
     changed = set(new.changed)
     channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
     missing = {name: version for name, version in new.versions.items() if name not in changed}
-    _resolve_channels_of_known_version(channels, missing, before)
+    _fill_missing_channels_from_known(channels, missing, before)
     return channels, missing
 
 
-def _resolve_channels_of_known_version(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+def _fill_missing_channels_from_known(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
     for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
         channels[name] = known[name]
         del missing[name]
@@ -421,7 +421,7 @@ def _encode_channel_versions_and_digests(channels: Channels, rebuilt: Collection
     }
 
 
-def save_task_writes(
+def save_task_writes_and_interrupt_calls(
     store: Store,
     session_id: str,
     namespace: str,
@@ -454,7 +454,7 @@ def save_task_writes(
         owned_session,
     ):
         writer.insert_blobs(store.using, row)
-        stored = state_rows.read_writes_to_compare(store.using, row, **place, positions=by_position)
+        stored = state_rows.read_conflicting_writes(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
             columns = by_position[position]
             if position < 0 and (write.channel, write.digest) != (columns["channel"], columns["digest"]):
@@ -465,13 +465,13 @@ def save_task_writes(
             for position, columns in sorted(by_position.items(), key=itemgetter(0))
             if position not in stored
         ]
-        state_rows.insert_state_rows(store.using, row, FrameworkWrite, added)
+        state_rows.insert_state_or_write_rows(store.using, row, FrameworkWrite, added)
         if requests:
             framework_interrupt_calls.log_interrupt_calls(
-                store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
+                store, row, requests, lambda: _get_or_create_run_of_interrupt(store, row, owned_session)
             )
         if not requests:
-            write_cached_session_in_one_statement.cache_session(store, session_id, owned_session, {})
+            write_cached_session_in_one_statement.cache_session_after_commit(store, session_id, owned_session, {})
     if requests:
         write_cached_session_in_one_statement.discard_cached_session(store, session_id)
         store.notify_save_listeners(session_id)
@@ -493,7 +493,7 @@ def _try_save_writes_of_cached_session(
         {"position": position, "task_path": task_path, **place, **columns}
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
-    rows = [state_rows.build_state_rows(FrameworkWrite, writes), writer.build_rows()]
+    rows = [state_rows.build_state_or_write_rows(FrameworkWrite, writes), writer.build_rows()]
     after = write_cached_session_in_one_statement.write_rows_of_cached_session(store, known.row.session_id, known, rows)
     return None if after is None else after.row.status
 
@@ -505,7 +505,7 @@ def _build_write_columns(write: NewWrite, writer: BlobWriter) -> dict[str, Any]:
     return {"channel": write.channel, "digest": digest, **content._asdict()}
 
 
-def _get_or_create_run_of_request(store: Store, row: Session, owned_session: OwnedSession | None) -> Run:
+def _get_or_create_run_of_interrupt(store: Store, row: Session, owned_session: OwnedSession | None) -> Run:
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
@@ -533,7 +533,7 @@ def load_task_write(
         return load_values(store.using, write.session, [write.digest], known)[write.digest]
 
 
-def load_writes_since_state(store: Store, row: Session, channel: str, state_id: str) -> list[EncodedValue]:
+def load_channel_writes_since_state(store: Store, row: Session, channel: str, state_id: str) -> list[EncodedValue]:
     """Load what the tasks of a state and of all later ones wrote to a channel. Raises what `load_state` raises.
 
     Args:

@@ -78,7 +78,7 @@ class _CachedSessions:
         with self._lock:
             return self._sessions.get(session_id)
 
-    def remember(self, session_id: str, known: CachedSession | None) -> None:
+    def remember_or_forget(self, session_id: str, known: CachedSession | None) -> None:
         with self._lock:
             self._sessions.pop(session_id, None)
             if known is not None:
@@ -115,7 +115,7 @@ def find_cached_session(
     return known if known.row.title or description is None else None
 
 
-def cache_session(
+def cache_session_after_commit(
     store: Store,
     session_id: str,
     owned_session: OwnedSession | None,
@@ -140,12 +140,12 @@ def cache_session(
         for place, channels in states.items():
             known = known.copy_with_added_state(*place, channels)
         known = replace(known, facts={**known.facts, **(facts or {})})
-    transaction.on_commit(partial(_get_cached_sessions(store).remember, session_id, known), using=store.using)
+    transaction.on_commit(partial(_get_cached_sessions(store).remember_or_forget, session_id, known), using=store.using)
 
 
 def discard_cached_session(store: Store, session_id: str) -> None:
     """Forget a session."""
-    _get_cached_sessions(store).remember(session_id, None)
+    _get_cached_sessions(store).remember_or_forget(session_id, None)
 
 
 def write_rows_of_cached_session(
@@ -269,7 +269,7 @@ def _build_and_cache_changed_session(
 ) -> CachedSession:
     row = _copy_row_with_changes(known.row, revision=known.row.revision + 1, **changes)
     changed = replace(known, row=row)
-    _get_cached_sessions(store).remember(session_id, changed)
+    _get_cached_sessions(store).remember_or_forget(session_id, changed)
     return changed
 
 
@@ -284,4 +284,6 @@ def cache_session_with_added_state(
     store: Store, session_id: str, known: CachedSession, namespace: str, state_id: str, channels: Channels
 ) -> None:
     """Remember a session with one more state."""
-    _get_cached_sessions(store).remember(session_id, known.copy_with_added_state(namespace, state_id, channels))
+    _get_cached_sessions(store).remember_or_forget(
+        session_id, known.copy_with_added_state(namespace, state_id, channels)
+    )

@@ -6,7 +6,12 @@ from typing import Any, Final
 
 from checkpoints.formats.content_blocks import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.importers.imported_message import parse_time
-from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, get_text_field, list_block_types
+from checkpoints.importers.imported_session_builder import (
+    Body,
+    TranscriptFormat,
+    get_text_field_or_empty,
+    list_block_types,
+)
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
@@ -94,7 +99,7 @@ def _score_format_match(value: Any) -> int:
 def _score_message(value: Any) -> int:
     if (
         not isinstance(value, dict)
-        or get_text_field(value, "role") not in {"user", "assistant"}
+        or get_text_field_or_empty(value, "role") not in {"user", "assistant"}
         or "content" not in value
     ):
         return 0

@@ -9,7 +9,7 @@ from checkpoints.importers.codex_line_fields import (
     CopiedHistory,
     RunningTokenTotals,
     extract_prompt_from_editor_context,
-    find_started_subagent,
+    find_started_subagent_and_call,
     is_inserted_text,
     read_stated_duration,
     read_subagent_role,
@@ -20,7 +20,7 @@ from checkpoints.importers.imported_session_builder import (
     ImportContext,
     TranscriptBuilder,
     TranscriptFormat,
-    get_text_field,
+    get_text_field_or_empty,
 )
 from checkpoints.importers.imported_session_rows import make_session_id
 from checkpoints.importers.openai_responses import read_item, score_item_match
@@ -70,7 +70,7 @@ class CodexReader:
         """Read a line: an item becomes a message, everything else a fact or a note."""
         line = value if isinstance(value, dict) else {}
         payload = line.get("payload")
-        kind = get_text_field(line, "type")
+        kind = get_text_field_or_empty(line, "type")
         if not isinstance(payload, dict):  # the lines of early versions are the items themselves
             kind, payload = ("session_meta" if _is_header_of_old_format(line) else "response_item"), line
         is_header = kind == "session_meta" and self._builder is None
@@ -136,7 +136,7 @@ class CodexReader:
 
     def _add_message(self, builder: TranscriptBuilder, item: Body, body: Body, timestamp: object) -> None:
         """Add a message. Prompts of persons, and tasks from another agent, begin a turn."""
-        is_task = get_text_field(item, "type") == "agent_message"
+        is_task = get_text_field_or_empty(item, "type") == "agent_message"
         is_prompt = is_task or (body.get("role") == "user" and not is_inserted_text(_get_first_text(body)))
         role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}
         if is_prompt:
@@ -157,11 +157,11 @@ class CodexReader:
 
         Call and result are often written at one time, after both.
         """
-        call_id = get_text_field(item, "call_id")
+        call_id = get_text_field_or_empty(item, "call_id")
         if at is None or not call_id:
             return {}
-        if not get_text_field(item, "type").endswith("_output"):
-            self._issued[call_id], self._tools[call_id] = at, get_text_field(item, "name")
+        if not get_text_field_or_empty(item, "type").endswith("_output"):
+            self._issued[call_id], self._tools[call_id] = at, get_text_field_or_empty(item, "name")
             return {}
         issued_at, seconds = self._issued.pop(call_id, at), read_stated_duration(item.get("output"))
         return {} if seconds is None else {call_id: issued_at + timedelta(seconds=seconds)}
@@ -179,7 +179,7 @@ class CodexReader:
                 self._add_item(builder, item, line)
 
     def _add_event(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
-        kind = get_text_field(event, "type")
+        kind = get_text_field_or_empty(event, "type")
         if kind == "token_count" and isinstance(event.get("info"), dict):
             growth = self._totals.update_and_return_growth(event["info"])
             if not self._copied.includes_line(line):
@@ -192,7 +192,7 @@ class CodexReader:
             builder.set_title(event.get("thread_name"), given=True)
         elif kind in _TEXT_EVENTS and builder.message_count == 0:
             role, name = _TEXT_EVENTS[kind]
-            self._events.append((role, get_text_field(event, name), line.get("timestamp")))
+            self._events.append((role, get_text_field_or_empty(event, name), line.get("timestamp")))
         else:
             self._link_subagent(builder, event, line)
 
@@ -205,7 +205,7 @@ class CodexReader:
 
     def _link_subagent(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
         """Note which call started which subagent; what a fork has copied, its parent has started."""
-        session, call_id = find_started_subagent(event, self._tools)
+        session, call_id = find_started_subagent_and_call(event, self._tools)
         if session and call_id and not self._copied.includes_line(line):
             builder.facts.setdefault("subagents", {}).setdefault(make_session_id(session), call_id)
 
@@ -225,7 +225,7 @@ class CodexReader:
 def _get_first_text(body: Body) -> str:
     content = body.get("content")
     return (
-        get_text_field(content[0], "text")
+        get_text_field_or_empty(content[0], "text")
         if isinstance(content, list) and content
         else content
         if isinstance(content, str)

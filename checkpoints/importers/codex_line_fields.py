@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import parse_time, parse_token_count
-from checkpoints.importers.imported_session_builder import Body, get_text_field
+from checkpoints.importers.imported_message import parse_time, parse_token_count_or_zero
+from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 
 _TOKEN_FIELDS: Final = (
     "input_tokens",
@@ -61,7 +61,7 @@ class RunningTokenTotals:
         total = info.get("total_token_usage")
         if not isinstance(total, dict):
             return {}
-        totals = {name: parse_token_count(total.get(name)) for name in _TOKEN_FIELDS}
+        totals = {name: parse_token_count_or_zero(total.get(name)) for name in _TOKEN_FIELDS}
         before = self._totals if all(totals[name] >= self._totals.get(name, 0) for name in totals) else {}
         self._totals = totals
         return _convert_token_counts({name: totals[name] - before.get(name, 0) for name in totals})
@@ -96,26 +96,26 @@ def read_subagent_role(meta: Body) -> str:
     if kind is None:
         return ""
     spawned = kind.get("thread_spawn") if isinstance(kind, dict) else None
-    names = [get_text_field(holder, "agent_role") for holder in (meta, spawned)]
-    own_kind = kind if isinstance(kind, str) else get_text_field(kind, "other")
+    names = [get_text_field_or_empty(holder, "agent_role") for holder in (meta, spawned)]
+    own_kind = kind if isinstance(kind, str) else get_text_field_or_empty(kind, "other")
     return next((name for name in (*names, own_kind) if name), "subagent")
 
 
-def find_started_subagent(event: Body, call_ids: Mapping[str, str]) -> tuple[str, str]:
+def find_started_subagent_and_call(event: Body, call_ids: Mapping[str, str]) -> tuple[str, str]:
     """Return the session that a call has started as a subagent, and the call; empty texts for another event.
 
     Args:
         event: An event, or the item with the result of a call.
         call_ids: Names of the tools of the calls so far, by the id of the call.
     """
-    kind = get_text_field(event, "type")
+    kind = get_text_field_or_empty(event, "type")
     if kind == "sub_agent_activity" and event.get("kind") == "started":
-        return get_text_field(event, "agent_thread_id"), get_text_field(event, "event_id")
+        return get_text_field_or_empty(event, "agent_thread_id"), get_text_field_or_empty(event, "event_id")
     if kind == "collab_agent_spawn_end":
-        return get_text_field(event, "new_thread_id"), get_text_field(event, "call_id")
-    call_id = get_text_field(event, "call_id")
+        return get_text_field_or_empty(event, "new_thread_id"), get_text_field_or_empty(event, "call_id")
+    call_id = get_text_field_or_empty(event, "call_id")
     if kind == "function_call_output" and call_ids.get(call_id) == "spawn_agent":
-        return get_text_field(_parse_object(event.get("output")), "agent_id"), call_id
+        return get_text_field_or_empty(_parse_object_or_empty(event.get("output")), "agent_id"), call_id
     return "", ""
 
 
@@ -127,7 +127,7 @@ def read_stated_duration(output: object) -> float | None:
         return float(match[1])
     if "duration_seconds" not in output[-_METADATA_TAIL_CHARS:]:
         return None
-    metadata = _parse_object(output).get("metadata")
+    metadata = _parse_object_or_empty(output).get("metadata")
     seconds = metadata.get("duration_seconds") if isinstance(metadata, dict) else None
     is_duration = (
         isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= _MAX_DURATION_SECONDS
@@ -149,12 +149,16 @@ def _find_parent_id(meta: Body) -> str:
     source = meta.get("source")
     subagent = source.get("subagent") if isinstance(source, dict) else None
     spawned = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
-    ids = (meta.get("parent_thread_id"), get_text_field(spawned, "parent_thread_id"), meta.get("forked_from_id"))
+    ids = (
+        meta.get("parent_thread_id"),
+        get_text_field_or_empty(spawned, "parent_thread_id"),
+        meta.get("forked_from_id"),
+    )
     return next((name for name in ids if isinstance(name, str) and name), "")
 
 
 def _convert_token_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Convert counts in which the input includes_line what came from and went to the cache."""
+    """Convert counts in which the input includes what came from and went to the cache."""
     cached, written = counts["cached_input_tokens"], counts["cache_write_input_tokens"]
     return {
         "input_tokens": counts["input_tokens"] - cached - written,
@@ -165,7 +169,7 @@ def _convert_token_counts(counts: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _parse_object(text: object) -> Body:
+def _parse_object_or_empty(text: object) -> Body:
     """Parse an object of JSON; empty for anything else."""
     try:
         value: Any = json.loads(text) if isinstance(text, str) else None

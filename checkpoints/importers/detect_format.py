@@ -61,7 +61,7 @@ def find_certain_format(values: Sequence[Any]) -> TranscriptFormat | None:
     return fitting[0] if values and len(fitting) == 1 else None
 
 
-def require_format(path: Path, values: Sequence[Any], wished: TranscriptFormat) -> None:
+def require_most_values_of_format(path: Path, values: Sequence[Any], wished: TranscriptFormat) -> None:
     """Refuse a file if most of its values are not of the format that it is to be read as. Raises `FormatRefused`."""
     if not values or _fits_most_values(_score_values(wished, values)):
         return

@@ -23,7 +23,7 @@ from checkpoints.importers.transcript_source_files import (
     FileReader,
     SourceFile,
     find_reason_to_convert,
-    read_sample,
+    read_sample_and_detect_lines,
 )
 from checkpoints.store.database_client_state import Store
 
@@ -131,16 +131,16 @@ class FileImport:
 
 def _choose_format(file: SourceFile, options: ImportOptions) -> TranscriptFormat:
     if not options.format:
-        few_values = read_sample(file, FEW_SAMPLE_VALUES)
+        few_values = read_sample_and_detect_lines(file, FEW_SAMPLE_VALUES)
         _require_readable_encoding(file)
         certain = detect_format.find_certain_format(few_values) if len(few_values) >= FEW_SAMPLE_VALUES else None
         if certain is not None:
             return certain
-    values = read_sample(file)
+    values = read_sample_and_detect_lines(file)
     _require_readable_encoding(file)
     if options.format:
         chosen = detect_format.get_format(options.format)
-        detect_format.require_format(file.path, values, chosen)
+        detect_format.require_most_values_of_format(file.path, values, chosen)
         return chosen
     detected = detect_format.detect_format(values)
     if detected is None:

@@ -32,7 +32,7 @@ from checkpoints.importers.imported_session_builder import (
     ImportContext,
     TranscriptBuilder,
     TranscriptFormat,
-    get_text_field,
+    get_text_field_or_empty,
 )
 
 
@@ -67,7 +67,7 @@ class GeminiReader:
             builder.add_note(value)
         elif facts is changes and isinstance(messages, list):
             self._replace_messages(builder, number, messages)
-        elif get_text_field(value, "type") in ROLES:
+        elif get_text_field_or_empty(value, "type") in ROLES:
             self._buffer_message(builder, number, value)
         elif isinstance(messages, list):
             for message in messages:
@@ -148,13 +148,13 @@ class GeminiReader:
 
     def _add_message(self, builder: TranscriptBuilder, message: Body) -> None:
         """Add a message with its calls and their results. What was written of it before stays; the rest follows."""
-        message_id, kind = get_message_id(message), get_text_field(message, "type")
+        message_id, kind = get_message_id(message), get_text_field_or_empty(message, "type")
         if kind not in ROLES:
             builder.report.unknown[f"message {kind}"] += 1
         builder.set_context(model=message.get("model"))
         calls = [call for call in get_list_or_empty(message.get("toolCalls")) if isinstance(call, dict)]
         usage = self._add_new_usage(builder, message, message_id)
-        key, count = _choose_key_of_message(builder, message_id, len(calls))
+        key, count = _choose_message_key_and_call_count(builder, message_id, len(calls))
         keys = [key]
         if not message_id or message_id not in self._keys_before:
             after, self._after = self._choose_predecessor_key(builder, message_id), None
@@ -195,7 +195,7 @@ class GeminiReader:
 
     def _link_subagent(self, builder: TranscriptBuilder, call: Body) -> None:
         """Note which call started which subagent."""
-        agent, call_id = get_text_field(call, "agentId"), get_text_field(call, "id")
+        agent, call_id = get_text_field_or_empty(call, "agentId"), get_text_field_or_empty(call, "id")
         if agent and call_id:
             builder.facts.setdefault("subagents", {}).setdefault(self._context.make_session_id(agent), call_id)
 
@@ -206,7 +206,7 @@ class GeminiReader:
             self._builder.flush()
 
 
-def _choose_key_of_message(builder: TranscriptBuilder, message_id: str, calls: int) -> tuple[str, int]:
+def _choose_message_key_and_call_count(builder: TranscriptBuilder, message_id: str, calls: int) -> tuple[str, int]:
     """Choose the key of a message, which tells how many of its calls are in it. Returns both.
 
     If it was written before, with fewer calls than it has now, that is its key. Empty: the builder makes one.

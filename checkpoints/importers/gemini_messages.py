@@ -9,8 +9,8 @@ from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
-from checkpoints.importers.imported_message import parse_token_count
-from checkpoints.importers.imported_session_builder import Body, get_text_field
+from checkpoints.importers.imported_message import parse_token_count_or_zero
+from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 
 ROLES: Final = {"user": "user", "gemini": "assistant", "info": "system", "error": "system", "warning": "system"}
 _SHOWN_FIELDS: Final = frozenset({"id", "type", "content", "timestamp", "thoughts", "toolCalls", "tokens", "model"})
@@ -20,7 +20,7 @@ _FAILED: Final = frozenset({"error", "failed", "cancelled", "canceled"})
 def get_message_id(message: Body) -> str:
     """Return the id of a message; empty if it has none that can be a key."""
     try:
-        return validate_id("message id", get_text_field(message, "id"))
+        return validate_id("message id", get_text_field_or_empty(message, "id"))
     except InvalidIdentifier:
         return ""
 
@@ -39,7 +39,7 @@ def build_message_body(message: Body, calls: Sequence[Body]) -> Body:
     source = {name: field for name, field in message.items() if name not in _SHOWN_FIELDS}
     if calls:
         source["tool_calls"] = [omit_args_and_result_of_call(call) for call in calls]
-    role = ROLES.get(get_text_field(message, "type"), "system")
+    role = ROLES.get(get_text_field_or_empty(message, "type"), "system")
     if role == "user" and _is_session_context(message.get("content")):
         role = "system"
     thoughts = map(_read_thought, get_list_or_empty(message.get("thoughts")))
@@ -71,12 +71,12 @@ def omit_args_and_result_of_call(call: Body) -> Body:
 
 def build_result_message(call: Body) -> Body | None:
     """Build the message with the result of a call; None if it has none yet."""
-    status = get_text_field(call, "status")
+    status = get_text_field_or_empty(call, "status")
     has_failed = status in _FAILED
     has_ended = has_failed or status == "success" or call.get("result") is not None
     if not isinstance(call.get("id"), str) or not has_ended:
         return None
-    block = {"kind": "tool_result", "call_id": call["id"], "content": _read_result(call)}
+    block = {"kind": "tool_result", "call_id": call["id"], "content": _read_call_output(call)}
     return {"role": "tool", "blocks": [{**block, "is_error": True} if has_failed else block]}
 
 
@@ -104,7 +104,7 @@ def read_call_block(call: Body) -> Body | None:
     return {"kind": "tool_call", "id": call["id"], "name": call["name"], "args": call.get("args")}
 
 
-def _read_result(call: Body) -> Any:
+def _read_call_output(call: Body) -> Any:
     """Read the output of a call from the answer that the model got; anything else is kept as it is."""
     responses = get_list_or_empty(call.get("result"))
     outputs = [
@@ -124,7 +124,9 @@ def _read_result(call: Body) -> Any:
 
 def convert_token_counts(tokens: Body) -> dict[str, int]:
     """Convert counts in which the input includes what came from the cache, and thoughts are apart from the output."""
-    counts = {name: parse_token_count(tokens.get(name)) for name in ("input", "output", "cached", "thoughts", "tool")}
+    counts = {
+        name: parse_token_count_or_zero(tokens.get(name)) for name in ("input", "output", "cached", "thoughts", "tool")
+    }
     return {
         "input_tokens": max(counts["input"] - counts["cached"], 0) + counts["tool"],
         "cache_read_input_tokens": min(counts["cached"], counts["input"]),
@@ -144,7 +146,7 @@ def score_record_match(value: Any) -> int:
     if "sessionId" in value and "projectHash" in value:
         return 3
     is_message = (
-        get_text_field(value, "type") in ROLES
+        get_text_field_or_empty(value, "type") in ROLES
         and "timestamp" in value
         and "content" in value
         and "message" not in value

@@ -38,7 +38,7 @@ from checkpoints.importers.import_report import (
     RefusedFile,
 )
 from checkpoints.importers.new_session_batch import NewSessionBatch
-from checkpoints.importers.parallel_file_groups import group_files_by_transaction_size, split_into_transactions
+from checkpoints.importers.parallel_file_groups import group_files_by_session_and_size, split_into_transactions
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
 from checkpoints.store.database_client_state import Store
@@ -85,12 +85,12 @@ def import_in_processes(
         each.close()
         if has_pool(each):
             each.close_pool()  # type: ignore[attr-defined]
-    groups = deque(group_files_by_transaction_size(files))
+    groups = deque(group_files_by_session_and_size(files))
     running: list[_WorkerProcess] = []
     merged = _MergedReport(report, files)
     try:
         running.extend(_start_worker(store, options) for _ in range(min(workers, len(groups))))
-        _ParentProcess(merged, files, groups, progress).run(running)
+        _ParentProcess(merged, files, groups, progress).distribute_groups_to_workers(running)
     finally:
         merged.add_merged_lists()
         for worker in running:
@@ -142,7 +142,7 @@ class _ParentProcess:
         self._count, self._total = len(files), sum(file.size for file in files)
         self._done_files = self._done_bytes = 0
 
-    def run(self, running: Sequence[_WorkerProcess]) -> None:
+    def distribute_groups_to_workers(self, running: Sequence[_WorkerProcess]) -> None:
         """Give groups to workers until none is left; report the files of workers that have died."""
         for worker in running:
             self._send_group_to_worker(worker)
@@ -277,14 +277,14 @@ def _import_files_in_one_transaction(
     for number, file in enumerate(files):
         folder = FolderImport(store, options, ImportReport(), batch=batch)
         if not is_internal_subagent_file(file.path):
-            with suppress(*UNEXPECTED_CONTENT), batch.collect_file(number):
+            with suppress(*UNEXPECTED_CONTENT), batch.collect_sessions_of_file(number):
                 opened[number] = folder, folder.read_file(file)
     reports: dict[int, ImportReport] = {}
     rows: list[ImportedFile] = []
     with database_operation(store.using), transaction.atomic(using=store.using):
         for number, (folder, file_import) in opened.items():
             try:
-                with batch.collect_file(number):
+                with batch.collect_sessions_of_file(number):
                     folder.finish_file(file_import)
             except UNEXPECTED_CONTENT:
                 if transaction.get_rollback(using=store.using):

@@ -84,7 +84,7 @@ class ImportedCallLog:
         unsettled = rows.filter(status__in=_OPEN_STATUSES, result__isnull=True)
         self._unsettled = {row.idempotency_key: row for row in unsettled}
 
-    def add_message_calls(
+    def add_message_calls_and_results(
         self, message: ImportedMessage, parts: Sequence[Part], at: datetime, *, new: bool
     ) -> list[ToolCall]:
         """Register the calls and results of a message. Returns the rows of its calls if the message is `new`."""
@@ -92,12 +92,12 @@ class ImportedCallLog:
         rows: list[ToolCall] = []
         for number, part in enumerate(parts):
             if isinstance(part, ResultPart):
-                self._add_result(part, message.times.get(part.call_id, at))
+                self._answer_open_call(part, message.times.get(part.call_id, at))
             elif isinstance(part, CallPart):
                 if self._live:
                     self.kinds[part.call_id] = (part.name, digests.digest_text(to_canonical_json(part.args)))
                 issued_at = message.times.get(part.call_id, at)
-                row = self._build_call_row(message.key, number, part, issued_at, new=new)
+                row = self._get_or_build_call_row(message.key, number, part, issued_at, new=new)
                 if row is not None and row._state.adding:
                     row.attempt = 1 + len(message_calls[part.call_id])
                     rows.append(row)
@@ -118,7 +118,9 @@ class ImportedCallLog:
         self._report.calls += 1
         self._report.unanswered += 1
 
-    def _build_call_row(self, key: str, number: int, call: CallPart, at: datetime, *, new: bool) -> ToolCall | None:
+    def _get_or_build_call_row(
+        self, key: str, number: int, call: CallPart, at: datetime, *, new: bool
+    ) -> ToolCall | None:
         idempotency_key = f"{IMPORTED_MARK}:{digests.digest_key_parts(key, call.call_id, number)}"
         if not new or idempotency_key in self._logged:
             return self._unsettled.get(idempotency_key)
@@ -141,7 +143,7 @@ class ImportedCallLog:
         }
         return ToolCall(*{**_NEW_ROW, **values}.values())
 
-    def _add_result(self, result: ResultPart, at: datetime) -> None:
+    def _answer_open_call(self, result: ResultPart, at: datetime) -> None:
         open_calls = self._open.get(result.call_id)
         if not open_calls:
             return
@@ -166,7 +168,7 @@ class ImportedCallLog:
         """Return whether the transcript ends before the last calls were answered."""
         return any(not call.answered for call in self._newest)
 
-    def complete_rows(self, session: Session, run: Run, calls: Sequence[ToolCall]) -> int:
+    def complete_call_rows_and_sum_seals(self, session: Session, run: Run, calls: Sequence[ToolCall]) -> int:
         """Complete the rows of calls that have their step. Returns what they add to the sum of the session."""
         for call in calls:
             if call.status == CallStatus.ISSUED and not self._live:
@@ -181,7 +183,7 @@ class ImportedCallLog:
         self._remember_unsettled_calls({call.idempotency_key: call for call in calls if call.result is None}, session)
         self._write_late_results()
 
-    def has_late_results(self) -> bool:
+    def has_unwritten_late_results(self) -> bool:
         """Return whether results came for calls which were inserted before, and are not written yet."""
         return bool(self._settled)
 

@@ -70,14 +70,16 @@ class UsageTotals:
             return None
         usage: dict[str, Any] = {name: tokens[name] for name in sorted(tokens) if name != "total_tokens"}
         usage["total_tokens"] = sum(tokens[name] for name in COUNTED_TOKENS) or tokens["total_tokens"]
-        models = {model: {**counts, **self._get_stated_cost(model)} for model, counts in self.by_model.items() if model}
+        models = {
+            model: {**counts, **self._get_stated_cost_field(model)} for model, counts in self.by_model.items() if model
+        }
         return {**usage, "by_model": models} if models else usage
 
-    def _get_stated_cost(self, model: str) -> dict[str, str]:
+    def _get_stated_cost_field(self, model: str) -> dict[str, str]:
         return {"cost_usd": str(self.costs[model])} if model in self.costs else {}
 
 
-def parse_token_count(value: object) -> int:
+def parse_token_count_or_zero(value: object) -> int:
     """Return a number of tokens; 0 for anything else."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_TOKENS
     return value if is_count and isinstance(value, int) else 0

@@ -21,12 +21,12 @@ from checkpoints.formats.content_blocks import Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_token_count
+from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_token_count_or_zero
 from checkpoints.importers.imported_session_rows import (
     IMPORT_MARK,
     TranscriptOrigin,
     make_session_id,
-    select_storable_values,
+    omit_empty_values_and_require_storable,
 )
 from checkpoints.importers.path_text import format_path
 from checkpoints.importers.price_table import PriceTable
@@ -52,7 +52,7 @@ _CONTEXT_FIELDS: Final = {
 }
 
 
-def get_text_field(values: Any, name: str) -> str:
+def get_text_field_or_empty(values: Any, name: str) -> str:
     """Return the text of a field; empty if there is none."""
     value = values.get(name) if isinstance(values, dict) else None
     return value if isinstance(value, str) else ""
@@ -61,7 +61,7 @@ def get_text_field(values: Any, name: str) -> str:
 def list_block_types(content: Any) -> set[str]:
     """Return the types of the blocks of a message's content."""
     return (
-        {get_text_field(block, "type") for block in content if isinstance(block, dict)}
+        {get_text_field_or_empty(block, "type") for block in content if isinstance(block, dict)}
         if isinstance(content, list)
         else set()
     )
@@ -216,7 +216,7 @@ class TranscriptBuilder:
     def add_usage(self, model: object, tokens: Mapping[str, object], cost: Decimal | None = None) -> dict[str, Any]:
         """Add the usage of one request. Returns it as a message stores it."""
         name = model if isinstance(model, str) and model else self._context.get("model", "")
-        counts = {kind: count for kind, value in tokens.items() if (count := parse_token_count(value))}
+        counts = {kind: count for kind, value in tokens.items() if (count := parse_token_count_or_zero(value))}
         self.recorder.totals.add_usage(name, counts, cost)
         stated = {} if cost is None else {"cost_usd": str(cost)}
         return {**({"model": name} if name else {}), **counts, **stated} if counts or stated else {}
@@ -293,7 +293,7 @@ class TranscriptBuilder:
         """Return the block that says what a compaction replaced, for the message that starts the transcript over."""
         facts = {
             "messages_before": self.message_count,
-            "tokens_before": parse_token_count(tokens_before),
+            "tokens_before": parse_token_count_or_zero(tokens_before),
             "trigger": trigger,
         }
         return {"kind": "compaction", **{name: value for name, value in facts.items() if value not in (None, 0, "")}}
@@ -321,5 +321,7 @@ class TranscriptBuilder:
         version = self._context.get("program_version", "")
         origin.program = f"{origin.format} {version}".strip()
         mark = {**origin.metadata.get(IMPORT_MARK, {}), **({"trailing_notes": self._notes} if self._notes else {})}
-        origin.metadata = select_storable_values({**origin.metadata, **values, **self.facts, IMPORT_MARK: mark})
+        origin.metadata = omit_empty_values_and_require_storable(
+            {**origin.metadata, **values, **self.facts, IMPORT_MARK: mark}
+        )
         self.recorder.flush(interrupted=self.interrupted)

@@ -92,7 +92,7 @@ def truncate_to_storable(text: str, length: int) -> str:
     return text[:length].encode("utf-8", "replace").decode().replace("\0", "")
 
 
-def require_unchanged_import(row: Session, runs: list[Run], origin: TranscriptOrigin) -> str:
+def require_unchanged_import_and_get_path(row: Session, runs: list[Run], origin: TranscriptOrigin) -> str:
     """Refuse a session that was not imported, or that has been continued since it was imported.
 
     Returns the path of the file that it was imported from, or an empty text.
@@ -240,7 +240,7 @@ def build_import_run(row: Session, number: int, at: datetime, program: str = "")
     )
 
 
-def select_storable_values(values: dict[str, Any]) -> dict[str, Any]:
+def omit_empty_values_and_require_storable(values: dict[str, Any]) -> dict[str, Any]:
     """Return `values` without empty ones, checked to be storable."""
     storable_values = {name: value for name, value in values.items() if value not in (None, "", [], {})}
     to_canonical_json(storable_values, "metadata")

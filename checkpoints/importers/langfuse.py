@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.importers.imported_message import parse_cost_amount, parse_time, parse_token_count
+from checkpoints.importers.imported_message import parse_cost_amount, parse_time, parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.span_attributes import ATTRIBUTES
@@ -134,9 +134,9 @@ def _convert_token_counts(usage: Any) -> dict[str, int]:
     """Read the counts. If the total is that of input and output, the input includes what came from the cache."""
     if not isinstance(usage, dict):
         return {}
-    counts = {name: parse_token_count(usage.get(name)) for name in ("input", "output", "total")}
+    counts = {name: parse_token_count_or_zero(usage.get(name)) for name in ("input", "output", "total")}
     read, written = (
-        next((found for name in names if (found := parse_token_count(usage.get(name)))), 0)
+        next((found for name in names if (found := parse_token_count_or_zero(usage.get(name)))), 0)
         for names in (_CACHE_READ, _CACHE_WRITE)
     )
     is_included = counts["total"] == counts["input"] + counts["output"] and read + written <= counts["input"]

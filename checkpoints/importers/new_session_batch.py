@@ -42,7 +42,7 @@ class NewSession:
     run: Run
     contents: Sequence[VersionToWrite]
     calls: Sequence[ToolCall]
-    remote_call_log: ImportedCallLog
+    call_log: ImportedCallLog
     updated_at: datetime | None
 
 
@@ -58,7 +58,7 @@ class NewSessionBatch:
         self._savepoint: str | None = None
 
     @contextmanager
-    def collect_file(self, number: int) -> Iterator[None]:
+    def collect_sessions_of_file(self, number: int) -> Iterator[None]:
         """Collect the sessions of one file, while it is read or in the open transaction.
 
         An error takes back all sessions of the file, and nothing else; if that is not possible, the transaction has to
@@ -90,7 +90,7 @@ class NewSessionBatch:
         except Error:  # the error of the file is the one to report
             connection.set_rollback(True)
 
-    def open_file_savepoint(self, session_id: str) -> None:
+    def ensure_file_savepoint(self, session_id: str) -> None:
         """Make ready for statements that write to a session now: an error of the file takes them back.
 
         The savepoint is no `atomic` block, because blocks that are open already end before the file does. Raises
@@ -142,7 +142,7 @@ def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:
     """Complete the calls of a session that has its key, and build the rows of its versions."""
     row, (first, *others) = session.row, session.contents
     assert row.head_segment_id is not None  # noqa: S101 - inserted with the session
-    difference = session.remote_call_log.complete_rows(row, session.run, session.calls)
+    difference = session.call_log.complete_call_rows_and_sum_seals(row, session.run, session.calls)
     answered = AnsweredCalls(difference=difference)
     contents = [VersionToWrite(first.end, first.state, answered, first.created_at), *others]
     base = SaveBase(row.pk, row.fence, row.head_segment_id, 0, EMPTY_CHAIN, 0)

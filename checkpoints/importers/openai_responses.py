@@ -110,10 +110,10 @@ def read_item(value: Any) -> Exchange | None:
     if body is not None:
         return Exchange([body])
     is_known = kind in _UNCONVERTED_TYPES or reader is not None
-    return Exchange([_convert_item(value)], unknown=Counter() if is_known else Counter([f"item {kind}"]))
+    return Exchange([_wrap_item_in_message(value)], unknown=Counter() if is_known else Counter([f"item {kind}"]))
 
 
-def _convert_item(value: Body) -> Body:
+def _wrap_item_in_message(value: Body) -> Body:
     return {"role": "assistant", "content": [value]}
 
 
@@ -167,10 +167,12 @@ def _convert_mcp_call(value: Body) -> Body | None:
 def _convert_agent_message(value: Body) -> Body | None:
     """Convert a message from another agent, which is no prompt of a person."""
     content = value.get("content")
-    return None if content is None else {**_build_message(value, [], "system"), "blocks": _read_texts(content)}
+    return (
+        None if content is None else {**_build_message(value, [], "system"), "blocks": _convert_to_text_blocks(content)}
+    )
 
 
-def _read_texts(content: Any) -> list[Any]:
+def _convert_to_text_blocks(content: Any) -> list[Any]:
     parts = content if isinstance(content, list) else [content]
     return [
         {"kind": "text", "text": part["text"]} if isinstance(part, dict) and isinstance(part.get("text"), str) else part

@@ -15,10 +15,10 @@ from checkpoints.importers.span_attributes import (
     find_request_output,
     find_span_attribute,
     iterate_dicts,
+    omit_message_attributes,
     parse_otlp_time,
     read_attributes,
     read_token_counts,
-    remove_message_attributes,
 )
 from checkpoints.importers.span_conversations import import_span_sessions
 
@@ -185,7 +185,7 @@ def _read_span(raw: Body, shared: Body) -> Span:
     _add_event_messages(span, events)
     conversation = str(find_span_attribute(attributes, "session") or "")
     read = ("arguments", "result") if is_tool else ("inputs", "outputs", "system")
-    kept = {"attributes": remove_message_attributes(attributes, read), "status": status or {}, "resource": shared}
+    kept = {"attributes": omit_message_attributes(attributes, read), "status": status or {}, "resource": shared}
     span.rest = {"trace": trace, "conversation": conversation, **kept}
     return span
 
@@ -225,7 +225,7 @@ def _build_span_of_log_events(place: tuple[str, str], events: Sequence[LogEvent]
     span.model, span.tokens = str(find_span_attribute(attributes, "model") or ""), read_token_counts(attributes)
     span.agent = str(find_span_attribute(attributes, "agent") or span.agent)
     conversation = str(find_span_attribute(attributes, "session") or "")
-    kept = remove_message_attributes(attributes, ("inputs", "outputs", "system"))
+    kept = omit_message_attributes(attributes, ("inputs", "outputs", "system"))
     span.rest = {**span.rest, "conversation": conversation, "attributes": kept}
     return span
 

@@ -69,7 +69,7 @@ def _count_usable_processors() -> int:
     return os.cpu_count() or 1
 
 
-def group_files_by_transaction_size(files: Sequence[SourceFile]) -> list[list[SourceFile]]:
+def group_files_by_session_and_size(files: Sequence[SourceFile]) -> list[list[SourceFile]]:
     """Group files so that each group can be imported by itself, neighbours together.
 
     The largest group comes first, so that no process ends much later than the others.

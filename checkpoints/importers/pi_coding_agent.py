@@ -11,7 +11,7 @@ from checkpoints.importers.imported_session_builder import (
     ImportContext,
     TranscriptBuilder,
     TranscriptFormat,
-    get_text_field,
+    get_text_field_or_empty,
 )
 
 _ENTRY_TYPES: Final = frozenset(
@@ -55,7 +55,7 @@ class PiReader:
         """Read the next entry."""
         entry = value if isinstance(value, dict) else {}
         builder = self._get_or_open_builder(entry)
-        kind = get_text_field(entry, "type")
+        kind = get_text_field_or_empty(entry, "type")
         key = self._last
         match kind:
             case "session":
@@ -102,7 +102,7 @@ class PiReader:
         return builder.add_message({"id": key, **body}, key=key, at=at, after=after, **facts)
 
     def _add_message(self, builder: TranscriptBuilder, entry: Body, message: Body) -> str:
-        role = get_text_field(message, "role")
+        role = get_text_field_or_empty(message, "role")
         source = {**_omit_fields(entry, {"message", "id"}), "message": _omit_fields(message, _SHOWN_FIELDS)}
         body: Body = {"role": _ROLES.get(str(role), role or "system"), "source": source}
         usage = None
@@ -178,7 +178,7 @@ def _read_block(block: Body) -> Body:
 
 
 def _score_format_match(value: Any) -> int:
-    if not isinstance(value, dict) or get_text_field(value, "type") not in _ENTRY_TYPES:
+    if not isinstance(value, dict) or get_text_field_or_empty(value, "type") not in _ENTRY_TYPES:
         return 0
     if value["type"] == "session":
         return 3 * ("timestamp" in value and "cwd" in value)

@@ -13,7 +13,7 @@ from typing import Any
 
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.importers.imported_message import parse_time, parse_token_count
+from checkpoints.importers.imported_message import parse_time, parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
 from checkpoints.importers.transcript_source_files import LINE_SUFFIXES
 
@@ -112,10 +112,10 @@ def convert_usage_counts(usage: Any, names: Mapping[str, str], cached: tuple[str
     """
     counts: Counter[str] = Counter()
     for source_name, target_name in names.items():
-        if count := parse_token_count(usage.get(source_name) if isinstance(usage, dict) else None):
+        if count := parse_token_count_or_zero(usage.get(source_name) if isinstance(usage, dict) else None):
             counts[target_name] += count
     details = usage.get(cached[0]) if isinstance(usage, dict) else None
-    from_cache = parse_token_count(details.get(cached[1])) if isinstance(details, dict) else 0
+    from_cache = parse_token_count_or_zero(details.get(cached[1])) if isinstance(details, dict) else 0
     if from_cache and from_cache <= counts["input_tokens"]:
         counts["input_tokens"] -= from_cache
         counts["cache_read_input_tokens"] += from_cache

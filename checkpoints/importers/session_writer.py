@@ -121,10 +121,10 @@ class ImportWriter:
                 return
             row = Session.objects.using(store.using).get(pk=found[0])
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
-            self.source_path = imported_session_rows.require_unchanged_import(row, runs, self.origin)
-            self._load_existing_transcript(row, runs[0], calls)
+            self.source_path = imported_session_rows.require_unchanged_import_and_get_path(row, runs, self.origin)
+            self._load_transcript_of_session(row, runs[0], calls)
 
-    def _load_existing_transcript(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
+    def _load_transcript_of_session(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
         with database_operation(self.store.using, writes=False) as connection:
             self._row, self._run, self._head = row, run, save_version.get_session_transcript_head(row)
             # Through the segments, whose index leads to them; messages have no index of their session.
@@ -162,7 +162,7 @@ class ImportWriter:
             return True
         try:
             with self.open_transaction():
-                self._open_file_savepoint()
+                self._ensure_file_savepoint()
                 row, run = self._create_session(first) if is_new else self._lock_session()
                 if self._sealed_head is None:
                     self._sealed_head = expected_sealed_head.lock_head_and_seal_if_unsealed(self.store.using, row.pk)
@@ -186,13 +186,15 @@ class ImportWriter:
         row, run = imported_session_rows.build_session_and_run(self.store, self.origin, first, end)
         made = _set_steps_of_calls(turns, after=0)
         updated_at = self._find_activity_time(end)
-        self._batch.add_session(NewSession(self.origin, row, run, _build_contents(turns), made, calls, updated_at))
+        self._batch.add_session(
+            NewSession(self.origin, row, run, _build_versions_to_write(turns), made, calls, updated_at)
+        )
         self._row, self._run, self._is_in_batch = row, run, True
         return True
 
-    def _open_file_savepoint(self) -> None:
+    def _ensure_file_savepoint(self) -> None:
         if self._batch is not None:
-            self._batch.open_file_savepoint(self.origin.session_id)
+            self._batch.ensure_file_savepoint(self.origin.session_id)
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         end = None if self.known_end is None or self.known_end.live else self.known_end
@@ -221,8 +223,8 @@ class ImportWriter:
     def _write_turn_group(self, row: Session, run: Run, turns: Sequence[ImportedTurn], calls: ImportedCallLog) -> None:
         """Write consecutive turns, of which only the first one may begin a branch, and complete the rows of their
         calls."""
-        head = self._open_segment_for_turn(row, turns[0].keep)
-        difference = calls.complete_rows(row, run, _set_steps_of_calls(turns, after=head.version))
+        head = self._get_or_branch_head_for_turn(row, turns[0].keep)
+        difference = calls.complete_call_rows_and_sum_seals(row, run, _set_steps_of_calls(turns, after=head.version))
         self._head = self._write_versions(row, run, head, turns, difference)
 
     def _write_versions(
@@ -232,9 +234,9 @@ class ImportWriter:
 
         Returns the end of the transcript after them. Raises `ImportOvertaken` if the session is not at `head`.
         """
-        return self._execute_save_of_turns(row, head, turns, run.pk, AnsweredCalls(difference=difference))
+        return self._write_versions_with_answers(row, head, turns, run.pk, AnsweredCalls(difference=difference))
 
-    def _execute_save_of_turns(
+    def _write_versions_with_answers(
         self,
         row: Session,
         head: TranscriptHead,
@@ -242,7 +244,7 @@ class ImportWriter:
         run_id: UUID | None,
         answered: AnsweredCalls,
     ) -> TranscriptHead:
-        contents = _build_contents(turns)
+        contents = _build_versions_to_write(turns)
         contents[0] = replace(contents[0], answered=answered)
         version, self._sealed_head = save_version.write_versions(
             self.store.using,
@@ -263,7 +265,7 @@ class ImportWriter:
             None if end is None or imported_session_rows.is_transcript_end_recent(self.store.using, end) else end.last
         )
 
-    def _open_segment_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
+    def _get_or_branch_head_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
         """Return the start of a turn: the end of the transcript, or a new segment after its first `keep` messages."""
         assert self._head is not None  # noqa: S101 - set with the session
         if keep is None:
@@ -277,7 +279,7 @@ class ImportWriter:
         if self._row is None or self._run is None or self._is_in_batch:
             return
         with self.open_transaction():
-            self._open_file_savepoint()
+            self._ensure_file_savepoint()
             row, run = self._row, self._run
             if not self._is_created:
                 row.refresh_from_db(using=self.store.using)
@@ -295,7 +297,7 @@ def _build_find_session_sql() -> str:
     return f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {conditions}"  # noqa: S608 - names of models
 
 
-def _build_contents(turns: Sequence[ImportedTurn]) -> list[VersionToWrite]:
+def _build_versions_to_write(turns: Sequence[ImportedTurn]) -> list[VersionToWrite]:
     return [
         VersionToWrite(
             turn.build_transcript_end(), turn.get_version_state(), AnsweredCalls(), turn.messages[-1].created_at

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.importers.imported_message import parse_token_count
+from checkpoints.importers.imported_message import parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body
 
 #: Names of attributes for each fact, since the conventions move; the first one that is there counts.
@@ -154,7 +154,7 @@ def _is_place_in_list(name: str) -> bool:
     return name.isdecimal() and len(name) <= _MAX_DIGITS
 
 
-def remove_message_attributes(attributes: Body, facts: Iterable[str]) -> Body:
+def omit_message_attributes(attributes: Body, facts: Iterable[str]) -> Body:
     """Leave out the attributes that these facts were read from, and those that repeat them."""
     names = (name for fact in facts for name in ATTRIBUTES[fact])
     prefixes = (*names, *_ANSWER_ATTRIBUTES.values(), _ANSWER_CALLS)
@@ -166,9 +166,13 @@ def remove_message_attributes(attributes: Body, facts: Iterable[str]) -> Body:
 def read_token_counts(attributes: Body) -> dict[str, int]:
     """Read the counts; the input includes what came from the cache, and is separated from it."""
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    counts = {name: parse_token_count(parse_otlp_integer(find_span_attribute(attributes, name))) for name in names}
+    counts = {
+        name: parse_token_count_or_zero(parse_otlp_integer(find_span_attribute(attributes, name))) for name in names
+    }
     if not counts["input_tokens"] and not counts["output_tokens"]:
-        counts["total_tokens"] = parse_token_count(parse_otlp_integer(find_span_attribute(attributes, "total_tokens")))
+        counts["total_tokens"] = parse_token_count_or_zero(
+            parse_otlp_integer(find_span_attribute(attributes, "total_tokens"))
+        )
     cached = counts["cache_read_input_tokens"] + counts["cache_creation_input_tokens"]
     if cached <= counts["input_tokens"]:
         counts["input_tokens"] -= cached

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from checkpoints.importers.imported_session_builder import Body, get_text_field
+from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 
 #: Types of calls and results, and the field that has what was asked or answered if it is not one of those below.
 _CALL_TYPES: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "server_tool_call"})
@@ -33,14 +33,14 @@ def iterate_blocks(content: Any) -> Iterator[Any]:
     """Iterate over the parts of a message's content as blocks; unknown ones stay as they are."""
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, dict):
-            yield from _read_part(part.get("message_content", part))
+            yield from _convert_part_to_blocks(part.get("message_content", part))
         elif isinstance(part, str) and part:
             yield build_text_block(part)
         elif part not in (None, ""):
             yield part
 
 
-def _read_part(part: Any) -> list[Any]:
+def _convert_part_to_blocks(part: Any) -> list[Any]:
     if not isinstance(part, dict):
         return [part]
     for name in ("function_call", "functionCall"):
@@ -50,7 +50,7 @@ def _read_part(part: Any) -> list[Any]:
         if isinstance(part.get(name), dict):
             inner = part[name]
             return [build_result_block(inner.get("id") or "", inner.get("name"), inner.get("response"))]
-    kind = get_text_field(part, "type") or get_text_field(part, "kind")
+    kind = get_text_field_or_empty(part, "type") or get_text_field_or_empty(part, "kind")
     if kind in _CALL_TYPES:
         return [build_call_block(part)]
     if kind in _RESULT_TYPES:
@@ -73,13 +73,13 @@ def _read_part(part: Any) -> list[Any]:
 
 def _read_media(part: Body, kind: str) -> Body | None:
     """Read an image or a recording; None if it is neither, or has neither data nor an address."""
-    media = get_text_field(part, "modality") if kind in _DATA_TYPES else kind
+    media = get_text_field_or_empty(part, "modality") if kind in _DATA_TYPES else kind
     if media not in _SHOWN_MEDIA:
         return None
     nested = part.get(media)  # OpenInference writes `image.image.url`
     nested = nested.get(media, nested) if isinstance(nested, dict) else {}
     fields = nested if isinstance(nested, dict) and nested else part
-    media_type = get_text_field(fields, "mime_type")
+    media_type = get_text_field_or_empty(fields, "mime_type")
     if isinstance(fields.get("content"), str):
         source = {"type": "base64", "media_type": media_type, "data": fields["content"]}
         return {"type": media, "source": source}

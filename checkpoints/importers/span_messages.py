@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
-from checkpoints.importers.imported_session_builder import Body, get_text_field
+from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 from checkpoints.importers.openai_responses import read_item, score_item_match
 from checkpoints.importers.span_message_parts import (
     ID_FIELDS,
@@ -70,11 +70,11 @@ def _unwrap_completion(value: Any) -> Any:
 
 
 def _is_flat_call(value: Body) -> bool:
-    return "role" not in value and get_text_field(value, "type") in {"tool_call", "tool-call"}
+    return "role" not in value and get_text_field_or_empty(value, "type") in {"tool_call", "tool-call"}
 
 
 def _is_message(value: Body) -> bool:
-    kind = get_text_field(value, "type")
+    kind = get_text_field_or_empty(value, "type")
     is_typed = kind in _ROLE_TYPES or score_item_match(value) > 0
     return isinstance(value.get("role"), str) or is_typed or "parts" in value or "message" in value
 

@@ -34,13 +34,13 @@ class ToolSpanSearch:
         self._tools = list({tool for tool, _ in self._by_tool})
 
     def _add_span(self, number: int, span: Span) -> None:
-        tool = _get_tool(span)
+        tool = _get_tool_name(span)
         if span.start is not None:
             starts = self._starts_by_call[span.call_id] if span.call_id else self._starts_by_tool[tool]
             starts.append(span.start)
-        keys = [_build_key("whole", span.inputs)]
+        keys = [_build_input_key("whole", span.inputs)]
         if isinstance(span.inputs, dict):
-            keys += {_build_key("value", value) for value in span.inputs.values()}
+            keys += {_build_input_key("value", value) for value in span.inputs.values()}
         for may_have_id in (True, False) if not span.call_id else (True,):
             self._by_tool[tool, may_have_id].append((number, span))
             for key in keys:
@@ -57,7 +57,7 @@ class ToolSpanSearch:
         Returns:
             The start of the first span; None if no span fits.
         """
-        tools = {tool for name in names for tool in self._list_tools(name)}
+        tools = {tool for name in names for tool in self._list_tool_names_containing(name)}
         lists = [self._starts_by_call.get(call_id, []) for call_id in call_ids if call_id]
         lists += [self._starts_by_tool.get(tool, []) for tool in tools]
         places = ((starts, bisect_left(starts, after)) for starts in lists)
@@ -74,26 +74,26 @@ class ToolSpanSearch:
         Returns:
             The first free span with these arguments, otherwise the first free one of the tool.
         """
-        tools = self._list_tools(name)
-        keys = [_build_key("whole", args), *([_build_key("value", args)] if args else [])]
+        tools = self._list_tool_names_containing(name)
+        keys = [_build_input_key("whole", args), *([_build_input_key("value", args)] if args else [])]
         same = (self._by_args.get((tool, may_have_id, key)) for tool in tools for key in keys)
         every = (self._by_tool.get((tool, may_have_id)) for tool in tools)
         return _find_first_unmatched_span(same, may_have_id=may_have_id) or _find_first_unmatched_span(
             every, may_have_id=may_have_id
         )
 
-    def _list_tools(self, name: str) -> list[str]:
+    def _list_tool_names_containing(self, name: str) -> list[str]:
         """List the tools whose names contain a name: some sources write the span's name around it."""
         if name not in self._tools_by_name:
             self._tools_by_name[name] = [tool for tool in self._tools if name in tool]
         return self._tools_by_name[name]
 
 
-def _get_tool(span: Span) -> str:
+def _get_tool_name(span: Span) -> str:
     return span.tool or span.name
 
 
-def _build_key(kind: str, value: Any) -> str:
+def _build_input_key(kind: str, value: Any) -> str:
     return kind + digest_text(json.dumps(value, sort_keys=True, default=repr))
 
 

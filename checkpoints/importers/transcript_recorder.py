@@ -104,13 +104,13 @@ class TranscriptRecorder:
         if self._is_last_message_with_more_content(message.key, body):
             self._remove_last_message()
         elif self.has_message(message.key):
-            self._calls.add_message_calls(message, parts, self._at or self._otherwise, new=False)
+            self._calls.add_message_calls_and_results(message, parts, self._at or self._otherwise, new=False)
             return
         if message.after is not None:
             self._truncate_after(message.after)
         if message.begins_turn or self._is_batch_full(self._turn):
             self._end_turn()
-        calls = self._calls.add_message_calls(message, parts, self._at or self._otherwise, new=True)
+        calls = self._calls.add_message_calls_and_results(message, parts, self._at or self._otherwise, new=True)
         self._append_message(message, body, calls)
 
     def _is_last_message_with_more_content(self, key: str, body: str) -> bool:

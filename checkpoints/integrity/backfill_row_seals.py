@@ -21,18 +21,18 @@ _CHUNK_SIZE = 1000
 def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
     """Seal the rows of a session that have no seal, unless somebody has removed the seal of the session.
 
-    As `seal_session_rows_as_they_are`; `IntegrityError` also if the witness knows the session and it has no seal, or
-    knows another session of its name.
+    As `seal_unsealed_rows_ignoring_witness`; `IntegrityError` also if the witness knows the session and it has no
+    seal, or knows another session of its name.
     """
     with transaction.atomic(using=using):
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is not None:
             _require_seal_was_not_removed(session)
             _require_name_is_of_no_other_session(session)
-        return seal_session_rows_as_they_are(using, session_pk)
+        return seal_unsealed_rows_ignoring_witness(using, session_pk)
 
 
-def seal_session_rows_as_they_are(using: str, session_pk: int) -> int:
+def seal_unsealed_rows_ignoring_witness(using: str, session_pk: int) -> int:
     """Seal the rows of a session that have no seal, whatever the witness knows. Returns their number.
 
     What is sealed is what the database holds now: nothing tells whether a row was altered before. Only a transcript

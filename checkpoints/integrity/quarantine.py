@@ -90,7 +90,7 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
     except UNREADABLE_VALUE_ERRORS as error:
         if isinstance(error, CheckpointsError):
             raise
-        typed = _find_error_of_mistyped_value(store, session_id)
+        typed = _find_error_of_mistyped_value_by_name(store, session_id)
         if typed is None:
             raise
         if isinstance(typed, IntegrityError):
@@ -108,7 +108,7 @@ def quarantine_on_error_of_any_session(store: Store) -> Iterator[None]:
         yield
     except IntegrityError as error:
         if error.session_pk is not None and error.is_alteration:
-            quarantine_after_error(error.session_pk, using=store.using)
+            try_quarantine_session_if_altered(error.session_pk, using=store.using)
         raise
     except UNREADABLE_VALUE_ERRORS as error:
         if isinstance(error, CheckpointsError):
@@ -117,12 +117,12 @@ def quarantine_on_error_of_any_session(store: Store) -> Iterator[None]:
         if typed is None:
             raise
         if isinstance(typed, IntegrityError) and typed.session_pk is not None:
-            quarantine_after_error(typed.session_pk, using=store.using)
+            try_quarantine_session_if_altered(typed.session_pk, using=store.using)
         raise typed from error
 
 
 @contextmanager
-def skip_altered_session(using: str, session_pk: int) -> Iterator[None]:
+def quarantine_and_skip_altered_session(using: str, session_pk: int) -> Iterator[None]:
     """Suppress the error of an altered session, and quarantine it, so that a sweep goes on with the other sessions.
 
     A session that cannot be verified, because a row has no seal or one by a key that is not configured, is skipped
@@ -144,7 +144,7 @@ def skip_altered_session(using: str, session_pk: int) -> Iterator[None]:
             raise
         logger.error("The session with the key %s was skipped: %s", session_pk, typed)
         if isinstance(typed, IntegrityError) and typed.is_alteration:
-            quarantine_after_error(session_pk if typed.session_pk is None else typed.session_pk, using=using)
+            try_quarantine_session_if_altered(session_pk if typed.session_pk is None else typed.session_pk, using=using)
 
 
 def is_unverifiable_session_error(error: SealError) -> bool:
@@ -169,10 +169,10 @@ def _quarantine_session_of_error(store: Store, session_id: str, error: Integrity
         return
     session_pk = _try_find_session_pk(store, session_id) if error.session_pk is None else error.session_pk
     if session_pk is not None:
-        quarantine_after_error(session_pk, using=store.using)
+        try_quarantine_session_if_altered(session_pk, using=store.using)
 
 
-def _find_error_of_mistyped_value(store: Store, session_id: str) -> IntegrityError | CheckpointCorrupted | None:
+def _find_error_of_mistyped_value_by_name(store: Store, session_id: str) -> IntegrityError | CheckpointCorrupted | None:
     session_pk = _try_find_session_pk(store, session_id)
     return None if session_pk is None else find_error_of_mistyped_value(store.using, session_pk, session_id)
 
@@ -233,7 +233,7 @@ def _try_find_session_pk(store: Store, session_id: str) -> int | None:
         return None
 
 
-def quarantine_after_error(session_pk: int, *, using: str = "default") -> bool:
+def try_quarantine_session_if_altered(session_pk: int, *, using: str = "default") -> bool:
     """Quarantine a session after `IntegrityError`, which is not replaced by an error about the database.
 
     Args:
@@ -428,7 +428,7 @@ def _reseal_altered_rows(using: str, session: Session) -> int:
         count += rows.filter(pk__in=altered).update(row_seal=None)
     _select_sessions_without_verifying_seals(using).filter(pk=session.pk).update(row_seal=None)
     try:
-        backfill_row_seals.seal_session_rows_as_they_are(using, session.pk)
+        backfill_row_seals.seal_unsealed_rows_ignoring_witness(using, session.pk)
     except IntegrityError as error:
         raise QuarantineStays(session.session_id, 1, error.table, error.row) from error
     return count + 1

@@ -14,7 +14,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 
 
-def sign_decisions_of_session(using: str, session_pk: int, *, actor: str) -> int:
+def sign_unsigned_decisions_of_session(using: str, session_pk: int, *, actor: str) -> int:
     """Sign the decisions of a session that have no signature, as they are stored now. Returns their number.
 
     Nothing tells whether one of them was forged before. A decision that has a signature which does not match is left

@@ -118,7 +118,7 @@ class VerificationCounts:
     rows: int = 0
 
 
-def verify_session_records(using: str, session: Session) -> set[int]:
+def verify_records_and_hash_live_keys(using: str, session: Session) -> set[int]:
     """Verify all calls, decisions, steps and answers of other agents of a session, before a run uses them.
 
     None of them, and no version, may be missing, added, or in a former state. Raises `IntegrityError` naming the first
@@ -245,10 +245,12 @@ def _find_problems_of_all_rows(
     yield from _find_message_problems(using, placed, counts, chains)
     yield from _find_version_problems(using, placed, chains)
     with_contents = placed.sessions_with_states | _list_sessions_with_blobs(using, found, session_pks)
-    yield from _find_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
+    yield from _find_opaque_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
 
 
-def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
+def find_problems_of_rows_without_session(
+    using: str, workspace_pk: int, counts: VerificationCounts
+) -> Iterator[IntegrityProblem]:
     """Find every row of a workspace that belongs to no session and is not as it was written: early responses.
 
     Entries of the audit trail are verified with their chain. Raises `SealKeyMissing` without any key.
@@ -552,7 +554,7 @@ def _find_version_problems(
             yield end.session_pk, IntegrityProblem(Checkpoint._meta.db_table, name, why)
 
 
-def _find_content_problems(
+def _find_opaque_content_problems(
     using: str, sessions: Sequence[Session], counts: VerificationCounts
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Verify the opaque contents of sessions with states or writes of frameworks, and that none is missing."""

@@ -16,9 +16,9 @@ from checkpoints.integrity.missing_sessions import MissingSession
 from checkpoints.integrity.verification import (
     IntegrityProblem,
     VerificationCounts,
+    find_problems_of_rows_without_session,
     find_problems_of_sessions,
     find_session_problems,
-    find_workspace_problems,
 )
 from checkpoints.models import IntegrityCheck, Session, Workspace
 from checkpoints.seals import row_seals, sealed_model
@@ -87,7 +87,7 @@ def verify_workspace(
         if last is not None:  # else all of them were deleted meanwhile
             last.is_progress_stored = True
             yield last
-    others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
+    others = CheckedSession(None, "", list(find_problems_of_rows_without_session(using, workspace_pk, counts)))
     others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
     named += _count_and_encode_problems(check, others, named)
     yield others
@@ -169,13 +169,13 @@ def verify_and_quarantine_sessions(
         for session in group:
             checked = CheckedSession(session.pk, session.session_id)
             if session.pk in suspects:
-                checked.problems = _list_problems_of_locked_session(using, session.pk)
+                checked.problems = _lock_session_and_list_problems(using, session.pk)
             if any(problem.is_alteration for problem in checked.problems):
                 quarantine.quarantine_session_if_altered(using, session.pk, noticed_by="verify_integrity")
             yield checked
 
 
-def _list_problems_of_locked_session(using: str, session_pk: int) -> list[IntegrityProblem]:
+def _lock_session_and_list_problems(using: str, session_pk: int) -> list[IntegrityProblem]:
     """List the rows of a session that are not as they were written, while no other process changes them."""
     with transaction.atomic(using=using):
         locked = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()

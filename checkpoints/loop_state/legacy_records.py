@@ -84,7 +84,7 @@ def _rename_fields(data: object, known_names: frozenset[str], path: str, changes
         raise MalformedValue(path.rstrip(".") or "record", f"it is a {type(data).__name__}, not an object")
     fields: dict[str, Any] = {}
     for name, value in data.items():
-        current_name = _find_current_name(str(name), known_names)
+        current_name = _find_current_field_name(str(name), known_names)
         if current_name is None:
             raise MalformedValue(f"{path}{name}", "there is no such field")
         if current_name in fields:
@@ -95,7 +95,7 @@ def _rename_fields(data: object, known_names: frozenset[str], path: str, changes
     return fields
 
 
-def _find_current_name(name: str, known_names: frozenset[str]) -> str | None:
+def _find_current_field_name(name: str, known_names: frozenset[str]) -> str | None:
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     return next(
         (candidate for candidate in (name, snake, _RENAMED_FIELDS.get(snake, "")) if candidate in known_names), None
@@ -170,7 +170,7 @@ def _migrate_execution(kind: type[Any], item: object, path: str, changes: list[s
     known_fields = {
         name: value
         for name, value in item.items()
-        if _find_current_name(str(name), _list_field_names(kind)) is not None
+        if _find_current_field_name(str(name), _list_field_names(kind)) is not None
     }
     changes += [f"{path}{name}: left out" for name in item if name not in known_fields]
     fields = _rename_fields(known_fields, _list_field_names(kind), path, changes)

@@ -32,7 +32,7 @@ class PackedBinaryField(_BinaryField):
         return None if value is None else compression.compress_with_preset_dictionary(bytes(value))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        return _unpack(bytes(value)) if isinstance(value, _BYTES) else value
+        return _decompress_if_packed(bytes(value)) if isinstance(value, _BYTES) else value
 
 
 class PackedTextField(_TextField):
@@ -47,7 +47,11 @@ class PackedTextField(_TextField):
         return compression.compress_with_preset_dictionary(value.encode("utf-8", "surrogatepass"))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        return _unpack(bytes(value)).decode("utf-8", "surrogateescape") if isinstance(value, _BYTES) else value
+        return (
+            _decompress_if_packed(bytes(value)).decode("utf-8", "surrogateescape")
+            if isinstance(value, _BYTES)
+            else value
+        )
 
 
 class CompressibleTextField(_TextField):
@@ -91,7 +95,7 @@ class PackedDigestField(_CharField):
 PACKED_FIELDS = (PackedBinaryField, PackedTextField, PackedDigestField)
 
 
-def _unpack(stored: bytes) -> bytes:
+def _decompress_if_packed(stored: bytes) -> bytes:
     with suppress(ValueError):
         return compression.decompress_with_preset_dictionary(stored)
     return stored

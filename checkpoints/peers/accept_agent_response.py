@@ -98,7 +98,7 @@ def _accept_response_in_transaction(store: Store, response: PeerResponse) -> Ans
         return Unknown(response.call_id)
     if response.is_from_wrong_sender(call):
         return Foreign(response.call_id, row.session_id)
-    return _apply_response_to_call(store, row, call, response)
+    return _answer_call_or_store_late_response(store, row, call, response)
 
 
 def _find_agent_call(store: Store, call_id: str) -> PeerCall | None:
@@ -109,9 +109,9 @@ def _find_agent_call(store: Store, call_id: str) -> PeerCall | None:
     return call
 
 
-def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
+def _answer_call_or_store_late_response(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
     if pause_run_until_agents_respond.write_result_of_open_agent_call(store, call, response.result, response.receipt):
-        complete = agent_call_join_counters.add_closed_calls_to_join(store, call.join, 1, response.receipt)
+        complete = agent_call_join_counters.count_closed_calls_and_complete_join(store, call.join, 1, response.receipt)
         look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return _build_acceptance(call, complete)
     if call.status == PeerCallStatus.ANSWERED:

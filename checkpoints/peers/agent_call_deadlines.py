@@ -78,7 +78,7 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
         for pk in iterate_distinct_session_keys(due_calls, by="deadline"):
             if sum(len(result.expired) for result in results) >= limit:
                 break
-            with quarantine.skip_altered_session(store.using, pk):
+            with quarantine.quarantine_and_skip_altered_session(store.using, pk):
                 results.append(_sweep_deadlines_of_session(store, pk))
         _delete_outdated_early_responses(store)
     return Swept(
@@ -108,7 +108,9 @@ def _sweep_deadlines_of_session(store: Store, session_pk: int) -> Swept:
                 peer=call.peer,
             )
         joins = Join.objects.using(store.using).filter(pk__in={call.join_id for call in calls}).order_by("pk")
-        complete = [join.join_id for join in joins if _add_expired_calls_to_join(store, join, calls, receipt)]
+        complete = [
+            join.join_id for join in joins if _count_expired_calls_and_complete_join(store, join, calls, receipt)
+        ]
         look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
@@ -126,8 +128,8 @@ def _expire_overdue_calls(store: Store, row: Session, receipt: str) -> int:
     )
 
 
-def _add_expired_calls_to_join(store: Store, join: Join, calls: Iterable[PeerCall], receipt: str) -> bool:
-    return agent_call_join_counters.add_closed_calls_to_join(
+def _count_expired_calls_and_complete_join(store: Store, join: Join, calls: Iterable[PeerCall], receipt: str) -> bool:
+    return agent_call_join_counters.count_closed_calls_and_complete_join(
         store, join, sum(call.join_id == join.pk for call in calls), receipt
     )
 

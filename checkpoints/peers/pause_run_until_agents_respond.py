@@ -129,7 +129,7 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
     complete = [
         join.join_id
         for join in _create_joins(store, task, request)
-        if _add_early_responses_to_join(store, join, receipt)
+        if _count_early_responses_and_complete_join(store, join, receipt)
     ]
     ownership.end_ownership_if_still_owner(store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED)
     insert_unchained_events.record_event(
@@ -183,7 +183,7 @@ def _build_agent_call(store: Store, join: Join, call: call_join_and_pause_types.
     )
 
 
-def _add_early_responses_to_join(store: Store, join: Join, receipt: str) -> bool:
+def _count_early_responses_and_complete_join(store: Store, join: Join, receipt: str) -> bool:
     """Count the responses that came before the pause. Returns True if they complete the join."""
     calls = list(PeerCall.objects.using(store.using).filter(join=join))
     early_responses = EarlyResponse.objects.using(store.using).filter(
@@ -202,7 +202,7 @@ def _add_early_responses_to_join(store: Store, join: Join, receipt: str) -> bool
             write_result_of_open_agent_call(store, call, matching_responses[0].result, receipt)
             count += 1
     early_responses.delete()
-    return bool(count) and agent_call_join_counters.add_closed_calls_to_join(store, join, count, receipt)
+    return bool(count) and agent_call_join_counters.count_closed_calls_and_complete_join(store, join, count, receipt)
 
 
 def _does_response_match_call(call: PeerCall, response: EarlyResponse) -> bool:

@@ -144,7 +144,7 @@ class RemoteExecution:
         return str(self.held.run_id)
 
     @property
-    def _build_call_path(self) -> str:
+    def _call_path(self) -> str:
         return f"/sessions/{escape_path_part(self.session_id)}/calls/{escape_path_part(self.issued_call.call_id)}"
 
     def write_outcome(self, outcome: CallOutcome) -> None:
@@ -163,7 +163,7 @@ class RemoteExecution:
     def _read_call(self) -> Any:
         issued_call = self.issued_call
         return self.store.transport.send_read_request(
-            self._build_call_path, step=issued_call.step, attempt=issued_call.attempt
+            self._call_path, step=issued_call.step, attempt=issued_call.attempt
         )
 
     def end_execution(self, *, answered: bool) -> None:

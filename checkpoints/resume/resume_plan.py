@@ -67,7 +67,7 @@ class TranscriptTail:
     @property
     def requested_calls(self) -> list[RequestedCall]:
         return (
-            tool_calls_in_messages.list_unanswered_calls(self.transcript)
+            tool_calls_in_messages.list_unanswered_calls_at_end(self.transcript)
             if self.pending is None
             else tool_calls_in_messages.list_requested_calls(self.pending)
         )

@@ -148,6 +148,8 @@ def _interrupt_calls_and_release_session(store: Store, owned_session: OwnedSessi
     try:
         write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
     except IntegrityError as error:
-        if not error.is_alteration or not quarantine.quarantine_after_error(owned_session.pk, using=store.using):
+        if not error.is_alteration or not quarantine.try_quarantine_session_if_altered(
+            owned_session.pk, using=store.using
+        ):
             raise
     return ownership.release_ownership_if_still_owner(store, owned_session)

@@ -80,7 +80,7 @@ def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | st
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_supported_schema(store, row)
-        live_keys = verification.verify_session_records(store.using, row)
+        live_keys = verification.verify_records_and_hash_live_keys(store.using, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run_or_raise_busy(store, row, previous, takeover)

@@ -46,7 +46,7 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
         for pk in _iterate_verifiable_sessions(store.using, _iterate_sessions_of_lost_runs(store, limit)):
             if len(lost) >= limit:
                 break
-            with quarantine.skip_altered_session(store.using, pk):
+            with quarantine.quarantine_and_skip_altered_session(store.using, pk):
                 lost += _end_run_of_session_if_lost(store, pk)
         return lost
 

@@ -105,7 +105,11 @@ def _quarantine_session_if_altered(session_pk: int, error: Exception) -> bool:
     cause = error
     if not isinstance(error, IntegrityError):
         cause = quarantine.find_error_of_mistyped_value("default", session_pk, str(session_pk)) or error
-    return isinstance(cause, IntegrityError) and cause.is_alteration and quarantine.quarantine_after_error(session_pk)
+    return (
+        isinstance(cause, IntegrityError)
+        and cause.is_alteration
+        and quarantine.try_quarantine_session_if_altered(session_pk)
+    )
 
 
 def skip_unreadable_records(rows: Iterable[Read | UnreadableRecord]) -> list[Read]:

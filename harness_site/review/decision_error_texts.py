@@ -7,6 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind, RunStatus
 from checkpoints.exceptions import (
@@ -51,7 +52,11 @@ def build_decision_problem(
         what = _("{name} decided first, at {time}: {decision}.").format(
             name=error.by, time=formatting.format_utc_time(error.at), decision=error.kind.lower()
         )
-        todo = _("If that decision is wrong, tell them or withdraw it before the run uses it.")
+        todo = (
+            _("If that decision is wrong, tell them or withdraw it before the run uses it.")
+            if _is_decision_withdrawable(call)
+            else _("If that decision is wrong, tell them.")
+        )
         return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}")
     if isinstance(error, DecisionUsed):
         what = _("The run has already used the decision of {name} ({decision}).").format(
@@ -91,6 +96,14 @@ def build_decision_problem(
     return DecisionProblem(status, error.detail, error.hint)
 
 
+def _is_decision_withdrawable(call: ToolCall) -> bool:
+    try:
+        decision = decision_withdrawal.get_withdrawable_decision(call)
+    except NothingToWithdraw:
+        return False
+    return not decision_withdrawal.has_run_used_decision(call, decision)
+
+
 def build_problem_of_decision_by_other(decision: Decision, call: ToolCall) -> DecisionProblem:
     """Describe the decision of somebody else to a reader whose form about `call` is still open."""
     label = str(translate_label(DecisionKind(decision.kind)))
@@ -119,13 +132,13 @@ def _build_conflict_problem(what: str, todo: str) -> DecisionProblem:
 
 def find_session_problem_with_decision(call: ToolCall, kind: str) -> DecisionProblem | None:
     """Return the problem with a decision in a quarantined session, or with one that would run a call of an ended
-    session, or None if it can still run."""
+    session, or None if it can still run, and for a call that is decided: what matters then is that decision."""
     session = call.session
     if session.quarantined_at is not None:
         what = _("The session is quarantined: its data are not as they were written.")
         todo = _("An admin can release the session.")
         return _build_conflict_problem(what, f"{NOTHING} {todo}")
-    if not session.finished or not RULES[DecisionKind(kind)].goes_on:
+    if not call.undecided or not session.finished or not RULES[DecisionKind(kind)].goes_on:
         return None
     todo = (
         _("Reject the call to take it off the list.")

@@ -34,6 +34,17 @@ for (const type of ["change", "input"]) {
   });
 }
 
+// A form whose button is hidden only keeps the text: the call is decided, or the deadline has passed. It sends nothing.
+document.addEventListener(
+  "submit",
+  (event) => {
+    if (!event.target.matches("form[data-decide]") || event.target.querySelector("button[type='submit']").checkVisibility()) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  },
+  true,
+);
+
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches?.("main form *")) {
     event.preventDefault();

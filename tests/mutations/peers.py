@@ -28,8 +28,8 @@ PEER_MUTATIONS = [
     Mutation(
         "an early response is counted by the pause",
         "checkpoints/peers/pause_run_until_agents_respond.py",
-        "    return bool(count) and agent_call_join_counters.add_closed_calls_to_join(store, join, count, receipt)\n",
-        "    return False\n",
+        "return bool(count) and agent_call_join_counters.",
+        "return False and agent_call_join_counters.",
         f"{ACCEPTING}::test_early_response_is_counted_by_the_pause",
     ),
     Mutation(

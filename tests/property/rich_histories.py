@@ -89,7 +89,7 @@ class RichPlayer(Player):
         writes = [NewWrite(number, "a", ("json", b"2" * 300 * number)), NewWrite(number + 1, "b", [("json", b"3")])]
         self.calls += 1
         given = ("ns", str(self.calls), f"task {number}", "path", writes)
-        state_store.save_task_writes(self.checkpointer.store, self.session_id, *given)
+        state_store.save_task_writes_and_interrupt_calls(self.checkpointer.store, self.session_id, *given)
 
     def _step(self, number: int) -> str:
         self._own()

@@ -197,12 +197,12 @@ class HarnessSessionStore(SessionStore):
             ):  # the header is a row, too
                 mirror.lock_session_and_write_queued_version()
             if mirror.is_without_lock:
-                mirror.write_without_lock(log.take_queued_rows(mirror.written))
+                mirror.write_without_lock(log.take_line_and_header_rows(mirror.written))
             else:
                 log.row = mirror.row
                 log.insert_queued_lines(mirror.written)
                 log.save_header()
-                write_cached_session_in_one_statement.cache_session(store, key.session_id, None, {})
+                write_cached_session_in_one_statement.cache_session_after_commit(store, key.session_id, None, {})
         mirror.header = log.header
         mirror.version, mirror.chain = mirror.row.latest_version, bytes(mirror.row.head_chain)
         return mirror
@@ -233,7 +233,9 @@ class HarnessSessionStore(SessionStore):
                 self._set_line_log_header(key, log, new, int(now * 1000))
                 log.save_header()
                 mirror.header = log.header
-                write_cached_session_in_one_statement.cache_session(store, session_id, log.owned_session, {})
+                write_cached_session_in_one_statement.cache_session_after_commit(
+                    store, session_id, log.owned_session, {}
+                )
         return mirror, newest[1]
 
     def _cache_version_if_next(self, session_id: str, before: int, after: int) -> None:

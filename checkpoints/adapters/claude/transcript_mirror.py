@@ -323,7 +323,7 @@ class MirrorWriter(ImportWriter):
         session_id = self.origin.session_id
         if session_id in self._transaction.locked or sessions.filter(session_id=session_id).exists():
             row, run = self._lock_session()
-            self._load_existing_transcript(row, run, calls)
+            self._load_transcript_of_session(row, run, calls)
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         row, run = self._lock_session()
@@ -358,7 +358,7 @@ class MirrorWriter(ImportWriter):
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
-        if made or calls.has_late_results() or not self._can_write_turns_without_lock(turns, first):
+        if made or calls.has_unwritten_late_results() or not self._can_write_turns_without_lock(turns, first):
             self._transaction.lock_session_and_write_queued_version()
         self._kinds = calls.kinds
         if made and self._row is not None:
@@ -415,7 +415,7 @@ class MirrorWriter(ImportWriter):
                 self._transaction.queue_version(_PendingVersion(head, content, run_id))
                 head = TranscriptHead(head.segment_id, content.end.length, content.end.chain, head.version + 1)
             else:
-                head = self._execute_save_of_turns(row, head, [turn], run_id, answered)
+                head = self._write_versions_with_answers(row, head, [turn], run_id, answered)
             row.latest_version, row.message_count, row.head_chain = head.version, head.length, head.chain
             if owned_session is not None:
                 sync = partial(_move_owned_session_to_mirrored_version, owned_session, head, rows, results)
@@ -449,7 +449,7 @@ class MirrorWriter(ImportWriter):
             return
         if (
             self._transaction.is_without_lock
-            and not calls.has_late_results()
+            and not calls.has_unwritten_late_results()
             and not self._build_session_columns_if_changed(end)
         ):
             return

@@ -417,7 +417,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         channels = {channel for channel, _ in writes}
         requests = self._build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
         with self._session_claims.lock_session_claims(thread_id):
-            is_waiting = state_store.save_task_writes(
+            is_waiting = state_store.save_task_writes_and_interrupt_calls(
                 self.sync_checkpointer.store,
                 thread_id,
                 namespace,

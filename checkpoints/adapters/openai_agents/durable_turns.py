@@ -96,9 +96,9 @@ def append_input_and_open_run(
 ) -> None:
     """Append the input of a run, and say that the run has begun.
 
-    Raises what `write_next_version_under_lock` raises, `NotRepresentable` and `TooLarge`.
+    Raises what `write_next_version_atomically` raises, `NotRepresentable` and `TooLarge`.
     """
-    durable_message_list.write_next_version_under_lock(
+    durable_message_list.write_next_version_atomically(
         store,
         session_id,
         description,
@@ -150,7 +150,7 @@ def store_model_answer(
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response, start=before.start)
         return VersionContent(None, added=items, payload=run.to_payload())
 
-    durable_message_list.write_next_version_under_lock(
+    durable_message_list.write_next_version_atomically(
         store, session_id, description, build_version_with_answer, is_repeatable=True
     )
 
@@ -195,7 +195,7 @@ def append_items_not_in_answer(
             after = replace(after, agent=agent)
         return replace(content, payload=None if after is None else after.to_payload())
 
-    durable_message_list.write_next_version_under_lock(
+    durable_message_list.write_next_version_atomically(
         store, session_id, description, build_version_with_items, is_repeatable=True
     )
     return is_open
@@ -243,7 +243,7 @@ def end_run(store: Store, session_id: str, description: NewSessionFields, *, dis
         keep = run.first if discard and run.count and row.message_count == run.first + run.count else None
         return VersionContent(None, keep=keep, always=True)
 
-    durable_message_list.write_next_version_under_lock(store, session_id, description, build_version_without_open_run)
+    durable_message_list.write_next_version_atomically(store, session_id, description, build_version_without_open_run)
 
 
 def _read_open_run(row: Session, newest: Checkpoint | None) -> OpenRun | None:

@@ -185,7 +185,7 @@ class HarnessConversationStore(ConversationStore):
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         def delete_conversation_under_lock() -> None:
             with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(conversation_id):
-                conversation_log.delete_conversation(
+                conversation_log.delete_conversation_and_session(
                     self.sync_checkpointer.store, _FRAMEWORK, conversation_id, expected_revision=expected_revision
                 )
 

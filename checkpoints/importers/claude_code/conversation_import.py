@@ -50,7 +50,7 @@ class ConversationImport:
         self._counted: OrderedDict[str, Counter[str]] = OrderedDict()
         self._costs: dict[str, Decimal] = {}
         self._compacted = False
-        self._tail = _parse_last_imported_message(self._recorder.load_last_message_body())
+        self._tail = _parse_message_key_and_line_count(self._recorder.load_last_message_body())
 
     def add_line(self, line: Line) -> None:
         """Add the next line of the file."""
@@ -127,7 +127,7 @@ class ConversationImport:
             permission_mode=line.get("permissionMode"),
             model=None if model == "<synthetic>" else model,
         )
-        if origin := parse_line.get_fork_origin(line):
+        if origin := parse_line.get_fork_source_session_id(line):
             self.builder.facts.setdefault("forked_from", origin)
         if parse_line.get_type(line) == "result":  # the end of a stream states what the whole session cost
             cost = parse_cost_amount(line.get("total_cost_usd", line.get("cost_usd")))
@@ -160,14 +160,14 @@ class ConversationImport:
                 self._write_agent_message(group, self._written_size)
         else:
             while group:
-                size = self._count_message_lines(group)
+                size = self._count_lines_of_first_message(group)
                 self._write_agent_message(group[:size])
                 group = group[size:]
         notes, self._notes_after_group = self._notes_after_group, []
         for note in notes:
             self._add_note(note)
 
-    def _count_message_lines(self, group: list[_AgentLine]) -> int:
+    def _count_lines_of_first_message(self, group: list[_AgentLine]) -> int:
         """Count the lines that belong to the first message of the group."""
         first = group[0].key
         if self._tail is not None and self._tail[0] == first:
@@ -220,7 +220,7 @@ class ConversationImport:
             self._costs[name] = max(cost, cost_before)
         model = message.get("model")
         model = model if isinstance(model, str) else ""
-        if not parse_line.get_fork_origin(line):  # a fork copies messages, whose usage its parent has
+        if not parse_line.get_fork_source_session_id(line):  # a fork copies messages, whose usage its parent has
             new_cost = None if cost is None else self._costs[name] - cost_before
             self._recorder.totals.add_usage(model, now - counted, new_cost)
         self._counted[name] = now
@@ -236,7 +236,7 @@ class ConversationImport:
         if line.get("isCompactSummary"):
             predecessor = None if self._compacted else TRANSCRIPT_START
         elif role == "user":
-            predecessor = self._find_edited_prompt_position(line)
+            predecessor = self._find_key_before_edited_prompt(line)
         content = message.get("content")
         self.builder.interrupted = parse_line.is_interruption(content)
         body = {"role": parse_line.get_text_or_empty(message.get("role")) or "user", "content": content}
@@ -270,7 +270,7 @@ class ConversationImport:
             ImportedMessage(key, role, body, parse_time(line.get("timestamp")), predecessor), [envelope]
         )
 
-    def _find_edited_prompt_position(self, line: Line) -> str | None:
+    def _find_key_before_edited_prompt(self, line: Line) -> str | None:
         """Find the message from which a prompt continues if it is not the last one: the messages after it are replaced.
 
         Results directly after that message belong to it.
@@ -328,7 +328,7 @@ def _read_call_times(lines: list[Line]) -> dict[str, datetime]:
     return times
 
 
-def _parse_last_imported_message(body: Any) -> tuple[str, int] | None:
+def _parse_message_key_and_line_count(body: Any) -> tuple[str, int] | None:
     """Parse the last message of an earlier import, and the number of its lines."""
     source = body.get("source") if isinstance(body, dict) else None
     if not isinstance(source, dict) or not isinstance(source.get("lines"), list):

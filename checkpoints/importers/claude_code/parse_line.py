@@ -13,7 +13,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.content_blocks import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import MAX_LENGTH
-from checkpoints.importers.imported_message import parse_token_count
+from checkpoints.importers.imported_message import parse_token_count_or_zero
 
 Line = dict[str, Any]
 
@@ -146,7 +146,7 @@ def get_result_call_id(line: Line) -> str:
     return ""
 
 
-def get_fork_origin(line: Line) -> str:
+def get_fork_source_session_id(line: Line) -> str:
     """Return the id of the session that a fork has copied a line from; empty for a line of its own."""
     origin = line.get("forkedFrom")
     return get_text_or_empty(origin.get("sessionId")) if isinstance(origin, dict) else ""
@@ -265,7 +265,9 @@ def split_payload_and_envelope(line: Line) -> tuple[Line, Line]:
 def count_message_tokens(message: dict[str, Any]) -> Counter[str]:
     """Count the tokens that a message of the agent used."""
     usage = message.get("usage")
-    counts = {name: parse_token_count(usage.get(name)) for name in USAGE_FIELDS} if isinstance(usage, dict) else {}
+    counts = (
+        {name: parse_token_count_or_zero(usage.get(name)) for name in USAGE_FIELDS} if isinstance(usage, dict) else {}
+    )
     return Counter({name: count for name, count in counts.items() if count})
 
 

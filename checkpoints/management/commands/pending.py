@@ -29,7 +29,9 @@ class Command(BaseCommand):
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
         session_id = options["session_id"]
         try:
-            for listed_id in [session_id] if session_id is not None else _list_session_ids(checkpointer):
+            for listed_id in (
+                [session_id] if session_id is not None else _list_session_ids_with_pending_calls(checkpointer)
+            ):
                 for call in checkpointer.pending_tool_calls(listed_id):
                     self._print_call(listed_id, call, as_json=options["json"])
         except CheckpointsError as error:
@@ -49,7 +51,7 @@ def _to_printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def _list_session_ids(checkpointer: SyncCheckpointer) -> list[str]:
+def _list_session_ids_with_pending_calls(checkpointer: SyncCheckpointer) -> list[str]:
     store = checkpointer.store
     calls = ToolCall.objects.using(store.using).filter(
         workspace_id=store.workspace_id, status__in=sorted({CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})

@@ -37,7 +37,7 @@ class Command(BaseCommand):
         pks = list(sessions.filter(pk__in=unsigned).values_list("pk", flat=True))
         for pk in pks:
             try:
-                signed += sign_existing_decisions.sign_decisions_of_session(using, pk, actor=getpass.getuser())
+                signed += sign_existing_decisions.sign_unsigned_decisions_of_session(using, pk, actor=getpass.getuser())
             except CheckpointsError as error:
                 raise CommandError(f"{signed} decisions were signed. {error}") from error
         self.stdout.write(f"{signed} decisions were signed.")

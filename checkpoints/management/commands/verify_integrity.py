@@ -39,7 +39,7 @@ class Command(BaseCommand):
         try:
             if get_seal_keys() is None and get_decision_keys() is None:
                 raise CommandError(f"{KEY_SETTING} and {VERIFY_SETTING} are empty: there is nothing to check.")
-            for checked in self._iterate_checked_sessions(options, counts):
+            for checked in self._verify_and_iterate_sessions(options, counts):
                 for name, problem in found.add_session(checked):
                     self.stderr.write(f"{name}: row {problem.row} of {problem.table}: {problem.why}")
                 if checked.is_progress_stored:
@@ -69,7 +69,7 @@ class Command(BaseCommand):
                 f"{counts.rows} rows of {found.sessions} sessions, {found.altered} not as they were written."
             )
 
-    def _iterate_checked_sessions(
+    def _verify_and_iterate_sessions(
         self, options: dict[str, Any], counts: VerificationCounts
     ) -> Iterator[verify_workspace.CheckedSession]:
         using = options["database"]

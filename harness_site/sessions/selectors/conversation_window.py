@@ -465,7 +465,7 @@ class _ConversationBuilder:
             yield Rewrite(
                 origin.version if origin else None,
                 forked=parent.parent_session != self.session.pk,
-                compacted=content_blocks.is_compaction_sentence(self.parts[index]),
+                compacted=content_blocks.ends_with_compaction_sentence(self.parts[index]),
             )
 
     def _get_segment_of_rewrite(self, message: StoredMessage) -> SegmentFacts | None:

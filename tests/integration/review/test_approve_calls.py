@@ -35,6 +35,13 @@ def test_card_asks_for_approval(alice: Client) -> None:
     assert "probe" not in page.partition("next or previous item")[0]
 
 
+def test_form_says_which_text_a_rejection_requires(alice: Client) -> None:
+    page = visible_text(alice.get(url(awaiting())))
+    assert "Message to the agent required, sent as the error of the call" in page
+    assert "Answer to the agent required, sent as the result of the call" in page
+    assert "optional, the agent does not get it" in page
+
+
 def test_each_answer_explains_its_effect(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     begin = "Then: Run 1 on worker-3 is waiting and continues at once from the start."
@@ -183,6 +190,7 @@ def test_card_shows_the_current_status(
     ToolCall.objects.filter(pk=call.pk).update(revision=2, **fields)
     page = visible_text(alice.get(url(call)))
     assert f"call call_9 {heading} " in page
+    assert 'class="chip ' in alice.get(url(call)).content.decode().partition("<h1")[2].partition("</div>")[0]
     assert words in page
     assert "What was requested" in page
     assert "Did it happen?" not in page  # nothing was ever in doubt

@@ -45,6 +45,22 @@ def test_approval_in_a_cancelled_session_is_refused(alice: Client, form: dict[st
     assert (call.status, call.session.status) == (CallStatus.REJECTED, SessionStatus.CANCELLED)
 
 
+@pytest.mark.parametrize("session_status", [SessionStatus.READY, SessionStatus.COMPLETED])
+def test_form_about_a_decided_call_names_the_first_decision(alice: Client, session_status: SessionStatus) -> None:
+    call = awaiting()
+    make_decision(call=call, kind=DecisionKind.REJECT, actor="bob")
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.REJECTED, revision=2, replay_count=1)
+    Session.objects.update(status=session_status)
+    for form in (APPROVE, REJECT):
+        response = alice.post(url(call), form)
+        page = visible_text(response)
+        assert response.status_code == 409
+        assert "bob decided first, at " in page
+        assert "If that decision is wrong, tell them." in page
+        assert "take it off the list" not in page
+        assert "before the run uses it" not in page
+
+
 def test_rerun_in_a_cancelled_session_is_refused(alice: Client) -> None:
     call = awaiting()
     lost = {"status": CallStatus.INTERRUPTED, "reason": "run_lost", "interrupted_at": THEN}

@@ -163,7 +163,7 @@ def test_write_replaces_another_only_at_a_negative_position(cp: SyncCheckpointer
     _save(cp, 0)
     for value in (_item(1), _item(2)):
         writes = [NewWrite(0, "a", value), NewWrite(-1, "__error__", value)]
-        state_store.save_task_writes(cp.store, "s", "", "0000", "task", "path", writes)
+        state_store.save_task_writes_and_interrupt_calls(cp.store, "s", "", "0000", "task", "path", writes)
     loaded = state_store.load_state(cp.store, "s", "", None)
     assert loaded is not None
     assert [(write.channel, write.value) for write in loaded.writes] == [("__error__", _item(2)), ("a", _item(1))]
@@ -173,7 +173,9 @@ def test_removed_states_remove_their_blobs(cp: SyncCheckpointer) -> None:
     kept = [_item(number) for number in range(40)]
     _save(cp, 0, messages=[*kept, _item(99)], gone=_item(50))
     _save(cp, 1, messages=kept)
-    state_store.save_task_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
+    state_store.save_task_writes_and_interrupt_calls(
+        cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))]
+    )
     assert remove_and_copy_states.delete_selected_states(cp.store, "s", lambda states: [states[-1]]) == 1
     assert _load(cp) == {"messages": kept}
     assert not FrameworkWrite.objects.exists()
@@ -207,7 +209,7 @@ def test_value_unlike_another_one_is_stored_as_it_is() -> None:
 def test_base_of_a_patch_stays_as_long_as_the_patch(cp: SyncCheckpointer) -> None:
     base, value = _build_similar_values(1000)
     _save(cp, 0)
-    state_store.save_task_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", [base])])
+    state_store.save_task_writes_and_interrupt_calls(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", [base])])
     _save(cp, 1, messages=[patch_if_shorter(value, base)])
     remove_and_copy_states.delete_selected_states(cp.store, "s", lambda states: [states[-1]])
     assert _load(cp) == {"messages": [value]}
@@ -299,7 +301,9 @@ def test_states_that_rebuild_a_value_are_kept(cp: SyncCheckpointer) -> None:
 
 def test_copy_is_complete_and_independent(cp: SyncCheckpointer) -> None:
     _save(cp, 0, messages=[_item(number) for number in range(20)])
-    state_store.save_task_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
+    state_store.save_task_writes_and_interrupt_calls(
+        cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))]
+    )
     remove_and_copy_states.copy_states(cp.store, "s", "copy")
     remove_and_copy_states.delete_session_with_states(cp.store, "s")
     assert len(_load(cp, session_id="copy")["messages"]) == 20
@@ -328,7 +332,7 @@ def _save_with_text(cp: SyncCheckpointer, type_: str, size: int = 2000) -> list[
         value = _encode_value(type_, _make_text(number, size))
         if number:
             writes = [NewWrite(0, "a", [value])]
-            state_store.save_task_writes(cp.store, "s", "", f"{number - 1:04}", "task", "", writes)
+            state_store.save_task_writes_and_interrupt_calls(cp.store, "s", "", f"{number - 1:04}", "task", "", writes)
         said.append(text_message(_make_text(number, size)))
         _save(cp, number, transcript=said, a=value)
         expected.append({"a": value})
@@ -440,7 +444,9 @@ def _save_in_turn(cp: SyncCheckpointer, number: int) -> None:
         return VersionContent(None, added=[message], payload={"number": number})
 
     state_store.save_state(cp.store, "s", new, build_content=build_content, description=NewSessionFields("Hello"))
-    state_store.save_task_writes(cp.store, "s", "", f"{number:04}", "task", "", [NewWrite(0, "a", [_item(number)])])
+    state_store.save_task_writes_and_interrupt_calls(
+        cp.store, "s", "", f"{number:04}", "task", "", [NewWrite(0, "a", [_item(number)])]
+    )
 
 
 def _read_texts(cp: SyncCheckpointer) -> list[str]:
@@ -502,7 +508,9 @@ def test_writes_to_a_session_that_others_have_claimed_are_refused(
     other = open_checkpointer()
     other.start_session("s")
     with pytest.raises(SessionBusy):
-        state_store.save_task_writes(cp.store, "s", "", "0002", "late", "", [NewWrite(0, "a", _item(1))])
+        state_store.save_task_writes_and_interrupt_calls(
+            cp.store, "s", "", "0002", "late", "", [NewWrite(0, "a", _item(1))]
+        )
     assert not FrameworkWrite.objects.filter(task_id="late").exists()
 
 

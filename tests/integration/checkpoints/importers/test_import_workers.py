@@ -24,7 +24,7 @@ from checkpoints.importers.imported_session_rows import SessionEnd
 from checkpoints.importers.parallel_file_groups import (
     can_fork,
     choose_number_of_workers,
-    group_files_by_transaction_size,
+    group_files_by_session_and_size,
     split_into_transactions,
 )
 from checkpoints.importers.session_writer import ImportWriter
@@ -115,7 +115,7 @@ def test_files_of_spans_are_in_one_group_and_others_apart(tmp_path: Path) -> Non
     for number in range(45):
         (tmp_path / f"{number:02}.json").write_text('[{"role": "user", "content": "Hello"}]')
         (tmp_path / f"{number:02}-spans.json").write_text('{"resourceSpans": []}')
-    groups = group_files_by_transaction_size(find_source_files(tmp_path))
+    groups = group_files_by_session_and_size(find_source_files(tmp_path))
     spans = [file.path.name for group in groups for file in group if "spans" in file.path.name]
     assert [len(group) for group in groups] == [45, 20, 20, 5]
     assert spans == [file.path.name for file in groups[0]] == sorted(spans)

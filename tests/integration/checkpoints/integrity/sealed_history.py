@@ -94,7 +94,7 @@ def create_sealed_session(open_checkpointer: Callable[..., SyncCheckpointer], se
     state = NewState("ns", "2", "1", "run", ("json", b"{}"), ("json", b"{}"), {"a": 1}, {"a": ("json", b"1")}, ["a"])
     state_store.save_state(second.store, session_id, state)
     writes = [NewWrite(0, "a", ("json", b"2"))]
-    state_store.save_task_writes(second.store, session_id, "ns", "2", "task", "path", writes)
+    state_store.save_task_writes_and_interrupt_calls(second.store, session_id, "ns", "2", "task", "path", writes)
     second.workflow(session_id, "books").step("enter", str.upper, "entry")
     peers = [PeerRequest(f"{session_id} p1", "stock", {"item": 1}), PeerRequest(f"{session_id} p2", "stock")]
     second.pause_for_peers(session_id, {"step": 4}, [JoinRequest("j", peers)])

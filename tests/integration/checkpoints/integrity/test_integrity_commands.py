@@ -55,7 +55,7 @@ def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_la
 
     def append(message: dict[str, Any]) -> None:
         content = VersionContent(None, added=[message])
-        durable_message_list.write_next_version_under_lock(
+        durable_message_list.write_next_version_atomically(
             store, "s", description, lambda *_: content, is_repeatable=True
         )
 
@@ -68,7 +68,7 @@ def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_la
     write = (
         partial(append, *conversation("c"))
         if is_version
-        else partial(state_store.save_task_writes, store, "s", "", "1", "task", "", writes)
+        else partial(state_store.save_task_writes_and_interrupt_calls, store, "s", "", "1", "task", "", writes)
     )
     with pytest.raises(SealKeyMissing):
         write()

@@ -106,7 +106,9 @@ def test_segment_that_is_removed_while_a_run_lives_is_a_typed_error_of_its_next_
 def test_altered_value_that_is_stored_with_a_write_is_noticed(open_checkpointer: Open) -> None:
     create_sealed_session(open_checkpointer, "s")
     store = open_checkpointer().store
-    state_store.save_task_writes(store, "s", "ns", "2", "other", "path", [NewWrite(0, "a", [("json", b"3")])])
+    state_store.save_task_writes_and_interrupt_calls(
+        store, "s", "ns", "2", "other", "path", [NewWrite(0, "a", [("json", b"3")])]
+    )
     assert find_tables_with_problems("s") == set()
     plain(FrameworkWrite).filter(task_id="other").update(content=b"forged")
 
