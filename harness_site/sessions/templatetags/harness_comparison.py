@@ -30,6 +30,9 @@ register = template.Library()
 
 #: Unchanged characters displayed on either side of a change.
 _CONTEXT = 160
+#: Longer objects and lists are indented, and have at most so many lines.
+_LINE_LENGTH = 100
+_INDENTED_LINES = 30
 
 
 @register.filter
@@ -92,13 +95,14 @@ def render_message_author(message: ComparedMessage, version: int, reading: str) 
 
 @register.simple_tag
 def format_field_value(change: FieldChange, side: str) -> str:
-    """Format the old or the new value on one line, masked if any name in its path is secret."""
+    """Format the old or the new value, indented if it is long, masked if any name in its path is secret."""
     value = change.old if side == "old" else change.new
     if any(field.hidden for step in change.path for field in masker.list_fields_with_masked_names({str(step): value})):
         value = masker.MASK
-    return display_text.mask_and_reveal_hidden(
-        session_formatting.format_text_beginning(json_tree.mask_and_dump_json(value))
-    )
+    text = json_tree.mask_and_dump_json(value)
+    if len(text) > _LINE_LENGTH and isinstance(value, dict | list):
+        text = json_tree.mask_and_dump_json(value, indent=2)
+    return display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text, lines=_INDENTED_LINES))
 
 
 @register.filter

@@ -39,6 +39,12 @@ def test_added_payload_is_a_difference(reader: Client) -> None:
     assert "Payload 1 difference" in visible_text(page(reader, saved(None, {})))
 
 
+def test_long_object_is_indented(reader: Client) -> None:
+    added = {"answer": {"blocks": [{"kind": "text", "text": "It was paid with the card. " * 4}], "role": "assistant"}}
+    html = page(reader, saved({}, added)).content.decode()
+    assert "{\n  &quot;blocks&quot;: [\n    {" in html
+
+
 def test_unchanged_payload_is_not_shown(reader: Client) -> None:
     assert "Payload" not in visible_text(page(reader, saved({"a": 1}, {"a": 1})))
 
