@@ -121,7 +121,10 @@ def format_call_status_chip(record: CallRecord) -> tuple[str, str]:
         return "off", gettext("The file ends before a result")
     if record.is_orphaned:
         return "unknown", gettext("No sign of life")
-    return status_labels.get_status_shape_and_label(record.status)
+    shape, label = status_labels.get_status_shape_and_label(record.status)
+    if record.is_question and record.status == CallStatus.AWAITING_APPROVAL:
+        label = gettext("Awaiting answer")
+    return shape, label
 
 
 def format_role_name(role: str) -> str:

@@ -105,6 +105,8 @@ class CallRecord:
     issued_at: datetime
     interrupted_at: datetime | None
     settled_at: datetime | None
+    #: Whether a framework's interrupt asks for a value, as `ToolCall.is_question` tells.
+    is_question: bool
     rulings: tuple[CallDecision, ...]
     late: tuple[LateCallResult, ...]
 
@@ -340,6 +342,7 @@ def _build_verified_call_record(
         issued_at=call.issued_at,
         interrupted_at=call.interrupted_at,
         settled_at=call.settled_at,
+        is_question=call.is_question,
         rulings=tuple(map(_build_call_decision, decisions)),
         late=tuple(map(_build_late_call_result, late_results)),
     )

@@ -95,6 +95,14 @@ def test_tool_that_is_called_interrupt_is_no_question(alice: Client) -> None:
     assert "May this happen?" in visible_text(alice.get(url(call)))
 
 
+def test_call_lists_name_the_question_as_the_queue_does(alice: Client) -> None:
+    call = question()
+    for page in ("/calls/", f"/sessions/{call.session_id}/calls/"):
+        text = visible_text(alice.get(page, follow=True))
+        assert QUESTION in text
+        assert "Awaiting answer" in text
+
+
 def test_queue_shows_the_question(alice: Client) -> None:
     question()
     page = visible_text(alice.get("/review/?tab=awaiting"))
