@@ -158,8 +158,11 @@ def addresses_of(session: Session, calls: int = 3) -> list[str]:
     return found
 
 
-def unanswered(reader: Client, addresses: Iterable[str]) -> dict[str, int]:
-    return {address: status for address in addresses if (status := reader.get(address).status_code) != 200}
+def unanswered(reader: Client, addresses: Iterable[str], *, altered: bool = False) -> dict[str, int]:
+    """Return the addresses without a page, with their status; `altered` calls have no card but a page that says why."""
+    expected = {address: 409 if altered and address.startswith("/review/calls/") else 200 for address in addresses}
+    found = {address: reader.get(address).status_code for address in expected}
+    return {address: status for address, status in found.items() if status != expected[address]}
 
 
 def make_stories(count: int) -> list[Session]:
@@ -188,7 +191,12 @@ def test_broken_record_does_not_break_a_page(reader: Client, start: int) -> None
             assert address in SHORT or session.session_id in response.content.decode(), (address, broken)
     #: What is not of a call is on the pages of each call alike.
     calls = [3 if model in {ToolCall, Decision, LateResult} else 1 for model, _, _ in broken]
-    lost = [unanswered(reader, addresses_of(*each)) for each in zip(between, calls, strict=True)]
+    #: The digest of these is stored beside them.
+    altered = [model is ToolCall and column in {"args", "result"} for model, column, _ in broken]
+    lost = [
+        unanswered(reader, addresses_of(session, count), altered=is_altered)
+        for session, count, is_altered in zip(between, calls, altered, strict=True)
+    ]
     assert [(row, pages) for row, pages in zip(broken, lost, strict=True) if pages] == []
     make_webhook()
     create_due_notices()
@@ -275,8 +283,9 @@ def test_list_must_name_its_record_type() -> None:
         Template("{% record row %}{% endrecord %}")
 
 
-def test_call_without_text_has_a_sentence(reader: Client, stories: list[Session]) -> None:
+def test_altered_call_has_no_sentence_in_the_queue(reader: Client, stories: list[Session]) -> None:
     break_(stories[1], ToolCall, "args", DEEP)
     words = visible_text(reader.get("/review/?tab=interrupted"))
-    assert "Lost 2: " in words
+    assert "A call is not shown, because its data are not as they were written" in words
+    assert "Lost 2: " not in words
     assert "Lost 1: amount 40.00" in words
