@@ -15,7 +15,9 @@ from checkpoints import SyncCheckpointer
 from checkpoints.client import build_client_of_backend
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
+from checkpoints.enums import RunStatus
 from checkpoints.exceptions import OwnershipLost
+from checkpoints.models import Run
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run
 from checkpoints.store.client_state import OwnedSession
@@ -58,8 +60,15 @@ def get_or_reattach_run(checkpointer: SyncCheckpointer, session_id: str, fence: 
     Raises `SessionNotFound`, `SessionFinished`, and `OwnershipLost` if another run has taken the session over.
     """
     owned_session = checkpointer.store.find_owned_session(session_id)
-    if owned_session is None or owned_session.fence < fence:
+    if owned_session is None or owned_session.fence < fence or _is_let_through_by_another_process(owned_session):
         return reattach_run.reattach_run(checkpointer.store, session_id, fence)
     if owned_session.fence != fence:
         raise OwnershipLost(session_id)
     return owned_session
+
+
+def _is_let_through_by_another_process(owned_session: OwnedSession) -> bool:
+    """Return whether another server process has let a run through that this one still holds at the gate."""
+    if not owned_session.at_gate:
+        return False
+    return Run.objects.filter(pk=owned_session.run_id).exclude(status=RunStatus.WAITING).exists()

@@ -70,6 +70,15 @@ class TwoProcesses:
         body = {"session_id": "s", "mode": "resume", "fence": self._fence, "executing": executing}
         return ApiClient(self._secret, client="c").post("/sessions", body)
 
+    def take_over(self) -> Any:
+        body = {"session_id": "s", "mode": "resume", "hold": True, "takeover": "the process is gone"}
+        answer = ApiClient(self._secret, client="c").post("/sessions", body)
+        self._fence = int(answer.json()["run"]["fence"])
+        return answer
+
+    def wait_at_gate(self) -> Any:
+        return ApiClient(self._secret, client="c").get(f"/sessions/s/gate?fence={self._fence}")
+
     def send_from_first_process(self, send: Callable[[], Any]) -> Any:
         return self._threads[0].submit(send).result()
 
@@ -223,3 +232,18 @@ def test_first_attempt_that_its_repetition_overtakes_gets_the_same_answer(
         assert answers[0] == answers[1]
         assert answers[0][0] < 300
     assert [version["version"] for version in SyncCheckpointer().list_checkpoints("s")] == [3]
+
+
+def test_run_that_another_process_let_through_the_gate_continues_in_both(processes: TwoProcesses) -> None:
+    def open_gate() -> Any:
+        call = ToolCall.objects.get(call_id="c1")
+        SyncCheckpointer().confirm_landed("s", "c1", "paid", actor="alice", reason="seen", revision=call.revision)
+        return processes.wait_at_gate()
+
+    held = processes.send_from_first_process(processes.take_over)
+    let_through = processes.send_from_second_process(open_gate)
+    answer = processes.send_from_first_process(
+        partial(processes.send, "POST", "calls", "k", call_id="c2", tool="pay", args={"n": 2})
+    )
+    assert (held.status_code, let_through.status_code) == (202, 200)
+    assert (answer.status_code, answer.json()["state"]) == (201, "run")
