@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from checkpoints.calls import call_dicts
+from checkpoints.calls import call_dicts, require_unaltered_call
 from checkpoints.db.clock import read_database_time
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
@@ -81,4 +81,6 @@ def list_calls_with_status(store: Store, row: Session, statuses: Iterable[CallSt
     rows = ToolCall.objects.using(store.using).filter(session=row.pk, status__in=sorted(statuses))
     calls = sorted(rows.select_related("run"), key=attrgetter("pk"))
     row_seals.verify_rows(calls)
+    for call in calls:
+        require_unaltered_call.require_matching_digests(call)
     return calls

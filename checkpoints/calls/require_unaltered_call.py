@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checkpoints.calls import signed_decisions
-from checkpoints.exceptions import CheckpointCorrupted
+from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
@@ -12,8 +12,7 @@ from checkpoints.seals import row_seals
 def require_call_unaltered(call: ToolCall) -> None:
     """Require that a call is as this library wrote it, before people see it, or its result or approval is used.
 
-    Raises `IntegrityError` if it does not match its seal or what people have signed about it, and
-    `CheckpointCorrupted` if its arguments or its result do not match their logged digests.
+    Raises `IntegrityError` if it does not match its seal, its digests, or what people have signed about it.
     """
     row_seals.verify_row(call)
     signed_decisions.verify_decisions_of_call(call)
@@ -21,10 +20,21 @@ def require_call_unaltered(call: ToolCall) -> None:
 
 
 def require_matching_digests(call: ToolCall) -> None:
-    """Raise `CheckpointCorrupted` if the arguments or the result of a call do not match their logged digests."""
-    columns = (("arguments", call.args, call.args_digest), ("result", call.result, call.result_digest))
-    for label, text, digest in columns:
-        if text is not None and digest != digests.digest_text(text):
-            raise CheckpointCorrupted(
-                call.session.session_id, f"the {label} of call {call.call_id!r}", "its digest does not match"
-            )
+    """Raise `IntegrityError` if the arguments or the result of a call do not match their logged digests.
+
+    Rows without a seal have these digests too.
+    """
+    why = find_digest_mismatch(call.args, call.args_digest, call.result, call.result_digest)
+    if why is not None:
+        error = IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
+        error.session_pk = call.session_id
+        raise error
+
+
+def find_digest_mismatch(args: str, args_digest: str, result: str | None, result_digest: str) -> str | None:
+    """Say which of the texts of a call does not match its logged digest; None if both do."""
+    if args_digest != digests.digest_text(args):
+        return "its arguments do not match their digest"
+    if result is not None and result_digest != digests.digest_text(result):
+        return "its result does not match its digest"
+    return None

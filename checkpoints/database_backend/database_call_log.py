@@ -178,7 +178,8 @@ def issue_call_or_find_answer_flow(
         if isinstance(call, IssuedCall):
             return call
         if call.status in _ANSWER_STATUSES:
-            require_unaltered_call.require_matching_digests(call)
+            with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
+                require_unaltered_call.require_matching_digests(call)
             if (yield Transact(partial(intent_log.count_replay_if_unchanged, store, owned_session, call))):
                 return call
             continue  # a person has just withdrawn the decision that made the result

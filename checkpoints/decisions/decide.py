@@ -168,7 +168,7 @@ def record_decision(
         EditorMayNotApprove: `actor` has changed the arguments, and several people have to approve them.
         SessionFinished: The session has ended, and the decision is one the agent would act on.
         DecisionSigningKeyMissing: Decisions have to be signed, and this process has no key.
-        CheckpointCorrupted: The arguments of the call, or its result, do not match their logged digests.
+        IntegrityError: The call is not one that this library wrote.
         NotRepresentable: A value has no exact JSON form.
         InvalidInput: An argument cannot be used as such.
     """

@@ -10,7 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import call_queries
+from checkpoints.calls import call_queries, require_unaltered_call
 from checkpoints.calls.tool_result_and_verify_answer_types import Answer, Landed, NotLanded, Unknown
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import actors, decide
@@ -20,6 +20,7 @@ from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageError
 from checkpoints.formats.canonical_json import to_canonical_json
+from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import ownership
@@ -119,15 +120,20 @@ def _record_unverified_outcome(store: Store, probe: VerifyProbe, cause: object) 
 def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> ToolCall:
     """Ask the process that waits at the gate to run the hook again; it answers with a decision.
 
-    Raises what `decisions.decide` raises for a call that is not undecided.
+    Raises what `decisions.decide` raises for a call that is altered or not undecided.
     """
     actor.require_may_decide("run the probe of this call")
-    with database_operation(store.using), transaction.atomic(using=store.using):
+    with (
+        quarantine.quarantine_on_integrity_error(store, target.session_id),
+        database_operation(store.using),
+        transaction.atomic(using=store.using),
+    ):
         session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(session)
         call = look_up_and_lock_rows.get_latest_attempt(
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
+        require_unaltered_call.require_matching_digests(call)
         call = ownership.interrupt_call_if_lost(store, session, call)
         revision = call.revision if call.status == CallStatus.INTERRUPTED else 0
         decide.require_undecided_at_revision(store, session, call, revision)

@@ -74,7 +74,6 @@ def find_decisions_if_all_decided(
 
     Raises:
         IntegrityError: A call or a decision is not one that this library wrote.
-        CheckpointCorrupted: The arguments or the result of a call do not match their digests.
     """
     with database_operation(store.using, writes=False):
         row = look_up_and_lock_rows.get_session(store, session_id)

@@ -38,6 +38,7 @@ from checkpoints.integrity.mistyped_values import MistypedValue
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Message, Run, Session, Workspace
 from checkpoints.seals import row_seals
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)
@@ -332,8 +333,8 @@ def release_quarantine(
         SessionNotFound: There is no such session.
         NotQuarantined: The session is not quarantined.
         ReasonRequired: There is no reason.
-        QuarantineStays: Rows do not match, and they are not accepted, or cannot be: a transcript with another text
-            than its versions were saved with has to be restored.
+        QuarantineStays: Rows do not match, and they are not accepted, or cannot be: a text that does not match its
+            digest has to be restored, and so has every row where there is no key of seals.
         SealKeyMissing: This process has no key, or not the one of a row.
     """
     reason = reason.strip()
@@ -384,7 +385,7 @@ def _require_intact_rows_or_reseal(using: str, session: Session, *, accept_alter
     problems = [problem for problem in found if problem.is_alteration]
     if not problems:
         return 0
-    if not accept_altered:
+    if not accept_altered or get_seal_keys() is None:
         raise QuarantineStays(session.session_id, len(problems), problems[0].table, problems[0].row)
     return _reseal_altered_rows(using, session)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
 from typing import Any, Self
 
 from django.db import connections, models, transaction
 
-from checkpoints.calls import log_completeness, signed_decisions
+from checkpoints.calls import log_completeness, require_unaltered_call, signed_decisions
 from checkpoints.db.batched_reads import BATCH_SIZE, iterate_rows_in_batches
 from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
@@ -77,10 +77,9 @@ class IntegrityProblem:
     unknown_key: str | None = None
 
     @classmethod
-    def from_error(cls, error: IntegrityError, row: models.Model | None = None) -> Self:
-        """Build the problem of an error; `row` names it better than the error does."""
-        name = error.row if row is None else row_seals.describe_row(row)
-        return cls(error.table, name, error.why, error.is_alteration)
+    def from_error(cls, error: IntegrityError) -> Self:
+        """Build the problem of an error."""
+        return cls(error.table, error.row, error.why, error.is_alteration)
 
     @classmethod
     def from_mistyped_value(cls, value: MistypedValue) -> Self:
@@ -418,6 +417,14 @@ def _find_row_problems_of_model(
         for session_pk, pk, seal, *values in batch:
             if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
                 yield session_pk, problem
+            elif model is ToolCall and (why := _find_call_digest_mismatch(values)) is not None:
+                yield session_pk, IntegrityProblem(model._meta.db_table, _describe_row_of_key(using, model, pk), why)
+
+
+def _find_call_digest_mismatch(values: Sequence[Any]) -> str | None:
+    """Say which text of a call does not match its digest, from its sealed columns."""
+    select = _build_column_selector(ToolCall, "args", "args_digest", "result", "result_digest")
+    return require_unaltered_call.find_digest_mismatch(*select(values))
 
 
 def _iterate_batches_of_groups(
@@ -449,11 +456,16 @@ def _find_column_problem(
     try:
         row_seals.verify_columns(model, values, seal, str(pk))
     except IntegrityError as error:
-        row: models.Model | None = models.QuerySet(model, using=using).filter(pk=pk).first()
-        return IntegrityProblem.from_error(error, row)
+        return replace(IntegrityProblem.from_error(error), row=_describe_row_of_key(using, model, pk))
     except SealKeyMissing as error:
         return IntegrityProblem.from_unknown_key(model._meta.db_table, str(pk), error)
     return None
+
+
+def _describe_row_of_key(using: str, model: type[models.Model], pk: Any) -> str:
+    """Describe a row that may have been deleted since it was read."""
+    row: models.Model | None = models.QuerySet(model, using=using).filter(pk=pk).first()
+    return str(pk) if row is None else row_seals.describe_row(row)
 
 
 def _find_message_problems(
@@ -548,8 +560,7 @@ def _find_version_problems(
         chain = chains[end.segment_id, end.position] or _read_chain(using, end.segment_id, end.position)
         segment = placed.segments.get(end.segment_id)
         if chain != end.chain or segment is None or segment[0] != end.session_pk:
-            version: Checkpoint | None = models.QuerySet(Checkpoint, using=using).filter(pk=end.pk).first()
-            name = str(end.pk) if version is None else row_seals.describe_row(version)
+            name = _describe_row_of_key(using, Checkpoint, end.pk)
             why = "its transcript is not the one it was saved with"
             yield end.session_pk, IntegrityProblem(Checkpoint._meta.db_table, name, why)
 

@@ -16,7 +16,8 @@ from django.utils.translation import gettext
 
 from checkpoints.calls.require_unaltered_call import require_matching_digests
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk, get_default_risk
-from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, SealError
+from checkpoints.exceptions import IntegrityError, SealError
+from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from checkpoints.models.enum_choices import translate_label
 from checkpoints.seals import row_seals
@@ -166,7 +167,7 @@ class PendingRowBuilder:
         hook_could_not_tell: bool,
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
-        if error := _find_verification_error(call):
+        if error := _find_verification_error_and_quarantine(call):
             sentence, label = _describe_verification_error(error)
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
         args = formatting.parse_json_or_text(call.args)
@@ -193,7 +194,7 @@ class PendingRowBuilder:
         )
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
-        if error := _find_verification_error(call):
+        if error := _find_verification_error_and_quarantine(call):
             return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", _describe_verification_error(error)[0])
         args = formatting.parse_json_or_text(call.args)
         with (
@@ -271,19 +272,24 @@ def _describe_unknown_outcome(call: ToolCall, *, hook_could_not_tell: bool) -> s
     return " · ".join(filter(None, (why, hook if call.verifiable else "")))
 
 
-def _find_verification_error(call: ToolCall) -> SealError | CheckpointCorrupted | None:
-    """Return why the call may not be shown: its digests, its seal or its session's seal do not match; else None."""
+def _find_verification_error_and_quarantine(call: ToolCall) -> SealError | None:
+    """Return why the call may not be shown: its digests, its seal or its session's seal do not match; else None.
+
+    The session of an altered call is put under quarantine, so that its run does not wait for a decision.
+    """
     try:
         row_seals.verify_rows((call, call.session))
         require_matching_digests(call)
-    except (SealError, CheckpointCorrupted) as error:
+    except SealError as error:
+        if isinstance(error, IntegrityError) and error.is_alteration:
+            quarantine.try_quarantine_session_if_altered(call.session_id)
         return error
     return None
 
 
-def _describe_verification_error(error: SealError | CheckpointCorrupted) -> tuple[str, str]:
+def _describe_verification_error(error: SealError) -> tuple[str, str]:
     """Return a sentence and a label that say why a call is not shown."""
-    if isinstance(error, CheckpointCorrupted) or (isinstance(error, IntegrityError) and error.is_alteration):
+    if isinstance(error, IntegrityError) and error.is_alteration:
         return gettext("A call is not shown, because its data are not as they were written"), gettext("Altered data")
     return gettext("A call is not shown, because its seal cannot be checked"), gettext("Not verified")
 

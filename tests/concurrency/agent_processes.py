@@ -67,13 +67,13 @@ def dispatch_from_many_tasks(url: str, session_id: str, effects: str) -> Any:
     return asyncio.run(main())
 
 
-def own_in_two_databases(url: str, session_id: str, still: str) -> None:
-    """Own a session in each of two databases until told to stop."""
+def own_in_two_databases(url: str, still: str) -> None:
+    """Own a session in each of two databases until told to stop; a witness may know both, by their names."""
     with SyncCheckpointer(still, lease_seconds=1.5) as other, SyncCheckpointer.open(url, lease_seconds=3) as cp:
-        other.start_session(session_id)
+        other.start_session("still")
         send_to_parent("began")
         wait_for_parent()
-        cp.start_session(session_id)
+        cp.start_session("s")
         send_to_parent("owns both")
         wait_for_parent()
 

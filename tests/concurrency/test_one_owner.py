@@ -91,7 +91,7 @@ def test_heartbeat_restarts_when_a_process_owns_again(open_checkpointer: Open) -
 
 def test_hanging_database_does_not_delay_heartbeats_of_another(start_child: StartChild, tmp_path: Path) -> None:
     still = tmp_path / "still.db"
-    owner = start_child(agent_processes.own_in_two_databases, url=database_url(), session_id="s", still=str(still))
+    owner = start_child(agent_processes.own_in_two_databases, url=database_url(), still=str(still))
     owner.expect("began")
     with closing(sqlite3.connect(still, isolation_level=None)) as held:
         held.execute("BEGIN IMMEDIATE")

@@ -14,14 +14,13 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.integrity import missing_sessions, verify_workspace
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Session
-from checkpoints.seals.decision_keys import VERIFY_SETTING, get_decision_keys
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 
 
 class Command(BaseCommand):
     help = (
-        "Checks the seals, the transcripts and the signed decisions of sessions. Exits with 1 where a row is not as it "
-        "was written, or is sealed with a key that is not configured."
+        "Checks the seals, the digests, the transcripts and the signed decisions of sessions. Exits with 1 where a row "
+        "is not as it was written, or is sealed with a key that is not configured."
     )
     #: Checks load the views of the site, which takes longer than the work of this command.
     requires_system_checks = ()
@@ -37,8 +36,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         counts, found = VerificationCounts(), _Findings()
         try:
-            if get_seal_keys() is None and get_decision_keys() is None:
-                raise CommandError(f"{KEY_SETTING} and {VERIFY_SETTING} are empty: there is nothing to check.")
+            if get_seal_keys() is None:
+                self.stderr.write(
+                    f"{KEY_SETTING} is empty: texts are compared with their digests, which whoever changes a text can "
+                    "compute too, and nothing notices other changes."
+                )
             for checked in self._verify_and_iterate_sessions(options, counts):
                 for name, problem in found.add_session(checked):
                     self.stderr.write(f"{name}: row {problem.row} of {problem.table}: {problem.why}")

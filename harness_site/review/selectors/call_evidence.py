@@ -46,7 +46,7 @@ class CallEvidence:
 def find_verified_call(workspace: Workspace, pk: int) -> ToolCall | None:
     """Return a call of this workspace with its session and runs, or None.
 
-    Raises `IntegrityError` and `CheckpointCorrupted`, as `require_call_unaltered` does.
+    Raises `IntegrityError`, as `require_call_unaltered` does.
     """
     # Not `first()`, which would order by the key: an order makes a statement of that many columns much slower to build.
     call = next(iter(_query_call_with_session_and_run(workspace.pk, pk)), None) if pk < 2**63 else None

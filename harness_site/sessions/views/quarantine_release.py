@@ -48,6 +48,8 @@ _RECORD_BY_TABLE: Final = {
 #: What the check found, in the words of the library, and in those of members.
 _SENTENCE_BY_FINDING: Final = {
     "its columns do not match its seal": gettext_lazy("It is not as Harness wrote it."),
+    "its arguments do not match their digest": gettext_lazy("Its arguments are not those that Harness wrote."),
+    "its result does not match its digest": gettext_lazy("Its result is not the one that Harness wrote."),
     "its text does not match its chain": gettext_lazy("Its text is not the one that Harness wrote."),
     "its transcript is not the one it was saved with": gettext_lazy("Its messages are not those it was saved with."),
     "it is missing": gettext_lazy("It is missing."),
@@ -105,7 +107,7 @@ def _release_quarantine_and_redirect(request: MemberRequest, head: SessionHead, 
     except QuarantineStays as error:
         problem = _("Row {row} of the table {table} is not as it was written.").format(row=error.row, table=error.table)
         if form.cleaned_data["accept_altered"]:
-            todo = _("A transcript cannot be sealed as it is. Restore the rows from a backup, or delete the session.")
+            todo = _("It cannot be accepted as it is. Restore it from a backup, or delete the session.")
         else:
             todo = _("Restore the rows from a backup and release the session then. It stays quarantined.")
         form.add_error(None, f"{problem} {todo}")

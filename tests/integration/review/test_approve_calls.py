@@ -70,13 +70,17 @@ def test_arguments_that_are_not_an_object_cannot_be_edited(alice: Client) -> Non
 def test_call_with_altered_arguments_is_not_shown_and_not_decided(alice: Client) -> None:
     call = awaiting(sentence="Pay 15.99")
     ToolCall.objects.filter(pk=call.pk).update(args='{"amount":"1599.00","order":17}')
+    queue = visible_text(alice.get("/review/?tab=awaiting"))
+    assert "A call is not shown, because its data are not as they were written" in queue
+    assert "15.99" not in queue
+    session = Session.objects.get()
+    assert session.quarantined_at is not None
+    quarantine = visible_text(alice.get(f"/sessions/{session.pk}/quarantine/"))
+    assert "Its arguments are not those that Harness wrote." in quarantine
     for response in (alice.get(url(call)), alice.post(url(call), APPROVE)):
         assert response.status_code == 409
         assert "This page is not shown, because its data are not as they were written" in visible_text(response)
         assert "data-decide" not in response.content.decode()
-    queue = visible_text(alice.get("/review/?tab=awaiting"))
-    assert "A call is not shown, because its data are not as they were written" in queue
-    assert "15.99" not in queue
     assert not Decision.objects.exists()
 
 

@@ -10,7 +10,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (
     AlreadyDecided,
     CallNotFound,
-    CheckpointCorrupted,
+    IntegrityError,
     InvalidIdentifier,
     InvalidInput,
     NotPermitted,
@@ -161,7 +161,8 @@ def test_decision_of_a_hook_requires_no_reason_and_no_role(cp: SyncCheckpointer)
 @pytest.mark.parametrize("kind", KINDS)
 def test_call_with_altered_arguments_is_refused(cp: SyncCheckpointer, kind: str) -> None:
     ToolCall.objects.update(args='{"order":18}')
-    before = everything()
-    with pytest.raises(CheckpointCorrupted, match="arguments of call 'call_1'"):
+    before = [Decision.objects.count(), call_statuses()]
+    with pytest.raises(IntegrityError, match="its arguments do not match their digest"):
         decide(cp, kind)
-    assert everything() == before
+    assert [Decision.objects.count(), call_statuses()] == before
+    assert Session.objects.get().quarantined_at is not None

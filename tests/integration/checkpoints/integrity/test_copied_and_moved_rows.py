@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from checkpoints.exceptions import IntegrityError, RowNotSealed
+from checkpoints.formats.digests import digest_text
 from checkpoints.framework_states import remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import NewState
 from checkpoints.models import Checkpoint, FrameworkState, Message, Segment, Session, ToolCall
@@ -88,7 +89,7 @@ def test_stripped_seals_are_not_given_again_where_a_witness_knows_them(
     save_session(open_checkpointer, "s")
     for model in SEALED_TABLES:
         plain(model).update(row_seal=None)
-    plain(ToolCall).update(result='"forged"')
+    plain(ToolCall).update(result='"forged"', result_digest=digest_text('"forged"'))
 
     with pytest.raises(RowNotSealed):
         open_checkpointer().resume("s")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from checkpoints.exceptions import RowNotSealed, SealKeyMissing
+from checkpoints.exceptions import QuarantineStays, RowNotSealed, SealKeyMissing
 from checkpoints.framework_states import durable_message_list, state_store
 from checkpoints.framework_states.state_store import NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -153,9 +153,35 @@ def test_verification_requires_a_key_and_a_session(settings: Any, workspace: obj
     with pytest.raises(CommandError, match="There is no session 'unknown'"):
         run("verify_integrity", "--session", "unknown")
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
-    for command in (("verify_integrity", "--all"), ("seal_sessions",)):
-        with pytest.raises(CommandError, match="HARNESS_SEAL_KEY"):
-            run(*command)
+    with pytest.raises(CommandError, match="HARNESS_SEAL_KEY"):
+        run("seal_sessions")
+
+
+@pytest.mark.parametrize("column", ["args", "result"])
+@pytest.mark.parametrize("key", ["", KEY])
+def test_text_of_an_unsealed_call_is_compared_with_its_digest(
+    open_checkpointer: Open, settings: Any, column: str, key: str
+) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", False
+    for name in ("s", "other"):
+        create_sealed_session(open_checkpointer, name)
+    assert "HARNESS_SEAL_KEY is empty: texts are compared with their digests" in run("verify_integrity", "--all")[1]
+    call = plain(ToolCall).filter(session__session_id="s", status="completed")[0]
+    plain(ToolCall).filter(pk=call.pk).update(**{column: '{"order":18}'})
+    settings.HARNESS_SEAL_KEY = key
+    out, err = StringIO(), StringIO()
+
+    with pytest.raises(CommandError, match="did not write"):
+        call_command("verify_integrity", "--all", "--json", stdout=out, stderr=err)
+    (problem,) = json.loads(out.getvalue())["problems"]
+    assert (problem["session"], problem["table"]) == ("s", "checkpoints_toolcall")
+    assert "does not match its digest" in problem["why"] or "do not match their digest" in problem["why"]
+    assert list(plain(Session).exclude(quarantined_at=None).values_list("session_id", flat=True)) == ["s"]
+    cp = open_checkpointer()
+    with pytest.raises(QuarantineStays):
+        cp.release_quarantine("s", actor="ann", reason="It looks better.", accept_altered=True)
+    plain(ToolCall).filter(pk=call.pk).update(**{column: getattr(call, column)})
+    assert cp.release_quarantine("s", actor="ann", reason="Restored.") == 0
 
 
 def test_forged_audit_entry_is_reported(open_checkpointer: Open) -> None:

@@ -8,8 +8,8 @@ import pytest
 from checkpoints import SyncCheckpointer, Tool, ToolRegistry
 from checkpoints.enums import KeyScope
 from checkpoints.exceptions import (
-    CheckpointCorrupted,
     DuplicateStep,
+    IntegrityError,
     NotOwner,
     OwnershipLost,
     SchemaFromFuture,
@@ -212,9 +212,9 @@ def test_damaged_step_log_runs_nothing(open_checkpointer: Open, order_steps: Ord
     ToolCall.objects.filter(call_id="order-17/charge").update(result='"charged 0.01"')
     second = start_session(open_checkpointer())
 
-    with pytest.raises(CheckpointCorrupted) as caught:
+    with pytest.raises(IntegrityError, match=r"order-17/charge.*its result does not match its digest"):
         second.workflow("s", "order-17")
-    assert (caught.value.field, len(order_steps.done)) == ("the result of call 'order-17/charge'", 2)
+    assert len(order_steps.done) == 2
 
 
 def test_step_log_damaged_after_it_was_opened_runs_nothing(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
@@ -222,7 +222,7 @@ def test_step_log_damaged_after_it_was_opened_runs_nothing(cp: SyncCheckpointer,
     workflow = cp.workflow("s", "order-17")
     ToolCall.objects.update(result='"charged 0.01"')
 
-    with pytest.raises(CheckpointCorrupted):
+    with pytest.raises(IntegrityError):
         workflow.step("charge", order_steps.charge, 17)
     assert order_steps.done == ["charge 17 40.00"]
 
