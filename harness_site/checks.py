@@ -1,6 +1,7 @@
 """System checks for unsafe settings, and for missing parts in a project that includes the site."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from django.apps import AppConfig, apps
 from django.conf import settings
 from django.contrib.auth import get_backends
 from django.contrib.staticfiles import finders
-from django.core.cache import caches
+from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.cache.backends.db import BaseDatabaseCache
 from django.core.cache.backends.dummy import DummyCache
 from django.core.cache.backends.locmem import LocMemCache
@@ -71,10 +72,21 @@ def check_required_settings(app_configs: Sequence[AppConfig] | None, **options: 
         if name not in settings.MIDDLEWARE
     ]
     problems += [
+        Warning(
+            f"The middleware {name!r} comes after {later!r}.",
+            hint=f"Keep the order of HARNESS_MIDDLEWARE. {_EMBEDDING}",
+            id="harness.W004",
+        )
+        for name, later in pairwise(base_settings.HARNESS_MIDDLEWARE)
+        if _comes_after(settings.MIDDLEWARE, name, later)
+    ]
+    problems += [
         Error(f"The setting {name} is missing.", hint=_EMBEDDING, id="harness.E005")
         for name in _NEEDED
         if not hasattr(settings, name)
     ]
+    if DEFAULT_CACHE_ALIAS not in settings.CACHES:
+        problems.append(Error("There is no default cache.", hint=f"Set CACHES. {_EMBEDDING}", id="harness.E005"))
     if "default" not in getattr(settings, "CHANNEL_LAYERS", {}):
         hint = f"Set CHANNEL_LAYERS. {_EMBEDDING}"
         problems.append(Error("Channels has no default layer.", hint=hint, id="harness.E005"))
@@ -157,8 +169,8 @@ def check_templates_not_shadowed(app_configs: Sequence[AppConfig] | None, **opti
         Error(f"The template engine lacks {name!r}.", hint=_EMBEDDING, id="harness.E013") for name in missing_names
     ]
     problems += [
-        Error(f"The template {name!r} is {origin}.", hint="Give one of the two another name.", id="harness.E014")
-        for name, origin in _iterate_shadowed_templates(engine)
+        Error(f"The template {name!r} is {origin}.", hint=hint, id="harness.E014")
+        for name, origin, hint in _iterate_shadowed_templates(engine)
     ]
     if finders.find("css/tokens.css") is None:
         hint = f"Set STATICFILES_DIRS to HARNESS_STATIC_DIRS. {_EMBEDDING}"
@@ -176,23 +188,28 @@ def check_protective_settings(app_configs: Sequence[AppConfig] | None, **options
     if not getattr(settings, "ASGI_APPLICATION", None):
         hint = f"Route websockets to harness_site.live.routing.build_websocket_application(). {_EMBEDDING}"
         problems.append(Warning("Without ASGI_APPLICATION no page is told of changes.", hint=hint, id="harness.W002"))
-    if isinstance(caches["default"], LocMemCache | DummyCache):
+    if DEFAULT_CACHE_ALIAS in settings.CACHES and isinstance(caches[DEFAULT_CACHE_ALIAS], LocMemCache | DummyCache):
         hint = "Use harness_site.accounts.throttle_cache.ThrottleCache, or a cache that all processes share."
         problems.append(Warning("Each process counts attempts to sign in by itself.", hint=hint, id="harness.W003"))
     return problems
 
 
-def _iterate_shadowed_templates(engine: Engine) -> Iterator[tuple[str, str]]:
-    """Yield the templates of the site that the engine finds elsewhere or not at all, each with a description."""
+def _comes_after(names: Sequence[str], name: str, later: str) -> bool:
+    """Return whether a name is in a sequence only after each place of another one."""
+    return name in names and later in names and later not in names[names.index(name) :]
+
+
+def _iterate_shadowed_templates(engine: Engine) -> Iterator[tuple[str, str, str]]:
+    """Yield the templates of the site that the engine finds elsewhere or not at all, with a description and a hint."""
     folders = [*base_settings.HARNESS_TEMPLATE_DIRS, _PACKAGE / "templates"]
     for folder in folders:
         for path in sorted(Path(folder).rglob("*.html")):
             name = path.relative_to(folder).as_posix()
             origin = _find_template_origin(engine, name)
             if origin is None:
-                yield name, "not found"
+                yield name, "not found", f"Set DIRS to HARNESS_TEMPLATE_DIRS, and APP_DIRS. {_EMBEDDING}"
             elif Path(origin).resolve() != path.resolve():
-                yield name, f"also {origin}, which comes first"
+                yield name, f"also {origin}, which comes first", "Give one of the two another name."
 
 
 def _find_template_origin(engine: Engine, name: str) -> str | None:

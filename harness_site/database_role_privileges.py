@@ -123,8 +123,8 @@ def format_psql_of_administrator() -> str:
     options = f" -p {port}" if port not in ("", "5432") else ""
     name = shlex.quote(str(database["NAME"]))
     if host in _LOCAL_SERVERS or host.startswith("/"):
-        return f"sudo -u postgres psql{options} {name}"
-    return f"psql -h {shlex.quote(host)}{options} -U postgres {name}"
+        return f"sudo -u postgres psql -q{options} {name}"
+    return f"psql -q -h {shlex.quote(host)}{options} -U postgres {name}"
 
 
 def validate_role_name(name: str) -> None:

@@ -38,7 +38,7 @@ SECRET_KEY = env.read_or_collect_problem(
 )
 SECRET_KEY_FALLBACKS = env.read_list_setting("HARNESS_OLD_SECRET_KEYS")
 
-STATE_DIR.mkdir(parents=True, exist_ok=True)
+env.create_state_dir(STATE_DIR)
 sqlite_path = str(STATE_DIR / "harness.sqlite3")
 database_url = env.read_text_setting("HARNESS_DATABASE_URL") or sqlite_path
 DATABASES = {

@@ -280,6 +280,9 @@ def build_decision_options(
     return [
         {
             "kind": option.kind.value,
+            "field_value": option.choice or option.kind.value,
+            "is_choice": bool(option.choice),
+            "is_secondary": option.is_secondary,
             "name": option.name,
             "summary": option.summary,
             "does": option.does,

@@ -141,7 +141,9 @@ def find_session_problem_with_decision(call: ToolCall, kind: str) -> DecisionPro
     if not call.undecided or not session.finished or not RULES[DecisionKind(kind)].goes_on:
         return None
     todo = (
-        _("Reject the call to take it off the list.")
+        _("Close the question to take it off the list.")
+        if call.is_question
+        else _("Reject the call to take it off the list.")
         if call.status == CallStatus.AWAITING_APPROVAL
         else _("Record whether the call happened to take it off the list.")
     )

@@ -1,24 +1,34 @@
 """Answers that a person may give about an interrupted call or a call that awaits approval."""
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import ToolCall
+from harness_site.review.question_choices import QuestionChoice, list_question_choices
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerOption:
-    """Possible answer: its name, its effect in a few words and in whole sentences, and its button label."""
+    """Possible answer: its name, its effect in a few words and in whole sentences, and its button label.
+
+    `choice` is the value of the form field of an answer that is an option of the question; empty for any other.
+    """
 
     kind: DecisionKind
     name: str | Promise
     summary: str | Promise
     does: str | Promise
     button: str | Promise
+    choice: str = ""
+    #: True if the page lists the answer under “More answers”.
+    is_secondary: bool = False
 
 
 #: Answers about a call whose outcome is unknown.
@@ -107,6 +117,8 @@ _QUESTION_ANSWERS: Final = (
         _("Record the changed value"),
     ),
 )
+#: Number of the options of a question that stand before “More answers”.
+_MAX_PRIMARY_CHOICES: Final = 12
 _APPROVAL_OF_CHANGED_VALUE: Final = AnswerOption(
     DecisionKind.APPROVE,
     _("Approve"),
@@ -114,14 +126,55 @@ _APPROVAL_OF_CHANGED_VALUE: Final = AnswerOption(
     _("The agent gets the changed value."),
     _("Approve the changed value"),
 )
+#: Only answer to a question in a session that has ended: it takes the question off the list.
+_NO_ANSWER: Final = AnswerOption(
+    DecisionKind.REJECT,
+    _("No answer"),
+    _("The question leaves the list."),
+    _("The session has ended, so the agent gets no answer. The question leaves the list."),
+    _("Close without an answer"),
+)
 _ANSWERS: Final = {CallStatus.INTERRUPTED: OUTCOMES, CallStatus.AWAITING_APPROVAL: APPROVALS}
 
 
 def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
     """List the possible answers about a call, in the order of the page; empty if it needs none."""
     if call.status == CallStatus.AWAITING_APPROVAL and call.is_question:
+        if call.session.finished:
+            return (_NO_ANSWER,)
+        if not call.asked_args_digest and (choices := list_question_choices(call)):
+            return _list_answers_with_choices(choices)
         return tuple(
             _APPROVAL_OF_CHANGED_VALUE if call.asked_args_digest and answer.kind == DecisionKind.APPROVE else answer
             for answer in _QUESTION_ANSWERS
         )
     return _ANSWERS.get(CallStatus(call.status), ()) if call.status in CallStatus.values else ()
+
+
+def _list_answers_with_choices(choices: Sequence[QuestionChoice]) -> tuple[AnswerOption, ...]:
+    """List an answer for each option of a question, then a text in its place, then a change of the question."""
+    by_kind = {answer.kind: answer for answer in _QUESTION_ANSWERS}
+    other = replace(by_kind[DecisionKind.RESPOND], name=_("Another answer"))
+    shown = Counter((choice.label, choice.masked_answer, choice.description) for choice in choices)
+    answers = [
+        _build_answer_of_choice(choice, alike=shown[choice.label, choice.masked_answer, choice.description] > 1)
+        for choice in choices
+    ]
+    secondary = (*answers[_MAX_PRIMARY_CHOICES:], by_kind[DecisionKind.EDIT])
+    return (*answers[:_MAX_PRIMARY_CHOICES], other, *(replace(answer, is_secondary=True) for answer in secondary))
+
+
+def _build_answer_of_choice(choice: QuestionChoice, *, alike: bool) -> AnswerOption:
+    """Build the answer of an option; options that look `alike` with their secrets masked are numbered."""
+    sent = gettext("The agent gets this text.")
+    if choice.masked_answer != choice.label:
+        sent = gettext("The agent gets “%(answer)s”.") % {"answer": choice.masked_answer}
+    number = gettext("Option %(number)s") % {"number": choice.number} if alike else ""
+    return AnswerOption(
+        DecisionKind.RESPOND,
+        choice.label,
+        " · ".join(filter(None, (number, choice.description))),
+        " ".join(filter(None, (number and f"{number}.", choice.description, sent))),
+        _("Record the answer"),
+        choice.form_value,
+    )

@@ -21,6 +21,7 @@ from harness_site.core.masking.masker import mask_text
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
 from harness_site.review import argument_changes, argument_form_fields
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
+from harness_site.review.question_choices import QuestionChoice, list_question_choices
 from harness_site.sessions.session_formatting import mask_link_if_safe
 
 
@@ -141,14 +142,26 @@ class ApprovalForm(DecisionForm):
     def __init__(self, *args: Any, call: ToolCall, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.call = call
+        self.choices_of_question = {choice.form_value: choice for choice in list_question_choices(call)}
+        #: The chosen option of a question, if the sender has chosen one.
+        self.choice: QuestionChoice | None = None
         if call.is_question:
             self.fields["message"].label = _("Message")
+            kind = self.fields["kind"]
+            assert isinstance(kind, forms.ChoiceField)  # noqa: S101 - declared above
+            kind.choices = [*_build_answer_choices(APPROVALS), *((name, name) for name in self.choices_of_question)]
+            kind.error_messages["invalid_choice"] = _("This option is not offered any more. Choose another answer.")
         typed = {name: str(value) for name, value in self.data.items()}
         self.argument_fields = argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
         self.differences: tuple[argument_changes.ArgumentDifference, ...] = ()
         self.changed: dict[str, Any] = {}
         self.digest = ""
+
+    def clean_kind(self) -> str:
+        """Return the kind of the decision, which an option of a question stands for, too."""
+        self.choice = self.choices_of_question.get(self.cleaned_data["kind"])
+        return str(self.cleaned_data["kind"]) if self.choice is None else DecisionKind.RESPOND.value
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
@@ -157,7 +170,8 @@ class ApprovalForm(DecisionForm):
             self.add_error_if_text_missing(
                 data, reject, "message", _("Enter a message. It is recorded with your decision.")
             )
-            self.add_error_if_text_missing(data, respond, "answer", _("Enter an answer. The agent gets it."))
+            if self.choice is None:
+                self.add_error_if_text_missing(data, respond, "answer", _("Enter an answer. The agent gets it."))
         else:
             message_missing = _("Enter a message. The agent gets it as the error of the call.")
             self.add_error_if_text_missing(data, reject, "message", message_missing)
@@ -216,6 +230,7 @@ def build_bound_decision_form(
     kind = data.get("kind", "")
     option = {answer.kind.value: answer for answer in (*OUTCOMES, *APPROVALS)}.get(kind)
     about_approval = call.status == CallStatus.AWAITING_APPROVAL if option is None else option in APPROVALS
+    about_approval = about_approval or call.is_question
     return ApprovalForm(data, files, call=call) if about_approval else OutcomeForm(data, files)
 
 

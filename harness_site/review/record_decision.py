@@ -49,14 +49,17 @@ def _record_decision_with_evidence(
         kind,
         actor=actor,
         reason=data["reason"],
-        result=_get_result_text(call, data),
+        result=_get_result_text(call, form),
         evidence=evidence or None,
         new_args=form.changed if kind == DecisionKind.EDIT and isinstance(form, ApprovalForm) else None,
     )
 
 
-def _get_result_text(call: ToolCall, data: dict[str, Any]) -> str | None:
+def _get_result_text(call: ToolCall, form: OutcomeForm | ApprovalForm) -> str | None:
     """Return the text that the agent gets as the result of the call, or None if the decision has none."""
+    data = form.cleaned_data
+    if isinstance(form, ApprovalForm) and form.choice is not None:
+        return form.choice.answer
     match data["kind"]:
         case DecisionKind.CONFIRM_LANDED:
             return restore_masked_result(call, data["result"])

@@ -1,4 +1,4 @@
-// The decision form: the keys 1 to 4 choose an answer, the button names the decision, Ctrl+Enter records it.
+// The decision form: the keys 1 to 9 choose an answer, the button names the decision, Ctrl+Enter records it.
 
 const form = () => document.querySelector("form[data-decide]");
 
@@ -57,6 +57,7 @@ document.addEventListener("keydown", (event) => {
   const option = decide.querySelectorAll("input[name='kind']")[Number(event.key) - 1];
   if (!option || option.disabled) return;
   event.preventDefault();
+  option.closest("details")?.setAttribute("open", "");
   option.click();
   focusNeededField(option);
 });
@@ -65,6 +66,7 @@ document.addEventListener("keydown", (event) => {
 function focusNeededField(option) {
   const ownFields = option.closest(".opt").nextElementSibling?.querySelectorAll("textarea, select, input:not([type='radio'])") ?? [];
   const own = [...ownFields].find((each) => each.checkVisibility());
+  if (option.value.startsWith("option-")) return option.focus(); // it needs no text
   const needed = own && (option.value === "edit" || !own.value) ? own : option.form.elements.reason;
   needed.focus();
 }

@@ -225,12 +225,11 @@ def test_chosen_agent_is_applied_at_once_and_keeps_the_focus(
     page.wait_for_url("**/overview/?period=24h")  # without an empty parameter
 
 
-def test_timelines_fit_a_phone(sample_site: SampleSite, open_page: OpenPage) -> None:
+def test_timeline_fits_a_phone(sample_site: SampleSite, open_page: OpenPage) -> None:
     page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
-    for name in ("session, waiting", "timeline, waiting"):
-        page.goto(sample_site.path(name))
-        expect(page.locator(".drawing.narrow .lost").last).to_be_in_viewport(ratio=1)
-        expect(page.locator(".drawing.narrow .wait").last).to_be_in_viewport(ratio=0.9)
+    page.goto(sample_site.path("timeline, waiting"))
+    expect(page.locator(".drawing.narrow .lost").last).to_be_in_viewport(ratio=1)
+    expect(page.locator(".drawing.narrow .wait").last).to_be_in_viewport(ratio=0.9)
 
 
 def test_current_tab_is_in_the_middle_of_a_phone(sample_site: SampleSite, open_page: OpenPage) -> None:

@@ -266,3 +266,14 @@ def test_term_is_explained_without_a_pointer(
     assert list_accessibility_violations(page) == []
     page.get_by_role("button", name="Close", exact=True).tap()
     expect(explanation).to_be_hidden()
+
+
+def test_transcript_begins_in_the_upper_half_of_a_phone(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("alice", viewport={"width": 390, "height": 844}, has_touch=True)
+    page.goto(long_session)
+    first = page.locator("section.transcript").bounding_box()
+    assert first
+    assert first["y"] < 844 / 2
+    assert not page.locator("#lanes").is_visible()
+    page.locator(".transcript-options > summary").click()
+    assert page.get_by_role("button", name="Go", exact=True).is_visible()

@@ -255,7 +255,7 @@ def _build_decision_context(
 def _get_preselected_answer(request: MemberRequest, answers: list[dict[str, Any]]) -> str:
     """Return the answer that the query string preselects by its number; nothing is recorded."""
     answer_option = {str(number): answer for number, answer in enumerate(answers, 1)}.get(request.GET.get("answer", ""))
-    return "" if answer_option is None or answer_option["mine"] else answer_option["kind"]
+    return "" if answer_option is None or answer_option["mine"] else answer_option["field_value"]
 
 
 def _get_seen_revision(request: MemberRequest) -> str:

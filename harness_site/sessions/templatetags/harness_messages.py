@@ -105,10 +105,10 @@ def render_timeline(context: Context, lasting: Timeline | None) -> SafeString:
 
 
 def _render_timeline_drawing(head: SessionHead, timeline: Timeline) -> SafeString:
-    drawings = overview_layout.compute_run_lanes_layouts(timeline)
-    if not drawings:
+    drawing = overview_layout.compute_run_lanes_layout(timeline)
+    if drawing is None:
         return SafeString("")
-    return _render_template("sessions/parts/lanes.html", {"head": head, "drawings": drawings})
+    return _render_template("sessions/parts/lanes.html", {"head": head, "drawing": drawing})
 
 
 def _render_template(name: str, variables: dict[str, Any]) -> SafeString:

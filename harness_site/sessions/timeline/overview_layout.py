@@ -1,4 +1,4 @@
-"""Layouts of the timeline overview in SVG units: a wide one, and a narrow one for phones.
+"""Layout of the timeline overview in SVG units.
 
 The time scale is logarithmic between neighbouring events, so that the milliseconds of a tool and the hour a session
 waited for a person are visible side by side.
@@ -24,8 +24,7 @@ from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
 
-#: Width of the drawing on a wide screen and on a phone.
-WIDTHS: Final = (1040, 350)
+WIDTH: Final = 1040
 LEFT = 50
 ROW = 46
 TOP = 18
@@ -111,23 +110,16 @@ class Drawing:
     earlier: bool
 
 
-def compute_run_lanes_layouts(timeline: Timeline) -> tuple[Drawing, ...]:
-    """Lay out the runs of a timeline for each of the widths; nothing if there is nothing to draw."""
+def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
+    """Lay out the runs of a timeline, or return None if there is nothing to draw."""
     instants = sorted({instant for lane in timeline.lanes for instant in _list_lane_instants(lane)})
     if not instants:
-        return ()
+        return None
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
-    height = TOP + ROW * len(timeline.lanes)
-    return tuple(
-        Drawing(_compute_rows(timeline.lanes, instants, width), width, height, start, end, words, timeline.earlier)
-        for width in WIDTHS
-    )
-
-
-def _compute_rows(lanes: Sequence[Lane], instants: Sequence[int], width: int) -> tuple[Row, ...]:
-    scale = _Scale(instants, width)
-    return tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(lanes))
+    scale = _Scale(instants)
+    rows = tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(timeline.lanes))
+    return Drawing(rows, WIDTH, TOP + ROW * len(rows), start, end, words, timeline.earlier)
 
 
 def _list_lane_instants(lane: Lane) -> list[int]:
@@ -138,12 +130,11 @@ def _list_lane_instants(lane: Lane) -> list[int]:
 
 
 class _Scale:
-    def __init__(self, instants: Sequence[int], width: int) -> None:
-        self.width = width
+    def __init__(self, instants: Sequence[int]) -> None:
         places = [0.0]
         for before, after in pairwise(instants):
             places.append(places[-1] + log1p((after - before) / _GRAIN))
-        unit = (width - LEFT - 8) / (places[-1] or 1.0)
+        unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
         self.places = {instant: round(LEFT + place * unit, 1) for instant, place in zip(instants, places, strict=True)}
 
     def get_x(self, instant: int) -> float:
@@ -162,16 +153,16 @@ def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:
         x=begin,
         width=max(_LEAST, end - begin),
         lost=lane.run.status == "lost",
-        takeover=None if lane.takeover is None else _compute_takeover_mark(end, scale.width),
+        takeover=None if lane.takeover is None else _compute_takeover_mark(end),
         bars=bars,
         ticks=tuple(Tick(scale.get_x(mark.start), mark.version) for mark in lane.marks),
         turns=tuple(_compute_model_turn_layouts(lane, scale)),
     )
 
 
-def _compute_takeover_mark(x: float, width: int) -> TakeoverMark:
+def _compute_takeover_mark(x: float) -> TakeoverMark:
     label = _("taken over")
-    is_before = x + 8 + len(label) * _LETTER > width
+    is_before = x + 8 + len(label) * _LETTER > WIDTH
     return TakeoverMark(x, label, round(x - 8 if is_before else x + 8, 1), is_before)
 
 
@@ -190,8 +181,8 @@ def _compute_bar_layout(stretch: Stretch, y: float, scale: _Scale, places: Seque
     x = scale.get_x(stretch.start)
     width = max(_LEAST, scale.get_x(max(stretch.end, stretch.start)) - x)
     after = bisect_right(places, x)
-    next_x = places[after] if after < len(places) else scale.width
-    x = min(x, scale.width - width)
+    next_x = places[after] if after < len(places) else WIDTH
+    x = min(x, WIDTH - width)
     tool = mask_and_reveal_hidden(stretch.tool)
     took = formatting.format_duration(max(0, stretch.end - stretch.start) / 1_000_000)
     labels: tuple[str, ...] = (tool,)

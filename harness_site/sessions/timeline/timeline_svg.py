@@ -132,11 +132,8 @@ def _render_chart_dot(dot: ChartDot) -> SafeString:
     return build_html(path, dot.x, dot.y)
 
 
-def render_overview_lane(row: overview_layout.Row, leading: TimelineUrls | None) -> SafeString:
-    """Render model turns, version marks and calls of a lane in the overview of a session.
-
-    Without `leading` they have no links and titles: on a phone, the whole drawing is one link.
-    """
+def render_overview_lane(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
+    """Render model turns, version marks and calls of a lane in the overview of a session."""
     life, turns_y = round(row.y + 23.5, 1), round(row.y + 20, 1)
     turn = '<rect class="model" x="{}" y="{}" width="{}" height="7" rx="2"/>'
     tick = '<circle class="tick" cx="{}" cy="{}" r="3"/>'
@@ -154,8 +151,6 @@ def render_overview_lane(row: overview_layout.Row, leading: TimelineUrls | None)
         )
         for each in row.bars
     )
-    if leading is None:
-        return join_html("", "{}", ((shape,) for _key, _title, shape in (*turns, *ticks, *bars)))
     link = '<a href="{}" tabindex="-1"><title>{}</title>{}</a>'
     linked = [
         *((leading.build_version_url(version), title, shape) for version, title, shape in (*turns, *ticks)),

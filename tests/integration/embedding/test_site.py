@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 
-from harness_site import base_settings
+from harness_site import base_settings, checks
 from tests.support.processes import ROOT
 
 CLINIC = "tests.integration.embedding.clinic"
@@ -96,6 +96,7 @@ def test_system_checks_name_each_missing_part(run: Run) -> None:
         "harness_site.saved_views": ["harness.E003"],
         "allauth.usersessions": ["harness.E003"],
         **{name: ["harness.E004"] for name in base_settings.HARNESS_MIDDLEWARE},
+        "middleware in another order": ["harness.W004"],
         **{name: ["harness.E005"] for name in ("SITE_ADDRESS", "MAIL_FROM", "MAIL_SERVER")},
         **{name: ["harness.E005"] for name in ("EVIDENCE_BYTES", "WEBHOOK_HOSTS", "BEHIND_PROXY")},
         **{name: ["harness.E005"] for name in ("SERVER_LIMITS", "API_REQUESTS_PER_MINUTE")},
@@ -114,9 +115,18 @@ def test_system_checks_name_each_missing_part(run: Run) -> None:
         **{name: ["harness.E016"] for name in ("agents elsewhere", "accounts elsewhere")},
         "CONTENT_SECURITY_POLICY": ["harness.W001"],
         "ASGI_APPLICATION": ["harness.W002"],
+        "default cache": ["harness.E005"],
         "CACHES": ["harness.W003"],
     }
     assert found == expected
+
+
+def test_check_says_how_templates_are_found(settings: Any) -> None:
+    engine = settings.TEMPLATES[0]
+    settings.TEMPLATES = [{**engine, "DIRS": [], "APP_DIRS": False}]
+
+    problems = [each for each in checks.check_templates_not_shadowed(None) if each.id == "harness.E014"]
+    assert {"HARNESS_TEMPLATE_DIRS" in str(each.hint) for each in problems} == {True}
 
 
 def test_django_admin_is_read_only_for_superusers(run: Run) -> None:

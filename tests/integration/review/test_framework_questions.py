@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus
-from checkpoints.models import Decision, ToolCall
+from checkpoints.enums import CallStatus, SessionStatus
+from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from tests.integration.review.payment_agents import awaiting, url
 from tests.support.factories import THEN, make_user
@@ -108,3 +108,79 @@ def test_queue_shows_the_question(alice: Client) -> None:
     page = visible_text(alice.get("/review/?tab=awaiting"))
     assert QUESTION in page
     assert "Awaiting answer" in page
+
+
+CHOICES = {"question": QUESTION, "options": ["Storgata 3", {"label": "Number 30", "value": "Storgata 30"}]}
+
+
+def test_options_of_a_question_are_its_answers(alice: Client) -> None:
+    page = alice.get(url(question(CHOICES)))
+    form = visible_text(page).partition("Not recorded revision 1")[2]
+    assert "Storgata 3The agent gets this text." in form
+    assert "Number 30The agent gets “Storgata 30”." in form
+    assert form.index("Number 30") < form.index("Another answer") < form.index("More answers")
+    assert "The agent gets “true”." not in form
+    assert "The agent gets “false”." not in form
+
+
+def test_agent_gets_the_value_of_the_chosen_option(alice: Client) -> None:
+    alice.post(url(question(CHOICES)), {"kind": "option-2", "revision": 1}, follow=True)
+    assert (Decision.objects.get().kind, Decision.objects.get().result_text) == ("respond", "Storgata 30")
+
+
+def test_masked_option_reaches_the_agent_as_it_is_stored(alice: Client) -> None:
+    keys = [f"sk-ant-api03-{letter * 40}" for letter in "AB"]
+    call = question({"question": QUESTION, "choices": keys})
+    page = visible_text(alice.get(url(call)))
+    assert not any(key in page for key in keys)
+    assert "Option 1" in page
+    assert "Option 2" in page
+    alice.post(url(call), {"kind": "option-2", "revision": 1})
+    assert Decision.objects.get().result_text == keys[1]
+
+
+def test_each_option_is_offered_once(alice: Client) -> None:
+    page = alice.get(url(question({"question": QUESTION, "options": ["Home", "Home", "Office"]}))).content.decode()
+    assert 'value="option-1"' in page
+    assert 'value="option-2"' not in page
+    assert 'value="option-3"' in page
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], [1, 2], ["Home", None], [""], ["x" * 501], ["Home"] * 101, [{"value": 3, "label": "Three"}], [{}], "Home"],
+)
+def test_list_that_is_not_of_short_texts_is_shown_as_an_argument_only(alice: Client, options: Any) -> None:
+    page = alice.get(url(question({"question": QUESTION, "options": options})))
+    assert b"option-1" not in page.content
+    assert "YesThe agent gets “true”." in visible_text(page)
+
+
+def test_option_of_a_question_that_has_lost_its_options_is_refused(alice: Client) -> None:
+    page = alice.post(url(question()), {"kind": "option-1", "revision": 1})
+    assert "This option is not offered any more." in visible_text(page)
+    assert not Decision.objects.exists()
+
+
+def test_second_choice_names_the_first_decision(alice: Client, client: Client) -> None:
+    call = question(CHOICES)
+    alice.post(url(call), {"kind": "option-2", "revision": 1})
+    client.force_login(make_user(name="bob"))
+    response = client.post(url(call), {"kind": "option-1", "revision": 1})
+    assert response.status_code == 409
+    assert "alice" in visible_text(response)
+
+
+def test_question_of_an_ended_session_can_be_closed(alice: Client) -> None:
+    call = question(CHOICES)
+    Session.objects.filter(pk=call.session_id).update(status=SessionStatus.CANCELLED)
+    form = visible_text(alice.get(url(call))).partition("Not recorded revision 1")[2]
+    assert "No answer" in form
+    assert "Number 30" not in form
+
+
+def test_options_beyond_the_twelfth_are_under_more_answers(alice: Client) -> None:
+    options = [f"Slot {number}" for number in range(1, 15)]
+    form = visible_text(alice.get(url(question({"question": QUESTION, "options": options}))))
+    form = form.partition("Not recorded revision 1")[2]
+    assert form.index("Slot 12") < form.index("Another answer") < form.index("More answers") < form.index("Slot 13")

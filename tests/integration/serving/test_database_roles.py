@@ -290,7 +290,7 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
             "create_agent_login --rights-only --role no_role_yet",
             "create_agent_login second --print-sql",
         )
-        psql = re.sub(r".*:(\d+)/.*", r"sudo -u postgres psql -p \1 harness_office", url)
+        psql = re.sub(r".*:(\d+)/.*", r"sudo -u postgres psql -q -p \1 harness_office", url)
         assert f"harness create_agent_login second --print-sql | {psql}" in may_not.error
         assert f"create_agent_login --rights-only --role no_role_yet --print-sql | {psql}" in rights_only.error
         with psycopg.connect(re.sub(r"/[^/]*$", f"/{database}", server.url), autocommit=True) as admin:
@@ -302,9 +302,9 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
 @pytest.mark.parametrize(
     ("host", "port", "command"),
     [
-        ("", "", "sudo -u postgres psql office"),
-        ("/run/postgresql", "5433", "sudo -u postgres psql -p 5433 office"),
-        ("db.internal", "5432", "psql -h db.internal -U postgres office"),
+        ("", "", "sudo -u postgres psql -q office"),
+        ("/run/postgresql", "5433", "sudo -u postgres psql -q -p 5433 office"),
+        ("db.internal", "5432", "psql -q -h db.internal -U postgres office"),
     ],
 )
 def test_psql_of_an_administrator(monkeypatch: pytest.MonkeyPatch, host: str, port: str, command: str) -> None:

@@ -151,7 +151,8 @@ def test_call_settled_by_a_hook_has_no_wait(session: Session) -> None:
 def test_label_of_a_short_bar_is_beside_it(session: Session) -> None:
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.001))
     make_call(session=session, call_id="b", tool="t" * 200, status=CallStatus.ISSUED, issued_at=later(9))
-    drawing, _narrow = overview_layout.compute_run_lanes_layouts(run_lanes.load_newest_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    assert drawing
     short, long = drawing.rows[0].bars
     assert (short.label, short.beside) == ("refund_card", True)
     assert short.label_x > short.x + short.width
@@ -162,7 +163,8 @@ def test_label_of_a_wait_fits_its_width(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
     make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(2.3))
     make_call(session=session, call_id="b", status=CallStatus.ISSUED, issued_at=later(2.31))
-    drawing, _narrow = overview_layout.compute_run_lanes_layouts(run_lanes.load_newest_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    assert drawing
     assert drawing.rows[0].bars[0].label == "waiting, 300 ms"
 
 
@@ -181,29 +183,31 @@ def test_every_element_is_inside_the_drawing_and_in_order(session: Session) -> N
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.1))
     make_call(session=session, call_id="b", status=CallStatus.COMPLETED, issued_at=later(3), interrupted_at=later(4000))
     run(session, 4000, 90_000, status=RunStatus.RUNNING)
-    for drawing in overview_layout.compute_run_lanes_layouts(run_lanes.load_newest_run_lanes(session.pk)):
-        bars = [bar for row in drawing.rows for bar in row.bars]
-        assert [bar.kind for bar in bars] == ["ran", "lost", "wait"]
-        assert bars[0].x + bars[0].width < bars[1].x
-        assert bars[1].x + bars[1].width == pytest.approx(bars[2].x, abs=0.2)
-        places = [(bar.x, bar.width) for bar in bars] + [(row.x, row.width) for row in drawing.rows]
-        assert min(x for x, _ in places) >= overview_layout.LEFT
-        assert max(x + width for x, width in places) <= drawing.width
-        assert drawing.words == (
-            "Timeline of the runs. Run 1 (Running) made 2 tool calls. The outcome of 1 call is unknown. "
-            "Run 2 (Running) made 0 tool calls. The run waited for a decision."
-        )
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    assert drawing
+    bars = [bar for row in drawing.rows for bar in row.bars]
+    assert [bar.kind for bar in bars] == ["ran", "lost", "wait"]
+    assert bars[0].x + bars[0].width < bars[1].x
+    assert bars[1].x + bars[1].width == pytest.approx(bars[2].x, abs=0.2)
+    places = [(bar.x, bar.width) for bar in bars] + [(row.x, row.width) for row in drawing.rows]
+    assert min(x for x, _ in places) >= overview_layout.LEFT
+    assert max(x + width for x, width in places) <= drawing.width
+    assert drawing.words == (
+        "Timeline of the runs. Run 1 (Running) made 2 tool calls. The outcome of 1 call is unknown. "
+        "Run 2 (Running) made 0 tool calls. The run waited for a decision."
+    )
 
 
 def test_session_of_one_moment_can_be_drawn() -> None:
     session = make_session()
     run(session, 0, 0)
-    drawing, _narrow = overview_layout.compute_run_lanes_layouts(run_lanes.load_newest_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    assert drawing
     assert drawing.rows[0].x == overview_layout.LEFT
 
 
 def test_session_without_items_is_not_drawn() -> None:
-    assert overview_layout.compute_run_lanes_layouts(run_lanes.load_newest_run_lanes(make_session().pk)) == ()
+    assert overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(make_session().pk)) is None
 
 
 def test_page_contains_the_drawing(client: Client, session: Session) -> None:

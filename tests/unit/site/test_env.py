@@ -68,7 +68,7 @@ def test_stored_secret_is_created_once_with_private_permissions(tmp_path: Path) 
     made = env.load_or_create_secret(path)
     assert len(made) == 64
     assert env.load_or_create_secret(path) == made
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o600, 0o700]
     assert [one.name for one in path.parent.iterdir()] == ["secret_key"]
 
 

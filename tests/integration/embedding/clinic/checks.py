@@ -50,6 +50,7 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
         yield app, {"INSTALLED_APPS": [name for name in present.INSTALLED_APPS if name != app]}
     for one in present.MIDDLEWARE:
         yield one, {"MIDDLEWARE": [name for name in present.MIDDLEWARE if name != one]}
+    yield "middleware in another order", {"MIDDLEWARE": [*present.MIDDLEWARE[1:], present.MIDDLEWARE[0]]}
     for name in ("SITE_ADDRESS", "MAIL_FROM", "MAIL_SERVER", "EVIDENCE_BYTES", "WEBHOOK_HOSTS", "BEHIND_PROXY"):
         yield name, {name: None}
     for name in ("SERVER_LIMITS", "API_REQUESTS_PER_MINUTE"):
@@ -71,6 +72,7 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
         yield name, {"DATABASE_ROUTERS": [OtherDatabase(label)]}
     yield "CONTENT_SECURITY_POLICY", {"CONTENT_SECURITY_POLICY": None}
     yield "ASGI_APPLICATION", {"ASGI_APPLICATION": None}
+    yield "default cache", {"CACHES": {}}
     yield "CACHES", {"CACHES": {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}}
 
 

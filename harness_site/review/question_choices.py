@@ -1,0 +1,75 @@
+"""Options among which the agent's question lets people choose."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from checkpoints.models import ToolCall
+from harness_site.core import formatting
+from harness_site.core.masking.masker import mask_json_value
+from harness_site.core.rendering.display_text import reveal_hidden_characters
+
+_LIST_NAMES: Final = ("options", "choices")
+#: Maximum number of options, and of characters of their texts; longer ones are not offered, only shown as arguments.
+_MAX_OPTIONS: Final = 100
+_LONGEST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionChoice:
+    """Option of a question. `number` is its place in the stored list, from 1; forms send it rather than a text.
+
+    `answer` is what the agent gets, as it is stored; the other texts are masked for the reader.
+    """
+
+    number: int
+    answer: str
+    label: str
+    description: str
+    masked_answer: str
+
+    @property
+    def form_value(self) -> str:
+        """The value of the form field that stands for this option."""
+        return f"option-{self.number}"
+
+
+def list_question_choices(call: ToolCall) -> tuple[QuestionChoice, ...]:
+    """List the options of a question, each once, with the texts that the current reader may see.
+
+    The result is empty for a call that is no question, and if any option is not a short text: an answer is always a
+    text.
+    """
+    if not call.is_question:
+        return ()
+    args = formatting.parse_json_or_text(call.args)
+    stored_items, masked_items = _find_items(args), _find_items(mask_json_value(args))
+    if not stored_items or len(stored_items) > _MAX_OPTIONS or len(stored_items) != len(masked_items):
+        return ()
+    stored_texts, masked_texts = ([_read_texts(item) for item in items] for items in (stored_items, masked_items))
+    choices: dict[tuple[str, str, str], QuestionChoice] = {}
+    for number, (stored, masked) in enumerate(zip(stored_texts, masked_texts, strict=True), 1):
+        if stored is None or masked is None:
+            return ()
+        answer, label, description = (reveal_hidden_characters(text) for text in masked)
+        choices.setdefault(stored, QuestionChoice(number, stored[0], label, description, answer))
+    return tuple(choices.values())
+
+
+def _find_items(args: Any) -> list[Any]:
+    """Return the list of options in the arguments of a question; empty without one."""
+    value = args.get("value") if isinstance(args, dict) else None
+    if not isinstance(value, dict):
+        return []
+    return next((value[name] for name in _LIST_NAMES if isinstance(value.get(name), list)), [])
+
+
+def _read_texts(item: Any) -> tuple[str, str, str] | None:
+    """Return the answer, the label and the description of an option; None if it has no short texts."""
+    if not isinstance(item, dict):
+        texts = (item, item, "")
+    else:
+        label = item.get("label", item.get("value"))
+        texts = (item.get("value", label), label, item.get("description") or "")
+    if not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts) or not texts[0].strip():
+        return None
+    return texts if texts[1].strip() else None
