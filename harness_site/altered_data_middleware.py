@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
-from django.db import DatabaseError
+from django.db import DatabaseError, models
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -21,7 +21,7 @@ from checkpoints.exceptions import (
     WitnessedSessionMissing,
 )
 from checkpoints.integrity import quarantine
-from checkpoints.models import ToolCall
+from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.management_command_hints import format_management_command
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -39,7 +39,7 @@ class AlteredDataMiddleware(MiddlewareMixin):
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         session_pk = _find_shown_session_pk(request)
-        if not isinstance(exception, SealError):
+        if not isinstance(exception, SealError | CheckpointCorrupted):
             exception = _find_error_of_mistyped_value(request, session_pk, exception) or exception
         if not isinstance(exception, SealError | CheckpointCorrupted):
             return None
@@ -69,7 +69,7 @@ def _find_shown_session_pk(request: HttpRequest) -> int | None:
 
 def _find_error_of_mistyped_value(
     request: HttpRequest, session_pk: int | None, exception: Exception
-) -> SealError | None:
+) -> SealError | CheckpointCorrupted | None:
     """Return the error of a value that has another type than its column, if that is the cause.
 
     A page that is about no session lists those of the member's workspace.
@@ -78,12 +78,12 @@ def _find_error_of_mistyped_value(
     if isinstance(exception, _OTHER_CAUSES) and _FAILED_FUNCTION not in str(exception):
         return None
     if session_pk is not None:
-        error = quarantine.find_error_of_mistyped_value("default", session_pk, str(session_pk))
-    elif membership is not None:
-        error = quarantine.find_error_of_mistyped_value_in_workspace("default", membership.workspace_id)
-    else:
-        return None
-    return error if isinstance(error, SealError) else None
+        sessions: models.QuerySet[Session] = models.QuerySet(Session).filter(pk=session_pk)
+        name = sessions.values_list("session_id", flat=True).first()
+        return quarantine.find_error_of_mistyped_value("default", session_pk, str(name))
+    if membership is not None:
+        return quarantine.find_error_of_mistyped_value_in_workspace("default", membership.workspace_id)
+    return None
 
 
 def _build_problem(error: SealError | CheckpointCorrupted) -> str:

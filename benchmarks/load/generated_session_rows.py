@@ -19,6 +19,7 @@ from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.enums import (
     ActorKind,
     CallStatus,
+    CostBasis,
     DecisionKind,
     InterruptReason,
     KeyPolicy,
@@ -34,6 +35,8 @@ from checkpoints.tools.idempotency import make_idempotency_key
 _VERSIONS: Final = 4
 _PACE: Final = timedelta(seconds=7)
 _LONGEST_CALL: Final = timedelta(seconds=6)
+#: Number of tokens, of which three quarters are input.
+_TOKENS_OF_A_MESSAGE: Final = 420
 _END_STATUS_SHARES: Final = (
     (0.900, SessionStatus.COMPLETED),
     (0.955, SessionStatus.FAILED),
@@ -141,7 +144,8 @@ class SessionBuilder:
             labels=to_canonical_json([random.choice(LABELS)] if random.random() < 0.1 else []),
             key_space=f"{random.getrandbits(128):032x}",
             budget_spent_usd=Decimal(random.randint(1, 400) * size.messages).scaleb(-5),
-            total_tokens=size.messages * 420,
+            cost_basis=CostBasis.STATED,
+            total_tokens=size.messages * _TOKENS_OF_A_MESSAGE,
             fence=1,
             created_at=started_at,
         )
@@ -249,6 +253,8 @@ class SessionBuilder:
         self, generated: GeneratedSession, length: int, chain: bytes, created_at: datetime
     ) -> Checkpoint:
         session = generated.session
+        tokens = length * _TOKENS_OF_A_MESSAGE
+        share = Decimal(tokens) / session.total_tokens
         return _create_row(
             Checkpoint,
             id=self._key(Checkpoint),
@@ -258,7 +264,8 @@ class SessionBuilder:
             segment_id=generated.segment.pk,
             length=length,
             chain=chain,
-            budget_spent_usd=str(session.budget_spent_usd),
+            budget_spent_usd=str(round(session.budget_spent_usd * share, 5)),
+            usage=to_canonical_json({"input_tokens": tokens * 3 // 4, "output_tokens": tokens - tokens * 3 // 4}),
             schema_version=SCHEMA_VERSION,
             created_at=created_at,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.db import IntegrityError, transaction
@@ -79,6 +79,11 @@ class WriteGuard:
         self.row: int | None = None
         #: Key of the call in that row.
         self.call: int | None = None
+
+    def add_condition(self, condition: str, values: Sequence[Any]) -> None:
+        """Let the write depend on a further condition, an expression of SQL with its values."""
+        self.sql = replace(self.sql, condition=f"{self.sql.condition} AND {condition}")
+        self._condition_values = [*self._condition_values, *values]
 
     @contextmanager
     def guard_first_write(self, connection: BaseDatabaseWrapper) -> Iterator[None]:

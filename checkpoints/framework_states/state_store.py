@@ -574,7 +574,7 @@ def load_state(
         IntegrityError: The row is not one that this library wrote.
         CheckpointCorrupted: A value is missing or altered.
     """
-    with database_operation(store.using, writes=False):
+    with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
         place = (store.workspace_id, session_id)
         while found := state_rows.read_state_or_newest(store.using, place, namespace, state_id):
             try:
@@ -610,6 +610,26 @@ def iterate_states(
         IntegrityError: A row is not one that this library wrote.
         CheckpointCorrupted: A value is missing or altered.
     """
+    with (
+        quarantine.quarantine_on_error_of_any_session(store)
+        if session_id is None
+        else quarantine.quarantine_on_integrity_error(store, session_id)
+    ):
+        yield from _iterate_states_of_filter(
+            store, session_id, namespace, state_id=state_id, before=before, matches=matches, limit=limit
+        )
+
+
+def _iterate_states_of_filter(
+    store: Store,
+    session_id: str | None,
+    namespace: str | None,
+    *,
+    state_id: str | None,
+    before: str | None,
+    matches: Callable[[Encoded], bool] | None,
+    limit: int | None,
+) -> Iterator[LoadedState]:
     states = select_states(store, session_id, namespace).order_by("-state_id", "-pk")
     if state_id is not None:
         states = states.filter(state_id=state_id)

@@ -54,6 +54,8 @@ class Blob(models.Model):
 
 
 def _read_content(row: Any, base: str | None) -> bytes:
+    if not isinstance(row.content, bytes | memoryview):  # SQLite stores any type in any column
+        raise ValueError("its content is not bytes")
     content = bytes(row.content)
     if base is not None:
         content = compression.decompress_difference(content, compression.build_base_from_message(row.type, base))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef
@@ -65,19 +66,27 @@ def wait_for_decisions_flow(
             kind = ReviewRequired if unknown else ApprovalRequired
             raise kind(
                 owned_session.session_id,
-                (yield Transact(partial(call_dicts.calls_to_dicts_with_verify_reasons, store, undecided_calls))),
+                (yield Transact(partial(_describe_calls, store, owned_session, undecided_calls))),
             )
         yield Transact(lambda: mark_run_waiting(store, owned_session))
         yield Sleep(POLL_SECONDS)
 
 
 def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[ToolCall]:
-    """List the calls that hold the run at the gate, oldest first. Raises `OwnershipLost`."""
-    with database_operation(store.using, writes=False):
+    """List the calls that hold the run at the gate, oldest first. Raises `OwnershipLost`, `IntegrityError`."""
+    with (
+        quarantine.quarantine_on_integrity_error(store, owned_session.session_id),
+        database_operation(store.using, writes=False),
+    ):
         session = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if session is None:
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         return calls_without_outcome.list_calls_at_gate(store, session)
+
+
+def _describe_calls(store: Store, owned_session: OwnedSession, calls: list[ToolCall]) -> list[dict[str, Any]]:
+    with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
+        return call_dicts.calls_to_dicts_with_verify_reasons(store, calls)
 
 
 def _iterate_due_probes(

@@ -108,6 +108,18 @@ def is_row_altered(row: Any) -> bool:
     return False
 
 
+def is_row_genuine(row: Any) -> bool:
+    """Return whether this library wrote a row, as far as this process can tell: without a key, it can tell of none.
+
+    A row without a required seal, or with one by an unknown key, may have been invented.
+    """
+    try:
+        verify_row(row)
+    except SealError:
+        return get_seal_keys() is None
+    return True
+
+
 def verify_columns(model: type[models.Model], values: Sequence[Any], seal: bytes | None, described_as: str) -> None:
     """Verify the sealed columns of a row, in the order of its `sealed_fields`, as `verify_row` does."""
     if not _is_seal_valid_if_present(

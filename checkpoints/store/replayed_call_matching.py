@@ -211,6 +211,15 @@ class OpenOperations:
             operation = self._by_key.setdefault(call.idempotency_key, Operation(call.idempotency_key, kind))
             self._pair_operation(kind, call.call_id, operation)
 
+    def restore_unknown_pairings(self, calls: Iterable[ToolCall]) -> None:
+        """Pair logged calls of this run that another process has issued, if this one does not know them yet."""
+        with self._lock:
+            known_keys = set(self._by_key)
+        for call in calls:
+            if call.idempotency_key not in known_keys:
+                self.restore_pairing(call)
+                self.mark_for_reload()
+
     def release_pairing(self, kind: CallFingerprint, call_id: str) -> None:
         """Release the operation of a call whose dispatch ended without a result, so that another call id may
         request it."""

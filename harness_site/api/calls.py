@@ -37,7 +37,11 @@ from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.tool import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.client_checkpointer_cache import get_or_reattach_run
+from harness_site.api.client_checkpointer_cache import (
+    get_or_reattach_current_run,
+    get_or_reattach_run,
+    restore_pairings_of_other_processes,
+)
 from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,
@@ -70,7 +74,9 @@ def issue_call(
         require_key_stored_first()
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_reattach_current_run(checkpointer, session_id, body.fence)
+    if body.idempotency == "unanswered":
+        restore_pairings_of_other_processes(owned_session)
     for taken in body.taken:
         owned_session.operations.mark_result_as_replayed(taken.number, taken.call_id)
     allow_retried_request_to_run_issued_call(request, store, owned_session, body.call_id, body.tool)

@@ -57,7 +57,7 @@ def list_events(workspace: int, after: int, limit: int = MAX_EVENTS) -> list[dic
     ids = dict(Session.objects.filter(pk__in={event.session_id for event in events}).values_list("pk", "session_id"))
     return [
         _encode_altered_event(event)
-        if row_seals.is_row_altered(event)
+        if not row_seals.is_row_genuine(event)
         else encode_event(event, ids.get(event.session_id or 0))
         for event in events
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -19,6 +20,7 @@ from checkpoints.exceptions import (
     ApprovalRequired,
     InvalidInput,
     OwnershipError,
+    OwnershipLost,
     ReviewRequired,
     SessionExists,
     SessionFinished,
@@ -93,6 +95,9 @@ def prepare_client_store_for_opening(request: HttpRequest, session_id: str, body
     store = get_client_checkpointer(request).store
     _set_client_process(request, store, body.process)
     owned_session = store.find_owned_session(session_id)
+    if owned_session is None and body.fence is not None:  # the run was served by another server process
+        with suppress(OwnershipLost, SessionFinished, SessionNotFound):
+            owned_session = reattach_run.reattach_run(store, session_id, body.fence)
     if owned_session is not None and owned_session.fence != body.fence:
         store.remove_owned_session(owned_session)
     elif owned_session is not None and body.executing is not None:

@@ -274,11 +274,9 @@ def _query_unsealed_events(workspace: int) -> QuerySet[AuditEvent]:
 
 
 def find_altered_event_keys(workspace_pk: int, events: list[AuditEvent]) -> frozenset[int]:
-    """Return the keys of the given events of one workspace whose content or position was changed. One query."""
+    """Return the keys of the given events of one workspace that are not as they were recorded. One query."""
     seals = _load_preceding_seals(workspace_pk, events)
-    return frozenset(
-        event.pk for event in events if event.number is not None and not _is_entry_intact(event, event.number, seals)
-    )
+    return frozenset(event.pk for event in events if not _is_entry_intact(event, seals))
 
 
 def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> QuerySet[AuditEvent]:
@@ -332,14 +330,18 @@ def _build_entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, s
         actor_kind=event.actor_kind,
         details=_parse_event_details(event.details),
         number=event.number,
-        intact=event.number is None or _is_entry_intact(event, event.number, seals),
+        intact=_is_entry_intact(event, seals),
         session_pk=pk,
         session_id=sessions.get(event.session_id or 0, ""),
     )
 
 
-def _is_entry_intact(event: AuditEvent, number: int, seals: dict[int, str]) -> bool:
-    return number - 1 in seals and event.seal == compute_seal(seals[number - 1], number, event)
+def _is_entry_intact(event: AuditEvent, seals: dict[int, str]) -> bool:
+    """Return whether an entry matches its keyed seal and, once it has a number, the chain, which needs no key."""
+    if not row_seals.is_row_genuine(event):
+        return False
+    number = event.number
+    return number is None or (number - 1 in seals and event.seal == compute_seal(seals[number - 1], number, event))
 
 
 def _parse_event_details(stored: str) -> dict[str, Any]:

@@ -167,8 +167,8 @@ class PendingRowBuilder:
         hook_could_not_tell: bool,
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
-        if error := _find_verification_error_and_quarantine(call):
-            sentence, label = _describe_verification_error(error)
+        if error := find_verification_error_and_quarantine(call):
+            sentence, label = describe_verification_error(error)
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
         args = formatting.parse_json_or_text(call.args)
         with (
@@ -194,8 +194,8 @@ class PendingRowBuilder:
         )
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
-        if error := _find_verification_error_and_quarantine(call):
-            return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", _describe_verification_error(error)[0])
+        if error := find_verification_error_and_quarantine(call):
+            return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", describe_verification_error(error)[0])
         args = formatting.parse_json_or_text(call.args)
         with (
             mask_values_in_context(self._secrets.get(call.session_id, ())),
@@ -272,7 +272,7 @@ def _describe_unknown_outcome(call: ToolCall, *, hook_could_not_tell: bool) -> s
     return " · ".join(filter(None, (why, hook if call.verifiable else "")))
 
 
-def _find_verification_error_and_quarantine(call: ToolCall) -> SealError | None:
+def find_verification_error_and_quarantine(call: ToolCall) -> SealError | None:
     """Return why the call may not be shown: its digests, its seal or its session's seal do not match; else None.
 
     The session of an altered call is put under quarantine, so that its run does not wait for a decision.
@@ -287,7 +287,7 @@ def _find_verification_error_and_quarantine(call: ToolCall) -> SealError | None:
     return None
 
 
-def _describe_verification_error(error: SealError) -> tuple[str, str]:
+def describe_verification_error(error: SealError) -> tuple[str, str]:
     """Return a sentence and a label that say why a call is not shown."""
     if isinstance(error, IntegrityError) and error.is_alteration:
         return gettext("A call is not shown, because its data are not as they were written"), gettext("Altered data")

@@ -157,7 +157,7 @@ def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit:
     """List the pending calls that began to wait after `since`, the longest waiting first."""
     condition = Q(status=CallStatus.INTERRUPTED, interrupted_at__gt=since)
     condition |= Q(status=CallStatus.AWAITING_APPROVAL, issued_at__gt=since)
-    return list(_query_undecided_calls(workspace).filter(condition).order_by("pk")[:limit])
+    return list(_query_undecided_calls(workspace).select_related("session").filter(condition).order_by("pk")[:limit])
 
 
 def list_urgent_calls_by_status(workspace: Workspace, agent: str = "") -> list[UrgentCalls]:

@@ -24,6 +24,7 @@ from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.review.outage_urls import build_outage_page_url
+from harness_site.review.pending_call_rows import describe_verification_error, find_verification_error_and_quarantine
 from harness_site.review.selectors import outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
 
@@ -83,8 +84,11 @@ def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> It
             yield BrowserNotification(tag, title, _("Their outcome is unknown."), build_outage_page_url(outage))
         else:
             question = _("May this happen?") if call.status == CallStatus.AWAITING_APPROVAL else _("Did this happen?")
-            with mask_values_in_context(secrets.get(call.session_id, ())):
-                sentence = format_call_sentence(call)
+            if error := find_verification_error_and_quarantine(call):
+                question, sentence = describe_verification_error(error)[::-1]
+            else:
+                with mask_values_in_context(secrets.get(call.session_id, ())):
+                    sentence = format_call_sentence(call)
             yield BrowserNotification(
                 f"call {call.pk}", question, sentence, reverse("harness_review:card", args=[call.pk])
             )

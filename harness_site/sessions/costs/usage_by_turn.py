@@ -90,6 +90,12 @@ class UsagePage:
     models: tuple[ModelUsage, ...]
 
     @property
+    def states_usage_by_turn(self) -> bool:
+        """Whether a turn on this page states its tokens or its cost, or is known to have used nothing."""
+        stated = any(turn.tokens.total is not None or turn.cost is not None for turn in self.turns)
+        return stated or self.free_turns > 0
+
+    @property
     def most_tokens_of_a_turn(self) -> int:
         """Largest number of tokens of a turn on this page; 0 if none is known."""
         return max((turn.tokens.total or 0 for turn in self.turns), default=0)

@@ -247,3 +247,39 @@ def test_run_that_another_process_let_through_the_gate_continues_in_both(process
     )
     assert (held.status_code, let_through.status_code) == (202, 200)
     assert (answer.status_code, answer.json()["state"]) == (201, "run")
+
+
+def test_call_in_a_step_that_another_process_began_runs_under_the_same_id(processes: TwoProcesses) -> None:
+    def issue(key: str) -> Any:
+        return processes.send("POST", "calls", key, call_id="c2", tool="pay", args={"n": 2}, idempotency="call")
+
+    def settle_and_save() -> Any:
+        processes.send("PATCH", "calls/c2", "settle", status="completed", result="paid")
+        return processes.send("POST", "versions", "k", messages=[{"role": "assistant"}], expected_version=1)
+
+    first = processes.send_from_first_process(partial(issue, "a"))
+    processes.send_from_second_process(settle_and_save)
+    second = processes.send_from_first_process(partial(issue, "b"))
+    assert [(answer.status_code, answer.json()["step"]) for answer in (first, second)] == [(201, 1), (201, 2)]
+
+
+def test_calls_of_one_kind_through_two_processes_are_operations_of_their_own(processes: TwoProcesses) -> None:
+    def issue(call_id: str) -> Any:
+        fields = {"call_id": call_id, "tool": "ring", "args": {}, "idempotency": "unanswered"}
+        return processes.send("POST", "calls", call_id, **fields)
+
+    answers = [
+        processes.send_from_second_process(partial(issue, "r1")),
+        processes.send_from_first_process(partial(issue, "r2")),
+        processes.send_from_second_process(partial(issue, "r3")),
+    ]
+    assert [(answer.status_code, answer.json()["state"]) for answer in answers] == [(201, "run")] * 3
+    assert ToolCall.objects.filter(tool="ring").count() == 3
+
+
+def test_resume_by_the_owner_at_another_process_keeps_the_run() -> None:
+    client = ApiClient(make_token(TokenRole.AGENT), client="c")
+    fence = client.post("/sessions", {"session_id": "s"}).json()["run"]["fence"]
+    client_checkpointer_cache.clear_client_cache()
+    answer = client.post("/sessions", {"session_id": "s", "mode": "resume", "fence": fence})
+    assert (answer.status_code, answer.json()["run"]["fence"]) == (201, fence)

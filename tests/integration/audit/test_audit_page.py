@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.db import models
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from django.test import Client
@@ -93,7 +95,7 @@ def test_changed_entry_is_marked(reader: Client) -> None:
     audit.seal_events(make_workspace().pk)
     AuditEvent.objects.filter(number=2).update(actor="mallory")
     page = reader.get("/audit/")
-    assert visible_text(page).count("This entry was changed or moved after it was recorded.") == 1
+    assert visible_text(page).count("This entry is not as it was recorded.") == 1
     assert page.content.decode().count('class="altered"') == 1
 
 
@@ -294,7 +296,7 @@ def test_altered_entry_is_not_folded(reader: Client) -> None:
     AuditEvent.objects.filter(pk=keys[3]).update(created_at=timezone.now() + timedelta(hours=1))
     page = reader.get("/audit/")
     assert shown_rows(page) == [keys[6], keys[3], keys[2]]
-    assert "This entry was changed or moved after it was recorded." in visible_text(page)
+    assert "This entry is not as it was recorded." in visible_text(page)
 
 
 @pytest.mark.parametrize(
@@ -425,12 +427,27 @@ def test_page_shows_whether_decisions_are_signed(reader: Client, settings: Setti
 
 
 @pytest.mark.unsealed("it is about a site without seals")
-def test_page_offers_no_verification_of_rows_without_keys(reader: Client, settings: Settings) -> None:
-    page = visible_text(reader.get("/audit/"))
-    assert "Stored rows: not sealed" in page
-    assert "verify_integrity" not in page
+def test_page_without_keys_says_that_rows_are_not_sealed(reader: Client, settings: Settings) -> None:
+    for _ in range(2):  # before a verification, which compares digests, and after it
+        page = visible_text(reader.get("/audit/"))
+        assert "Stored rows: not sealed" in page
+        assert "only changed texts whose digests do not match are noticed" in page
+        call_command("verify_integrity", "--all", stdout=io.StringIO(), stderr=io.StringIO())
     settings.HARNESS_SEAL_KEY = "5e"
-    assert "verify_integrity" in visible_text(reader.get("/audit/"))
+    assert "Stored rows: not sealed" not in visible_text(reader.get("/audit/"))
+
+
+@pytest.mark.parametrize("is_chained", [False, True])
+@pytest.mark.parametrize("forged", [{"actor": "mallory"}, {"row_seal": None}], ids=["altered", "invented"])
+def test_entry_that_does_not_match_its_keyed_seal_is_marked(
+    reader: Client, settings: Settings, forged: dict[str, Any], is_chained: bool
+) -> None:
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    pks = [happened().pk for _ in range(3)]
+    models.QuerySet(AuditEvent).filter(pk=pks[1]).update(**forged)
+    if is_chained:  # by somebody who computes the chain, which has no key
+        audit.seal_events(make_workspace().pk)
+    assert visible_text(reader.get("/audit/")).count("This entry is not as it was recorded.") == 1
 
 
 def test_page_shows_the_last_integrity_verification(reader: Client, settings: Settings) -> None:

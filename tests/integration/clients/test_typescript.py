@@ -55,7 +55,7 @@ def test_typescript_client_works_with_a_live_server(server: HttpServer, tmp_path
     (agent,) = re.findall(r"```js\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "agent.mjs").write_text(agent.replace('"harness-client"', json.dumps(f"{CLIENT}/dist/index.js")))
     environment = {"HARNESS_URL": server.address, "HARNESS_TOKEN": tokens["AGENT"]}
-    assert run("node", str(tmp_path / "agent.mjs"), **environment) == "refunded order 17\n"
+    assert run("node", str(tmp_path / "agent.mjs"), **environment) == "refunded order 21\n"
 
 
 def test_types_match_the_openapi_document(tmp_path: Path) -> None:

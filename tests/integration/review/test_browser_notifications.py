@@ -44,6 +44,15 @@ def test_notification_contains_the_question_of_the_call(people: dict[str, Client
     assert told(people["carol"])[0]["title"] == "May this happen?"
 
 
+def test_notification_of_an_altered_call_tells_nothing_of_it(people: dict[str, Client], lost: Lost) -> None:
+    call = now(lost)
+    ToolCall.objects.update(args='{"payee":"mallory"}')
+    (notification,) = told(people["carol"])
+    assert notification["title"] == "Altered data"
+    assert notification["body"] == "A call is not shown, because its data are not as they were written"
+    assert notification["url"] == f"/review/calls/{call.pk}/"
+
+
 def test_older_decided_and_foreign_calls_are_not_notified(people: dict[str, Client], lost: Lost) -> None:
     lost()
     now(lost, status=CallStatus.COMPLETED)

@@ -37,7 +37,7 @@ def test_commands_of_the_page_answer_what_it_says(server: HttpServer, token: str
     approver = make_token(TokenRole.APPROVER, name="approver")
     environment = {**os.environ, "ADDRESS": server.address, "AGENT": token, "APPROVER": approver}
     run_commands(PAGE, environment)
-    assert Session.objects.get(session_id="order-17").status == "completed"
+    assert Session.objects.get(session_id="order-16").status == "completed"
     assert sorted(ToolCall.objects.values_list("tool", "status")) == [
         ("refund", "completed"),
         ("reserve", "completed"),

@@ -17,17 +17,31 @@ from django.test import Client
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError, QuarantineStays
+from checkpoints.framework_states import state_store
+from checkpoints.framework_states.state_store import NewState
 from checkpoints.integrity import mistyped_values, quarantine, verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
-from checkpoints.models import AuditEvent, Checkpoint, Decision, Message, PeerCall, Session, ToolCall
+from checkpoints.models import (
+    AuditEvent,
+    Blob,
+    Checkpoint,
+    Decision,
+    FrameworkState,
+    Message,
+    PeerCall,
+    Session,
+    ToolCall,
+)
 from checkpoints.versions.version_seals import verified_transcripts
 from harness_site.accounts.models import TokenRole
 from tests.conftest import Open
+from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
 from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session
 from tests.support.api_client import make_token
 from tests.support.exhaustive_mode import EXHAUSTIVE
-from tests.support.factories import make_user
+from tests.support.factories import make_call, make_session, make_user
+from tests.support.page_text import visible_text
 
 on_sqlite = pytest.mark.skipif(
     connection.vendor != "sqlite", reason="PostgreSQL stores no other type than the column's"
@@ -293,6 +307,55 @@ def test_value_of_another_type_is_a_damaged_record_without_seals(open_checkpoint
     with pytest.raises(CheckpointCorrupted, match=r"row \d+ of checkpoints_checkpoint.*its column created_at holds a"):
         cp.load_latest("s")
     assert Session.objects.get().quarantined_at is None
+
+
+@on_sqlite
+@pytest.mark.django_db
+def test_page_with_a_value_of_another_type_says_so_without_seals(client: Client, settings: Any) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    client.force_login(make_user())
+    session = make_session(session_id="s")
+    call = make_call(session=session)
+    store_value(ToolCall, "issued_at", "{}", call.pk)
+    response = client.get(f"/sessions/{session.pk}/timeline/")
+    assert response.status_code == 409
+    assert "A record of the session “s” is damaged." in visible_text(response)
+
+
+@on_sqlite
+def test_call_of_another_type_at_the_gate_is_a_damaged_record_without_seals(
+    open_checkpointer: Open, settings: Any
+) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    with start_session(open_checkpointer()) as cp:
+        cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    store_value(ToolCall, "issued_at", "{}", ToolCall.objects.get().pk)
+    with pytest.raises(CheckpointCorrupted, match=r"row \d+ of checkpoints_toolcall.*its column issued_at holds a"):
+        open_checkpointer().resume("s")
+
+
+@on_sqlite
+@pytest.mark.parametrize("key", ["", KEY], ids=["unsealed", "sealed"])
+@pytest.mark.parametrize(
+    ("model", "column", "value"),
+    [(FrameworkState, "metadata", 1.5), (Blob, "content", "text"), (Blob, "content", 2**62), (Blob, "type", 5)],
+)
+def test_state_of_a_framework_with_a_value_of_another_type_raises_a_typed_error(
+    open_checkpointer: Open, settings: Any, key: str, model: type[models.Model], column: str, value: Any
+) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = key, None
+    cp = start_session(open_checkpointer())
+    content = ("json", b'"a long text"' * 50)
+    state = NewState("", "1", "", "run", ("json", b"{}"), ("json", b"{}"), {"a": 1}, {"a": content}, ["a"])
+    state_store.save_state(cp.store, "s", state)
+    store_value(model, column, value, model._default_manager.get().pk)
+    for read in (
+        lambda: state_store.load_state(cp.store, "s", "", None),
+        lambda: list(state_store.iterate_states(cp.store, "s")),
+        lambda: list(state_store.iterate_states(cp.store)),
+    ):
+        with pytest.raises((IntegrityError, CheckpointCorrupted)):
+            read()
 
 
 @on_sqlite

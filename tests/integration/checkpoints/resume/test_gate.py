@@ -5,8 +5,15 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer, ToolRegistry, ToolResult
-from checkpoints.exceptions import CheckpointCorrupted, ReviewRequired, SchemaFromFuture, SessionNotFound
-from checkpoints.models import Checkpoint, Run, Session
+from checkpoints.exceptions import (
+    CheckpointCorrupted,
+    IntegrityError,
+    ReviewRequired,
+    SchemaFromFuture,
+    SessionNotFound,
+    SessionQuarantined,
+)
+from checkpoints.models import Checkpoint, Run, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import (
     call_statuses,
@@ -261,3 +268,14 @@ def test_version_of_a_newer_schema_is_not_changed(open_checkpointer: Open) -> No
         with pytest.raises(SchemaFromFuture):
             attempt("s")
     assert (Session.objects.values().get(), call_statuses()) == before
+
+
+def test_run_at_the_gate_does_not_wait_for_a_decision_about_an_altered_call(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        start_session(first).record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    ToolCall.objects.update(args='{"order":18}')
+    with pytest.raises(IntegrityError, match="its arguments do not match their digest"):
+        open_checkpointer().resume("s", wait=True)
+    assert Session.objects.get().quarantined_at is not None
+    with pytest.raises(SessionQuarantined):
+        open_checkpointer().resume("s", wait=True)
