@@ -46,7 +46,11 @@ class DecisionForm(forms.Form):
 
     kind: forms.Field
     reason = forms.CharField(
-        required=False, label=gettext_lazy("Reason"), max_length=4000, widget=forms.Textarea(attrs={"rows": 2})
+        required=False,
+        label=gettext_lazy("Reason"),
+        max_length=4000,
+        # By the placeholder, styles know an empty field.
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": " "}),
     )
     evidence = forms.CharField(
         required=False,
@@ -135,7 +139,7 @@ class ApprovalForm(DecisionForm):
     )
     written_as = forms.ChoiceField(choices=[("json", "json"), ("fields", "fields")], required=False)
     args = _build_text_field(gettext_lazy("Arguments"))
-    message = _build_text_field(gettext_lazy("Message to the agent"))
+    message = _build_text_field(gettext_lazy("Why"))
     answer = _build_text_field(gettext_lazy("Answer to the agent"))
     shown = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
@@ -146,7 +150,6 @@ class ApprovalForm(DecisionForm):
         #: The chosen option of a question, if the sender has chosen one.
         self.choice: QuestionChoice | None = None
         if call.is_question:
-            self.fields["message"].label = _("Message")
             kind = self.fields["kind"]
             assert isinstance(kind, forms.ChoiceField)  # noqa: S101 - declared above
             kind.choices = [*_build_answer_choices(APPROVALS), *((name, name) for name in self.choices_of_question)]
@@ -167,13 +170,11 @@ class ApprovalForm(DecisionForm):
         data = super().clean()
         reject, respond = DecisionKind.REJECT, DecisionKind.RESPOND
         if self.call.is_question:
-            self.add_error_if_text_missing(
-                data, reject, "message", _("Enter a message. It is recorded with your decision.")
-            )
+            self.add_error_if_text_missing(data, reject, "message", _("Enter why. It is recorded with your decision."))
             if self.choice is None:
                 self.add_error_if_text_missing(data, respond, "answer", _("Enter an answer. The agent gets it."))
         else:
-            message_missing = _("Enter a message. The agent gets it as the error of the call.")
+            message_missing = _("Enter why. The agent gets it as the error of the call.")
             self.add_error_if_text_missing(data, reject, "message", message_missing)
             answer_missing = _("Enter an answer. The agent gets it as the result of the call.")
             self.add_error_if_text_missing(data, respond, "answer", answer_missing)

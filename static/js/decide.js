@@ -8,6 +8,17 @@ function labelButton(form) {
   if (chosen && button) button.textContent = chosen.dataset.button;
 }
 
+/** Move a typed reason to where the chosen answer asks for it. The agent gets that of a rejection, unless it is private. */
+function moveReason(form) {
+  const { message, reason } = form.elements;
+  const kind = form.querySelector("input[name='kind']:checked")?.value;
+  if (!message || !kind || form.querySelector(".private-reason input")?.checked || kind === "respond" || kind.startsWith("option-")) return;
+  const [from, to] = kind === "reject" ? [reason, message] : [message, reason];
+  if (!from.value || to.value) return;
+  [to.value, from.value] = [from.value, ""];
+  for (const field of [to, from]) field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
 /** Remove the errors of fields that have been filled in, and the remark beside the button once no error is left. */
 function removeMendedErrors(form, field) {
   if (!field.value) return;
@@ -30,6 +41,7 @@ for (const type of ["change", "input"]) {
     const decide = event.target.closest?.("form:is([data-decide], [data-decide-several])");
     if (!decide) return;
     if (type === "change") labelButton(decide);
+    if (type === "change" && event.target.name === "kind" && event.isTrusted) moveReason(decide);
     removeMendedErrors(decide, event.target);
   });
 }

@@ -166,7 +166,7 @@ def test_edit_and_approval_without_javascript(start_payer: StartPayer, open_page
 @pytest.mark.parametrize(
     ("answer", "field", "expected_heading"),
     [
-        ("Reject", "Message to the agent", "Rejected: it does not run"),
+        ("Reject", "Why", "Rejected: it does not run"),
         ("Respond instead", "Answer to the agent", "Answered: it does not run"),
     ],
 )
@@ -176,6 +176,11 @@ def test_rejection_or_response_is_delivered_to_the_agent(
     payer = start_payer()
     page = open_page("alice")
     page_actions.open_payment_card(page, payer.session_id)
+    if answer == "Reject":  # a reason that is typed first is what the agent gets
+        page_actions.reason_field(page).fill("The supplier sends another invoice.")
+        page_actions.choose_answer(page, answer)
+        expect(page_actions.reason_field(page)).to_be_hidden()
+        expect(page.get_by_role("textbox", name=field)).to_have_value("The supplier sends another invoice.")
     page_actions.choose_answer(page, answer)
     page.get_by_role("textbox", name=field).fill("The supplier sends another invoice.")
     page_actions.record_decision(page, answer)

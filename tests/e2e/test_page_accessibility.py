@@ -120,9 +120,8 @@ def _create_payments(page: Page, site: Site) -> dict[str, str]:
         page_actions.open_payment_card(page, f"inv-{name}")
         keys[f"{name}_call"] = _key_in_url(page, "calls")
         page_actions.choose_answer(page, answer)
-        if answer == "Reject":
-            page.get_by_role("textbox", name="Message to the agent").fill("Ask the supplier first.")
-        page_actions.reason_field(page).fill("I have read the invoice.")
+        field = page.get_by_role("textbox", name="Why") if answer == "Reject" else page_actions.reason_field(page)
+        field.fill("I have read the invoice.")
         page_actions.record_decision(page, answer)
         expect(page.get_by_text("I have read the invoice.").first).to_be_visible()
     page.goto(f"/review/calls/{keys['awaiting_call']}/")

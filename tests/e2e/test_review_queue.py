@@ -158,7 +158,7 @@ def test_outage_is_decided_by_keyboard(
     page.context.set_offline(False)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1, name="50 of 50 calls need a decision")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name=": 50 calls need a decision")).to_be_visible()
     expect(page.get_by_text("40 happened, 0 did not")).to_be_visible()
     page.keyboard.press("s")
     page.keyboard.type(REASON)

@@ -37,7 +37,7 @@ def test_card_asks_for_approval(alice: Client) -> None:
 
 def test_form_says_which_text_a_rejection_requires(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
-    assert "Message to the agent required, sent as the error of the call" in page
+    assert "Why required, the agent gets it as the error of the call" in page
     assert "Answer to the agent required, sent as the result of the call" in page
     assert "optional, the agent does not get it" in page
 
@@ -126,7 +126,7 @@ def test_decision_changes_the_call_and_redirects_to_the_card(
     [
         ({**APPROVE, "kind": ""}, "Choose an answer."),
         ({**APPROVE, "reason": " "}, "Enter a reason. It is recorded with your name."),
-        ({**REJECT, "message": " "}, "Enter a message. The agent gets it as the error of the call."),
+        ({**REJECT, "message": " "}, "Enter why. The agent gets it as the error of the call."),
         ({**RESPOND, "answer": ""}, "Enter an answer. The agent gets it as the result of the call."),
         ({**APPROVE, "revision": ""}, "the form did not say which state of the call it was made for."),
     ],
