@@ -85,7 +85,11 @@ _SHAPES: Final = {
 
 
 def format_session_status_chip(
-    value: Standing | str, undecided: int, awaiting: int = 0, waiting: PeerWaitSummary | None = None
+    value: Standing | str,
+    undecided: int,
+    awaiting: int = 0,
+    questions: int = 0,
+    waiting: PeerWaitSummary | None = None,
 ) -> tuple[str, str]:
     """Return the chip shape and label of a session, such as “Paused — 1 call needs a decision”.
 
@@ -100,12 +104,16 @@ def format_session_status_chip(
         return "wait", ngettext(
             "Paused — waiting for %(count)s answer", "Paused — waiting for %(count)s answers", waiting.open
         ) % {"count": format_count(waiting.open)}
-    if value is Standing.NEEDS_REVIEW and undecided and awaiting == undecided:
+    if value is Standing.NEEDS_REVIEW and undecided and questions == undecided:
+        return "wait", ngettext(
+            "Paused — %(count)s question awaits an answer", "Paused — %(count)s questions await an answer", undecided
+        ) % {"count": undecided}
+    if value is Standing.NEEDS_REVIEW and undecided and awaiting == undecided and not questions:
         return "wait", ngettext(
             "Paused — %(count)s call awaits approval", "Paused — %(count)s calls await approval", undecided
         ) % {"count": undecided}
     if value is Standing.NEEDS_REVIEW and undecided:
-        return "unknown", ngettext(
+        return "wait" if awaiting == undecided else "unknown", ngettext(
             "Paused — %(count)s call needs a decision", "Paused — %(count)s calls need a decision", undecided
         ) % {"count": undecided}
     if isinstance(value, Standing):

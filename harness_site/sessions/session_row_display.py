@@ -78,7 +78,7 @@ def build_session_lines(
     def line(row: SessionRow) -> SessionLine:
         with mask_values_in_context(secrets.get(row.pk, ())):
             name = mask_and_reveal_hidden(row.title or row.session_id)
-            shape, status = format_session_status_chip(row.standing, row.undecided, row.awaiting)
+            shape, status = format_session_status_chip(row.standing, row.undecided, row.awaiting, row.questions)
             return SessionLine(
                 pk=row.pk,
                 css_class="unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else "",

@@ -16,6 +16,7 @@ import "./sticky_column.js";
 import "./deadlines.js";
 import "./chart_tips.js";
 import "./filters.js";
+import "./way_back.js";
 
 document.documentElement.classList.add("js");
 

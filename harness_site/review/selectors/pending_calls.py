@@ -160,12 +160,6 @@ def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit:
     return list(_query_undecided_calls(workspace).select_related("session").filter(condition).order_by("pk")[:limit])
 
 
-def find_next_call_to_decide(workspace_id: int) -> ToolCall | None:
-    """Return the call to decide next: the longest waiting one with an unknown outcome, else one that needs approval."""
-    calls = ToolCall.objects.filter(workspace=workspace_id)
-    return _query_longest_unknown_outcome(calls).first() or _query_longest_awaiting_approval(calls).first()
-
-
 def list_urgent_calls_by_status(workspace: Workspace, agent: str = "") -> list[UrgentCalls]:
     """List the urgent calls of each status in which a call waits for a decision.
 

@@ -20,6 +20,7 @@ from django.db.models import (
     F,
     Manager,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
 )
@@ -28,6 +29,7 @@ from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
     SessionFacets,
@@ -70,7 +72,8 @@ class SessionRow:
     """Summary of one session.
 
     `cost` is in US dollars, None if it is unknown; `undecided` counts the calls that block it, `awaiting` those of them
-    that have not run and await an approval. `standing` is the stored text if that is not a known status.
+    that have not run and await an approval or an answer, and `questions` those of these that are questions. `standing`
+    is the stored text if that is not a known status.
     """
 
     pk: int
@@ -80,6 +83,7 @@ class SessionRow:
     standing: Standing | str
     undecided: int
     awaiting: int
+    questions: int
     version: int
     messages: int
     cost: Decimal | None
@@ -215,10 +219,13 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
     if session is None:
         return None
     blocking_calls = list(_query_blocking_calls(pk)) if session.has_blocking_calls else []  # type: ignore[attr-defined]
-    undecided = [call_pk for call_pk, _ in blocking_calls]
+    undecided = [call_pk for call_pk, *_ in blocking_calls]
+    questions = sum(
+        tool == INTERRUPT_TOOL and key.startswith(INTERRUPT_KEY_PREFIX) for _pk, _status, tool, key in blocking_calls
+    )
     origin_id: str | None = session.origin_id  # type: ignore[attr-defined]
     return SessionHead(
-        row=_build_session_row(session, Counter(status for _, status in blocking_calls)),
+        row=_build_session_row(session, Counter(status for _, status, *_ in blocking_calls), questions),
         stored=session,
         runs=session.last_run_number or 0,  # type: ignore[attr-defined]
         versions=session.versions_kept or 0,  # type: ignore[attr-defined]
@@ -264,15 +271,15 @@ def _select_session_heads() -> QuerySet[Session]:
     return _annotate_related_counts(_annotate_related_row_flags(_annotate_owner_run(Session.objects.all())))
 
 
-def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str]]:
+def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str, str, str]]:
     """Query the calls that block a session, longest waiting first."""
     return _select_blocking_calls().filter(session=session)[:COUNT_LIMIT]
 
 
 @cache
-def _select_blocking_calls() -> QuerySet[ToolCall, tuple[int, str]]:
+def _select_blocking_calls() -> QuerySet[ToolCall, tuple[int, str, str, str]]:
     calls = ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES)
-    return calls.order_by("interrupted_at", "pk").values_list("pk", "status")
+    return calls.order_by("interrupted_at", "pk").values_list("pk", "status", "tool", "idempotency_key")
 
 
 def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session]:
@@ -300,29 +307,36 @@ def _build_count_subquery(rows: Manager[Any]) -> Subquery:
     return Subquery(of_session.annotate(number=Count("*")).values("number"))
 
 
-def _query_undecided_counts(pks: list[int]) -> QuerySet[ToolCall, tuple[int, str, int]]:
-    """Query the number of undecided calls of each session by status."""
+def _query_undecided_counts(pks: list[int]) -> QuerySet[ToolCall, tuple[int, str, int, int]]:
+    """Query the number of undecided calls of each session by status, and how many of them are questions."""
     return _select_undecided_counts().filter(session__pk__in=pks)
 
 
 @cache
-def _select_undecided_counts() -> QuerySet[ToolCall, tuple[int, str, int]]:
+def _select_undecided_counts() -> QuerySet[ToolCall, tuple[int, str, int, int]]:
     calls = ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES)
-    return calls.values_list("session", "status").annotate(Count("pk"))
+    is_question = Q(tool=INTERRUPT_TOOL, idempotency_key__startswith=INTERRUPT_KEY_PREFIX)
+    return calls.values_list("session", "status").annotate(Count("pk"), questions=Count("pk", filter=is_question))
 
 
 def _build_session_rows(stored: QuerySet[Session]) -> list[SessionRow | UnreadableRecord]:
     sessions = load_rows_or_mark_unreadable(stored, "session", session_column="pk")
     undecided: defaultdict[int, Counter[str]] = defaultdict(Counter)
     counts = _query_undecided_counts([session.pk for session in sessions]) if sessions else []
-    for session_pk, status, number in counts:
+    questions: dict[int, int] = {}
+    for session_pk, status, number, asked in counts:
         undecided[session_pk][status] = number
+        if status == CallStatus.AWAITING_APPROVAL:
+            questions[session_pk] = asked
     return convert_rows_or_mark_unreadable(
-        sessions, lambda session: _build_session_row(session, undecided[session.pk]), "session", attrgetter("pk")
+        sessions,
+        lambda session: _build_session_row(session, undecided[session.pk], questions.get(session.pk, 0)),
+        "session",
+        attrgetter("pk"),
     )
 
 
-def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
+def _build_session_row(session: Session, undecided: Counter[str], questions: int) -> SessionRow:
     is_alive = bool(session.driven)  # type: ignore[attr-defined]
     was_lost = session.last_run_status == RunStatus.LOST  # type: ignore[attr-defined]
     return SessionRow(
@@ -338,6 +352,7 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
         ),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],
+        questions=questions,
         version=session.latest_version,
         messages=session.message_count,
         cost=None if session.cost_basis == CostBasis.UNKNOWN else session.budget_spent_usd,

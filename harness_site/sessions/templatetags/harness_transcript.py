@@ -94,7 +94,9 @@ def format_time_taken(span: timedelta | None) -> str:
 @register.simple_tag
 def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = None) -> SafeString:
     """Render the status of a session as a chip with colour, shape and label."""
-    shape, words = session_formatting.format_session_status_chip(row.standing, row.undecided, row.awaiting, waiting)
+    shape, words = session_formatting.format_session_status_chip(
+        row.standing, row.undecided, row.awaiting, row.questions, waiting
+    )
     return build_html('<span class="chip {}">{}</span>', shape, words)
 
 

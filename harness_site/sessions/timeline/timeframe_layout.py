@@ -40,6 +40,8 @@ TOP = 30
 _TURN = 16
 _CALL = 16
 _SIGNS = 26
+#: Height below the number of a group, for the edge that marks the failures in it.
+_EDGE = 8
 _BETWEEN = 3
 _LANE_GAP = 14
 #: Width of one letter, to test whether a label fits.
@@ -190,13 +192,12 @@ class _RunItemsLayout:
         """Lay out bars from `y` downwards; return them with the y position below them."""
         lefts = self._axis.convert_all_to_x(map(START, entries))
         rights = self._axis.convert_all_to_x(map(END, entries))
-        rows = bar_packing.pack_bars(zip(lefts, rights, entries, strict=True))
-        bars = [
-            self._compute_bar_layout(packed, y + index * (height + _BETWEEN), height, self._axis.folds)
-            for index, row in enumerate(rows)
-            for packed in row
-        ]
-        return bars, y + max(1, len(rows)) * (height + _BETWEEN)
+        bars: list[Bar] = []
+        for row in bar_packing.pack_bars(zip(lefts, rights, entries, strict=True)):
+            row_height = height + _EDGE if any(len(packed.items) > 1 for packed in row) else height
+            bars += (self._compute_bar_layout(packed, y, row_height, self._axis.folds) for packed in row)
+            y += row_height + _BETWEEN
+        return bars, y if bars else y + height + _BETWEEN
 
     def compute_sign_layouts(self, entries: Sequence[Occurrence], y: float, half: float) -> Iterator[Bar]:
         """Lay out signs; signs that would touch are merged into one with a count."""

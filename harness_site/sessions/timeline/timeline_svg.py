@@ -38,7 +38,7 @@ def render_bars(lane: Lane, leading: TimelineUrls) -> SafeString:
             (
                 leading.build_bar_url(bar),
                 bar.title,
-                f"{bar.kind} several" if bar.count > 1 else bar.kind,
+                bar.kind,
                 bar.x,
                 bar.y,
                 bar.width,
@@ -54,8 +54,8 @@ def render_bars(lane: Lane, leading: TimelineUrls) -> SafeString:
 def _render_bar_edge(bar: Bar) -> str:
     if not bar.grave:
         return ""
-    edge = '<rect class="{} edge" x="{}" y="{}" width="{}" height="4"/>'
-    return build_html(edge, bar.grave, bar.x, round(bar.y + bar.height - 4, 1), bar.width)
+    edge = '<rect class="{} edge" x="{}" y="{}" width="{}" height="6"/>'
+    return build_html(edge, bar.grave, bar.x, round(bar.y + bar.height - 6, 1), bar.width)
 
 
 def _render_bar_label(bar: Bar) -> str:

@@ -1,6 +1,7 @@
 """Cards of calls whose outcome is known."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -86,6 +87,22 @@ def test_card_links_to_the_next_call(reader: Client) -> None:
     waiting = make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
     make_decision(call=call, revision=1)
     assert f'href="/review/calls/{waiting.pk}/">Next call' in raw(reader, call)
+
+
+def test_next_call_is_the_first_one_of_the_queue(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
+    urgent = make_call(
+        session=call.session,
+        run=call.run,
+        step=1,
+        call_id="call_11",
+        args={"order": 19},
+        status=CallStatus.AWAITING_APPROVAL,
+        decide_within=timedelta(minutes=5),
+    )
+    make_decision(call=call, revision=1)
+    assert f'href="/review/calls/{urgent.pk}/">Next call' in raw(reader, call)
 
 
 def test_call_without_a_decision(reader: Client) -> None:

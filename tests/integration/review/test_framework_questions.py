@@ -103,6 +103,14 @@ def test_call_lists_name_the_question_as_the_queue_does(alice: Client) -> None:
         assert "Awaiting answer" in text
 
 
+def test_sessions_say_that_a_question_awaits_an_answer(alice: Client) -> None:
+    call = question()
+    for address in ("/sessions/", f"/sessions/{call.session_id}/"):
+        text = visible_text(alice.get(address))
+        assert "1 question awaits an answer" in text
+        assert "approval" not in text
+
+
 def test_queue_shows_the_question(alice: Client) -> None:
     question()
     page = visible_text(alice.get("/review/?tab=awaiting"))

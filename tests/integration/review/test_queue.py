@@ -55,7 +55,7 @@ def test_tab_of_approvals_counts_the_urgent_ones(reader: Client) -> None:
         within = None if minutes is None else timedelta(minutes=minutes)
         call = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=within)
         ToolCall.objects.filter(pk=call.pk).update(issued_at=datetime.now(UTC))
-    assert "Awaiting approval 4 2 urgent" in visible_text(reader.get("/review/?tab=interrupted"))
+    assert "Approvals and questions 4 2 urgent" in visible_text(reader.get("/review/?tab=interrupted"))
     assert "urgent" not in visible_text(reader.get("/review/?deadline=day")).partition("Filter and sort")[0]
 
 
@@ -79,7 +79,7 @@ def test_tab_of_interrupted_calls_counts_the_urgent_ones_and_opens_for_an_overdu
     interrupted(0, decide_within=timedelta(hours=2))
     page = reader.get("/review/")
     assert page.context["tab"] == "interrupted"
-    assert "Interrupted 1 1 urgent Awaiting approval 1 1 urgent" in visible_text(page)
+    assert "Interrupted 1 1 urgent Approvals and questions 1 1 urgent" in visible_text(page)
 
 
 def test_urgent_calls_come_before_longer_waiting_ones_and_on_the_first_page_alone(

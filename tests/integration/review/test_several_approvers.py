@@ -17,7 +17,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, Membership, TokenRole
 from harness_site.review.selectors import pending_calls
-from tests.integration.review.payment_agents import APPROVE, RESPOND, awaiting, url
+from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
 from tests.support.factories import make_call, make_decision, make_late_result, make_user, make_workspace
 from tests.support.page_text import visible_text
 
@@ -251,13 +251,20 @@ def test_row_shows_missing_approvals_and_deadline(people: dict[str, Client]) -> 
     call = awaiting(approvals=2, issued_at=soon, decide_within=timedelta(hours=3), sentence="Pay 40.00 EUR")
     page = visible_text(people["carol"].get("/review/"))
     assert "1 call needs a decision" in page
-    assert "Interrupted Awaiting approval 1 Decided" in page
+    assert "Interrupted Approvals and questions 1 Decided" in page
     assert "Pay 40.00 EUR pay · accounts · session inv/17" in page
     assert "needs 2 people · nobody has decided yet due in 2 h 0 of 2 approvals" in page
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     page = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "needs 2 people · bob approved due in 2 h 1 of 2 approvals" in page
     assert "Approved · one of 2" in visible_text(people["carol"].get("/review/?tab=decided"))
+
+
+def test_card_of_a_call_that_was_decided_late_names_the_deadline(people: dict[str, Client]) -> None:
+    call = awaiting(decide_within=timedelta(hours=1))
+    assert people["dora"].post(url(call), REJECT).status_code == 302
+    events = visible_text(people["carol"].get(url(call))).partition("Events so far")[2]
+    assert events.index("The deadline passed") < events.index("dora: Rejected")
 
 
 def test_overdue_call_is_escalated_to_admins(people: dict[str, Client]) -> None:
@@ -289,7 +296,7 @@ def test_empty_tab_explains_and_links_to_the_other(people: dict[str, Client]) ->
     make_call(session=call.session, run=call.run, call_id="call_10")
     page = visible_text(people["carol"].get("/review/"))
     assert "2 calls need a decision" in page
-    assert "Interrupted 1 Awaiting approval 1 Decided" in page
+    assert "Interrupted 1 Approvals and questions 1 Decided" in page
     assert "Refund card" not in visible_text(people["carol"].get("/review/?tab=awaiting"))
 
 

@@ -68,6 +68,14 @@ def test_paused_session_shows_the_number_of_pending_calls() -> None:
         "wait",
         "Paused — 2 calls await approval",
     )
+    assert session_formatting.format_session_status_chip(Standing.NEEDS_REVIEW, 1, 1, 1) == (
+        "wait",
+        "Paused — 1 question awaits an answer",
+    )
+    assert session_formatting.format_session_status_chip(Standing.NEEDS_REVIEW, 2, 2, 1) == (
+        "wait",
+        "Paused — 2 calls need a decision",
+    )
     assert session_formatting.format_session_status_chip(Standing.NEEDS_REVIEW, 3, 2) == (
         "unknown",
         "Paused — 3 calls need a decision",
