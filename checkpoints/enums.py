@@ -1,6 +1,6 @@
 """Enumerations of the store: every status and kind that a row may have.
 
-They need no Django. Labels are English here; `checkpoints.models.enum_choices` translates them.
+They need no Django. Labels are English here; `checkpoints.models.translated_enum_choices` translates them.
 """
 
 from __future__ import annotations

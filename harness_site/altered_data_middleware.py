@@ -28,8 +28,9 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 #: Errors that no stored value causes.
 _OTHER_CAUSES = (CheckpointsError, DatabaseError, Http404, PermissionDenied, SuspiciousOperation)
-#: Message of SQLite where a function of Django, which it calls in a statement, gets a value of another type.
-_FAILED_FUNCTION = "user-defined function raised exception"
+#: Messages of SQLite where a function of Django, which it calls in a statement, gets a value of another type, and where
+#: bytes in the place of a text are no text.
+_MISTYPED_VALUE_MESSAGES = ("user-defined function raised exception", "Could not decode to UTF-8")
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ def _find_error_of_mistyped_value(
     A page that is about no session lists those of the member's workspace.
     """
     membership: Membership | None = getattr(request, "membership", None)
-    if isinstance(exception, _OTHER_CAUSES) and _FAILED_FUNCTION not in str(exception):
+    if isinstance(exception, _OTHER_CAUSES) and not any(part in str(exception) for part in _MISTYPED_VALUE_MESSAGES):
         return None
     if session_pk is not None:
         sessions: models.QuerySet[Session] = models.QuerySet(Session).filter(pk=session_pk)

@@ -14,7 +14,7 @@ from django.utils.deprecation import MiddlewareMixin
 from django.views.decorators.csrf import requires_csrf_token
 
 from checkpoints.exceptions import StorageUnavailable
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_members_with_role
 from harness_site.accounts.safe_redirect_targets import is_path_of_site
 from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer

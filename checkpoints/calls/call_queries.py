@@ -97,7 +97,7 @@ def find_calls_if_all_decided(
 def list_unanswered_calls(store: Store, session_pk: int) -> list[ToolCall]:
     """List the calls of a session's tools that no saved version has answered, oldest first, without their results."""
     with database_operation(store.using, writes=False):
-        return list(_select_unanswered_calls(session_pk).using(store.using))
+        return list(_select_calls_without_saved_result(session_pk).using(store.using))
 
 
 def list_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:
@@ -107,7 +107,7 @@ def list_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Ite
         return set(calls.filter(answered_version__isnull=False).values_list("call_id", flat=True))
 
 
-def _select_unanswered_calls(session: int) -> QuerySet[ToolCall]:
+def _select_calls_without_saved_result(session: int) -> QuerySet[ToolCall]:
     calls = ToolCall.objects.filter(
         session=session,
         key_policy__in=sorted(POLICIES_MATCHING_ARGUMENTS),

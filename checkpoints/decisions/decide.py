@@ -54,7 +54,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.sessions import ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store

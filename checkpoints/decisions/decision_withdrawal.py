@@ -41,7 +41,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import DecisionUsed, InvalidInput, NothingToWithdraw, StaleRevision
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 

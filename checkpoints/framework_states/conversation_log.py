@@ -191,13 +191,13 @@ def read_entry(store: Store, entry_id: str) -> StoredEntry:
 
 
 def _get_entry_message(store: Store, entry_id: str) -> Message:
-    row = _find_entry_messages(store, [entry_id]).get(entry_id)
+    row = _load_messages_by_entry_id(store, [entry_id]).get(entry_id)
     if row is None:
         raise LookupError(f"There is no entry {entry_id!r}.")
     return row
 
 
-def _find_entry_messages(store: Store, entry_ids: Iterable[str]) -> dict[str, Message]:
+def _load_messages_by_entry_id(store: Store, entry_ids: Iterable[str]) -> dict[str, Message]:
     rows = Message.objects.using(store.using).select_related("session").defer("body")
     rows = rows.filter(session__workspace=store.workspace_id, message_id__in=list(entry_ids)).exclude(message_id="")
     return {row.message_id: row for row in rows.order_by("pk")}
@@ -432,7 +432,7 @@ class _ConversationWrite:
             last = read_messages_along_segments.read_message_field_rows(*place, ("message_id",), head.length - 1)
             if [message_id for (message_id,) in last] == [entry_id]:
                 return head
-        message = _find_entry_messages(self.store, [entry_id]).get(entry_id)
+        message = _load_messages_by_entry_id(self.store, [entry_id]).get(entry_id)
         if message is None:
             raise LogConflict(f"There is no entry {entry_id!r}.")
         if message.session_id != self.row.pk and message.session.session_id not in self.origin_ids:

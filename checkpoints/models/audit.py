@@ -5,8 +5,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import ActorKind, AuditKind
-from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.session import Session
+from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
 

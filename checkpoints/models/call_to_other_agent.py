@@ -5,9 +5,9 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import NoticeKind, PeerCallStatus
-from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.paused_task import Join
 from checkpoints.models.session import Session
+from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
 

@@ -4,10 +4,10 @@ from django.db import models
 from django.db.models.functions import Now
 
 from checkpoints.enums import Phase
-from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.transcript import Segment
+from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals.sealed_model import SealedModel
 
 

@@ -6,9 +6,9 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
-from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import ToolCall
+from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals.decision_keys import SIGNATURE_SIZE
 from checkpoints.seals.sealed_model import SealedModel
 

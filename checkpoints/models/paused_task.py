@@ -5,9 +5,9 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
-from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
+from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals.sealed_model import SealedModel
 
 

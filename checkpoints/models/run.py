@@ -6,8 +6,8 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus
 from checkpoints.ids import generate_uuid7
-from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.session import Session
+from checkpoints.models.translated_enum_choices import build_choices
 
 _OWNING_STATUSES = sorted(OWNING_RUN_STATUSES)
 

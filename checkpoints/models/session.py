@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from checkpoints.enums import FINISHED_SESSION_STATUSES, CostBasis, SessionStatus
-from checkpoints.models.enum_choices import build_choices
+from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
 

@@ -23,9 +23,9 @@ from checkpoints.enums import (
 )
 from checkpoints.formats.argument_order import restore_order_of_stored_arguments
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
-from checkpoints.models.enum_choices import build_choices
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
+from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
 

@@ -21,7 +21,7 @@ from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
 from checkpoints.integrity import quarantine
 from checkpoints.models import PeerCall
-from checkpoints.peers import encrypted_fields
+from checkpoints.peers import secret_value_encryption
 from checkpoints.peers.call_join_and_pause_types import Notice
 from checkpoints.seals import row_seals
 from checkpoints.store.database_client_state import Store
@@ -85,7 +85,9 @@ def _mark_notice_claimed(store: Store, call: PeerCall) -> PeerCall:
 def _build_notice(call: PeerCall) -> Notice:
     row_seals.verify_rows([call.session, call])
     session_id = call.session.session_id
-    request = encrypted_fields.load_with_decrypted_secrets(call.request, session_id, f"request of {call.call_id}")
+    request = secret_value_encryption.load_with_decrypted_secrets(
+        call.request, session_id, f"request of {call.call_id}"
+    )
     return Notice(call.notice, session_id, call.call_id, call.peer, request, call.deadline, call.tell_attempts)
 
 

@@ -22,7 +22,7 @@ from checkpoints.exceptions import InvalidInput, NotRepresentable, PeerCallExist
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
-from checkpoints.peers import agent_call_join_counters, call_join_and_pause_types, encrypted_fields
+from checkpoints.peers import agent_call_join_counters, call_join_and_pause_types, secret_value_encryption
 from checkpoints.peers.call_join_and_pause_types import Deadline, Paused
 from checkpoints.seals import row_seals
 from checkpoints.sessions import check_and_close_paused_tasks, create_finish_release, ownership
@@ -74,9 +74,10 @@ def _build_validated_pause_request(state: object, joins: Iterable[call_join_and_
         validate_id("peer", call.peer)
         build_deadline_expression(call.deadline)
     requests = {
-        call.id: encrypted_fields.dump_with_encrypted_secrets(call.request, f"request of {call.id}") for call in calls
+        call.id: secret_value_encryption.dump_with_encrypted_secrets(call.request, f"request of {call.id}")
+        for call in calls
     }
-    return _PauseRequest(encrypted_fields.dump_with_encrypted_secrets(state, "state"), valid_joins, requests)
+    return _PauseRequest(secret_value_encryption.dump_with_encrypted_secrets(state, "state"), valid_joins, requests)
 
 
 def _require_distinct_ids(what: str, ids: list[str]) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Self
 from checkpoints.testing.child_processes import Processes
 from checkpoints.testing.fault_schedules import FaultOnceAt, FaultSchedule, KillAtRandom, KillEachLater, NoFaults
 from checkpoints.testing.process_faults import Fault
-from checkpoints.testing.trial_script_and_progress import Diverged, Script, Trial, choose_next_function
+from checkpoints.testing.trial_functions_and_counts import Diverged, Script, Trial, choose_next_function
 from checkpoints.testing.write_observer import Boundary
 
 #: Number of processes that one session may need beside two for each boundary. With more it would never end.

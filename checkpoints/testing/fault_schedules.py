@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
 from checkpoints.testing.process_faults import Fault
-from checkpoints.testing.trial_script_and_progress import Trial
+from checkpoints.testing.trial_functions_and_counts import Trial
 
 
 class PlannedFault(TypedDict, total=False):

@@ -74,13 +74,13 @@ def _run_function_and_exit(function: Callable[..., Any], order: dict[str, Any]) 
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
-        _write_report(report, **_run_function_with_fault(function, order))
+        _write_report(report, **_run_function_and_build_report(function, order))
     except BaseException:
         _write_report(report, error="", output=traceback.format_exc())
     os._exit(0)
 
 
-def _run_function_with_fault(function: Callable[..., Any], order: dict[str, Any]) -> dict[str, Any]:
+def _run_function_and_build_report(function: Callable[..., Any], order: dict[str, Any]) -> dict[str, Any]:
     began = time.monotonic()
     with fault_at(order["fault_at"], Fault(order["fault"])) as boundaries:
         try:

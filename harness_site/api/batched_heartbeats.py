@@ -33,7 +33,7 @@ from harness_site.api import client_checkpointer_cache, rate_limit
 from harness_site.api.ninja_api import EscapedConverter
 from harness_site.api.rate_limit import Allowance
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send
-from harness_site.serving.request_body_middleware import BODY
+from harness_site.serving.request_body_buffering_middleware import BODY
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from checkpoints.server_address import API_PATH
 from harness_site.api.problem_details import PROBLEM, build_problem_response
 from harness_site.serving.asgi_types import Scope
-from harness_site.serving.request_body_middleware import BodyRefused
+from harness_site.serving.request_body_buffering_middleware import BodyRefused
 
 
 def build_refused_body_response(scope: Scope, refused: BodyRefused) -> tuple[str, bytes]:

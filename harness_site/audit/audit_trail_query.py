@@ -15,12 +15,12 @@ from checkpoints.enums import AuditKind
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
 from checkpoints.formats import parse_json, parse_json_or_return_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
-from checkpoints.models.enum_choices import build_choices
+from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
-from harness_site.core.time_range_parameters import get_utc_midnight
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.utc_time_range_parameters import get_utc_midnight
 
 #: Largest number of entries that are read at once.
 _CHUNK = 1000
@@ -218,7 +218,7 @@ def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
     )
 
 
-def load_last_row_verification(workspace_pk: int) -> RowsCheck | None:
+def load_last_integrity_check(workspace_pk: int) -> RowsCheck | None:
     """Load the last verification of all rows of a workspace; None if there was none."""
     check = IntegrityCheck.objects.filter(workspace=workspace_pk).first()
     if check is None:

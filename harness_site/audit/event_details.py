@@ -10,7 +10,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import ActorKind, Role
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden

@@ -35,7 +35,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
         "integrity": audit_trail_query.load_chain_integrity(workspace),
-        "rows_checked": audit_trail_query.load_last_row_verification(workspace),
+        "rows_checked": audit_trail_query.load_last_integrity_check(workspace),
         "has_row_verification_keys": audit_trail_query.has_row_verification_keys(),
         "signing_key": audit_trail_query.get_decision_signing_key_id(),
         "here": (here := _build_query_string(request)),

@@ -19,7 +19,7 @@ from checkpoints.enums import (
     RunStatus,
     SessionStatus,
 )
-from checkpoints.models.enum_choices import build_choices
+from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 #: Definition of equal operations by the key policy of the tool: in a session, and in a workspace.

@@ -29,7 +29,8 @@ WIDTH: Final = 700
 HEIGHT: Final = 160
 #: Maximum number of values of a line that are drawn as dots.
 MOST_DOTS: Final = 31
-#: Charts that all have at most so many values are lists of these: on a time axis they would be nearly empty.
+#: Charts that all have at most so many values are lists of these: on a time axis they would be nearly empty. A list of
+#: one value is left out, because the strip and the tables have it.
 MOST_LISTED_VALUES: Final = 3
 #: Names of the lists that bars link to.
 SESSIONS: Final = "harness_sessions:sessions"

@@ -11,7 +11,7 @@ from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKin
 from checkpoints.models import ToolCall
 from harness_site.review.selectors.call_evidence import CallEvidence
 from harness_site.sessions.selectors.multi_person_approvals import number_decisions_of_same_kind
-from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import RunEvents
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents
 
 
 @dataclass(frozen=True, slots=True)

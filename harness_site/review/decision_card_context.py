@@ -35,7 +35,7 @@ from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
 from harness_site.sessions.session_formatting import mask_link_if_safe
-from harness_site.sessions.timeline.selectors import run_events_from_audit_trail
+from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
 #: Number of transcript messages shown around a call.
 CONTEXT_MESSAGES = 4
@@ -76,7 +76,7 @@ def may_member_decide_call(call: ToolCall, reader: Membership) -> bool:
 
 def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     evidence = call_evidence.load_call_evidence(call)
-    events_of_runs = run_events_from_audit_trail.load_run_events(call.session_id)
+    events_of_runs = takeovers_and_requests_from_audit_trail.load_run_events(call.session_id)
     undecided = call.status in UNDECIDED_CALL_STATUSES
     decision = None if undecided else evidence.final_decision
     no_events: list[TraceEvent] = []

@@ -26,7 +26,7 @@ from checkpoints.exceptions import (
     StorageError,
 )
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.review.decision_options import APPROVALS

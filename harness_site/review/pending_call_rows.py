@@ -19,7 +19,7 @@ from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk, g
 from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context

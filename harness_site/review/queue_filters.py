@@ -10,10 +10,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, Risk
-from checkpoints.models.enum_choices import build_choices, translate_label
+from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts.models import Membership
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
-from harness_site.core.time_range_parameters import TimeRange
+from harness_site.core.utc_time_range_parameters import TimeRange
 from harness_site.review import claims_and_presence
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter

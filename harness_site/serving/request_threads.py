@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 
 from harness_site.serving.asgi_types import Message, Receive, Scope, Send
 from harness_site.serving.newest_idle_thread_executor import NewestIdleThreadExecutor
-from harness_site.serving.request_body_middleware import BODY, has_request_body
+from harness_site.serving.request_body_buffering_middleware import BODY, has_request_body
 
 _HEADER_KEYS: Final = {"content-length": "CONTENT_LENGTH", "content-type": "CONTENT_TYPE"}
 

@@ -17,7 +17,7 @@ from checkpoints.integrity import verification
 from harness_site.sessions.selectors import conversation_window, events_and_decisions, version_list
 from harness_site.sessions.selectors.events_and_decisions import HistoryPage
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.timeline.selectors import run_events_from_audit_trail
+from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
 _STYLES: Final = (
     "tokens",
@@ -64,7 +64,7 @@ def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
     context: dict[str, Any] = {"head": head, "place": place, "now": clock.now(), "styles": _build_style_element()}
     context |= {"zone": timezone.get_current_timezone_name(), "offset": _format_utc_offset(context["now"])}
     yield render_to_string("sessions/offline/start.html", context)
-    shared |= {"takeovers": run_events_from_audit_trail.load_run_events(session.pk).takeovers}
+    shared |= {"takeovers": takeovers_and_requests_from_audit_trail.load_run_events(session.pk).takeovers}
     for window in conversation_window.iterate_conversation_windows(session, place):
         yield render_to_string("sessions/offline/items.html", {**shared, "conversation": window})
     yield render_to_string("sessions/offline/plan.html", {"version": version_list.load_newest_version(session.pk)})

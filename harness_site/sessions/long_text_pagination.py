@@ -59,7 +59,7 @@ def format_json_for_pages(value: Any) -> str:
     return dump_json_for_display(mask_secret_fields_only(value), indent=1)
 
 
-def iterate_long_texts(parts: Iterable[Part | CallCard]) -> Iterator[str]:
+def iterate_pageable_texts(parts: Iterable[Part | CallCard]) -> Iterator[str]:
     """Yield the texts of a message or call that may have more than one page."""
     for part in parts:
         match part:
@@ -67,9 +67,9 @@ def iterate_long_texts(parts: Iterable[Part | CallCard]) -> Iterator[str]:
                 yield text
             case CallCard(call=call, result=result):
                 yield format_json_for_pages(call.args)
-                yield from iterate_long_texts(result.parts if result is not None else ())
+                yield from iterate_pageable_texts(result.parts if result is not None else ())
             case ResultPart(parts=inner):
-                yield from iterate_long_texts(inner)
+                yield from iterate_pageable_texts(inner)
             case OtherPart(value=value):
                 yield format_json_for_pages(value)
 

@@ -30,7 +30,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
 from checkpoints.adapters.garbage_collection_pause import pause_garbage_collection
-from checkpoints.adapters.langgraph import interrupts, message_conversion, message_list_cache
+from checkpoints.adapters.langgraph import interrupts_as_calls, message_conversion, message_list_cache
 from checkpoints.adapters.langgraph.message_list_cache import (
     EMPTY_LIST,
     CachedMessages,
@@ -435,16 +435,16 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 
     def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
-        found = interrupts.list_interrupts(value) if self.review_interrupts else []
+        found = interrupts_as_calls.list_interrupts(value) if self.review_interrupts else []
         asked = (
             self._wait_for_messages_of_stored_state(config)
-            if any(map(interrupts.identifies_calls_by_name_and_arguments, found))
+            if any(map(interrupts_as_calls.identifies_calls_by_name_and_arguments, found))
             else None
         )
         return [
-            interrupts.build_intent(request, self.policies)
+            interrupts_as_calls.build_intent(request, self.policies)
             for each in found
-            for request in interrupts.list_call_requests(each, asked)
+            for request in interrupts_as_calls.list_call_requests(each, asked)
         ]
 
     def _wait_for_messages_of_stored_state(self, config: RunnableConfig) -> object:
@@ -465,7 +465,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             place = (thread_id, namespace, checkpoint_id, task_id)
             value = state_store.load_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
             decoded = () if value is None else self._decode_value(value)
-            keys = [interrupts.get_idempotency_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
+            keys = [
+                interrupts_as_calls.get_idempotency_key_prefix(each)
+                for each in interrupts_as_calls.list_interrupts(decoded)
+            ]
         if keys is None or keys:
             with self._session_claims.lock_session_claims(thread_id):
                 find_decisions_or_discard_interrupt_calls.discard_undecided_calls(store, thread_id, keys=keys)
@@ -477,8 +480,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """
 
         def list_interrupt_keys(values: Sequence[EncodedValue]) -> list[str]:
-            found = [each for value in values for each in interrupts.list_interrupts(self._decode_value(value))]
-            return list(map(interrupts.get_idempotency_key_prefix, found))
+            found = [
+                each for value in values for each in interrupts_as_calls.list_interrupts(self._decode_value(value))
+            ]
+            return list(map(interrupts_as_calls.get_idempotency_key_prefix, found))
 
         with self._session_claims.lock_session_claims(thread_id):
             find_decisions_or_discard_interrupt_calls.discard_undecided_calls_of_earlier_states(
@@ -506,7 +511,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         pending = [] if state is None else [value for _, name, value in state.pending_writes or () if name == INTERRUPT]
         found = [each for value in pending for each in value if isinstance(each, Interrupt)]
         asked = {
-            each.id: interrupts.list_call_requests(each) for each in found if not interrupts.is_guard_interrupt(each)
+            each.id: interrupts_as_calls.list_call_requests(each)
+            for each in found
+            if not interrupts_as_calls.is_guard_interrupt(each)
         }
         keys = [request.key for requests in asked.values() for request in requests]
         decided = (
@@ -518,7 +525,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         )
         if decided is None or not all(key in decided for key in keys):
             return None
-        answers = {each.id: interrupts.build_answer(each, decided) if each.id in asked else True for each in found}
+        answers = {
+            each.id: interrupts_as_calls.build_answer(each, decided) if each.id in asked else True for each in found
+        }
         return Command(resume=answers)
 
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:

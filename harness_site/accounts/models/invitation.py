@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
-from checkpoints.models.enum_choices import build_choices
+from checkpoints.models.translated_enum_choices import build_choices
 
 #: Validity of an invitation.
 LIFETIME: Final = timedelta(days=7)

@@ -4,7 +4,7 @@ from django.db import models
 
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
-from checkpoints.models.enum_choices import build_choices
+from checkpoints.models.translated_enum_choices import build_choices
 
 
 class MaskingSettings(models.Model):

@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
-from checkpoints.models.enum_choices import build_choices
+from checkpoints.models.translated_enum_choices import build_choices
 
 #: Roles in ascending order: each includes the permissions of the ones before it.
 RANKS = tuple(Role)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import AuditKind, Role
-from checkpoints.models.enum_choices import build_choices
+from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.accounts import audit_events, masking_rules
 from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.accounts.models import MaskingSettings

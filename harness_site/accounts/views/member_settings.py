@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
-from checkpoints.models.enum_choices import build_choices, translate_label
+from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts import member_services
 from harness_site.accounts.forms import set_field_labels_and_styles
 from harness_site.accounts.invitation_mail import send_invitation

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
-from checkpoints.models.enum_choices import build_choices
+from checkpoints.models.translated_enum_choices import build_choices
 
 
 class Event(models.TextChoices):

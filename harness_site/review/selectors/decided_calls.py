@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from checkpoints.enums import DECIDING_KINDS, DecisionKind
 from checkpoints.models import Decision, Workspace
-from harness_site.core.time_range_parameters import TimeRange
+from harness_site.core.utc_time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
 from harness_site.search.hourly_call_statistics import COUNTED_DECISIONS
 

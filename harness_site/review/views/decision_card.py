@@ -165,11 +165,11 @@ def list_colleagues_who_may_decide(member: Membership) -> dict[str, Membership]:
 def refresh_call_and_mask_secrets_or_404(request: MemberRequest, pk: int) -> ToolCall:
     """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
     request.call_shown = (request.membership.workspace_id, pk)
-    call = call_evidence.find_verified_call(request.membership.workspace, pk)
+    call = call_evidence.find_and_verify_call(request.membership.workspace, pk)
     if call is None:
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_call_if_run_lost(call):
-        call = call_evidence.find_verified_call(request.membership.workspace, pk) or call
+        call = call_evidence.find_and_verify_call(request.membership.workspace, pk) or call
     session_secrets_from_call_arguments.mask_session_secrets_until_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))

@@ -35,7 +35,7 @@ from harness_site.review.outage_urls import OutageWindow, parse_outage_window
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.views.decision_card import build_decision_actor
-from harness_site.sessions.timeline.selectors import run_events_from_audit_trail
+from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     """Build the rows of a page with the known facts about each call; five queries."""
     calls = page.calls
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
-    probe_times = run_events_from_audit_trail.load_probe_times(
+    probe_times = takeovers_and_requests_from_audit_trail.load_probe_times(
         [call.session_id for call in calls if call.verify_requested_by]
     )
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)

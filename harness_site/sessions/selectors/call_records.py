@@ -26,7 +26,7 @@ from checkpoints.enums import (
 from checkpoints.formats.argument_order import restore_order_of_stored_arguments
 from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows import (

@@ -13,7 +13,7 @@ from checkpoints.db import keyset_pagination
 from checkpoints.enums import AuditKind, DecisionKind, LabelledEnum
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query
 from harness_site.sessions.selectors import message_origin_versions_and_runs

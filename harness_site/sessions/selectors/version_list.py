@@ -14,7 +14,7 @@ from django.db.models import Count, F, Q, QuerySet
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.formats import content_blocks, exact_amounts, parse_json
 from checkpoints.models import Checkpoint, Segment, ToolCall
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.sessions import plan_steps

@@ -14,7 +14,7 @@ from django.db.models.functions import RowNumber
 from checkpoints.enums import JoinStatus, PauseStatus, PeerCallStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Join, PausedTask, PeerCall
-from checkpoints.peers import encrypted_fields
+from checkpoints.peers import secret_value_encryption
 from checkpoints.seals import row_seals
 
 #: Pauses on a page, and calls of one join on it; the other calls have pages of their own.
@@ -225,6 +225,6 @@ def _parse_without_encrypted_secrets(stored: str | None) -> Any:
     if stored is None:
         return None
     try:
-        return encrypted_fields.hide_encrypted_secrets(parse_json(stored))
+        return secret_value_encryption.hide_encrypted_secrets(parse_json(stored))
     except ValueError:
         return stored

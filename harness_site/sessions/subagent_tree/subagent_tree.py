@@ -56,7 +56,7 @@ def has_subagents(session: Session) -> bool:
     return Session.objects.filter(workspace=session.workspace_id, parent_session_id=session.session_id).exists()
 
 
-def load_subagent_sessions_by_call(session: Session, links: Iterable[tuple[str, str]]) -> dict[str, int]:
+def load_subagent_session_pks_by_call(session: Session, links: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Return the key of the stored session that each call started, by call id. `links` are session ids and call ids."""
     calls = dict(list(links)[:MAX_SESSIONS])
     if not calls:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.core.rendering.match_highlighting import FOUND, mark_search_words
+from harness_site.core.rendering.html_match_highlighting import FOUND, mark_search_words
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.message_html import render_message_html
 from harness_site.sessions.selectors.conversation_window import CallCard, Entry

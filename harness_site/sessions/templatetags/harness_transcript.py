@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
-from checkpoints.models.enum_choices import translate_label
+from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details
@@ -35,7 +35,7 @@ from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSumma
 from harness_site.sessions.selectors.workflow_steps import StepRow
 from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS
 from harness_site.sessions.session_row_html import render_session_rows
-from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import Takeover
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
 
 register = template.Library()
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.content_blocks import CallPart
-from checkpoints.models.enum_choices import build_choices
+from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.search.query_terms import SearchQuery

@@ -47,7 +47,7 @@ from harness_site.sessions.session_lookup import (
     serve_session_page,
 )
 from harness_site.sessions.subagent_tree import subagent_tree
-from harness_site.sessions.timeline.selectors import run_events_from_audit_trail, run_lanes
+from harness_site.sessions.timeline.selectors import run_lanes, takeovers_and_requests_from_audit_trail
 
 #: Number of new messages that an open page appends before it asks for a reload.
 _FOLLOWED = 500
@@ -86,7 +86,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     masker.mask_values_until_response(masker.collect_secret_values(*chain(*map(_list_call_arguments, displayed))))
     if opening is not None:
         window = opening.answer
-    events = run_events_from_audit_trail.load_run_events(pk)
+    events = takeovers_and_requests_from_audit_trail.load_run_events(pk)
     context = {
         "head": head,
         "tab": "transcript",
@@ -127,7 +127,7 @@ def _build_subagent_and_permission_context(head: SessionHead, window: Conversati
     facts = read_session_environment(head.stored)
     modes = facts.permission_modes
     return {
-        "subagents": subagent_tree.load_subagent_sessions_by_call(head.stored, (facts.subagents or {}).items()),
+        "subagents": subagent_tree.load_subagent_session_pks_by_call(head.stored, (facts.subagents or {}).items()),
         "is_imported": facts.is_imported,
         "permissions": modes[0] if len(modes) == 1 else "",
         "permissions_by_position": permission_modes.load_permission_modes_by_position(window) if len(modes) > 1 else {},
@@ -193,7 +193,7 @@ def find_requested_text_page(
     """
     if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH and not any(isinstance(part, CallCard) for part in parts):
         return None
-    texts = long_text_pagination.iterate_long_texts(parts)
+    texts = long_text_pagination.iterate_pageable_texts(parts)
     if key := request.GET.get("text", ""):
         stored_texts = (long_text_pagination.format_json_for_pages(parse_stored_value(body)) for body in (stored,))
         text = (

@@ -20,7 +20,7 @@ from harness_site.api import batched_heartbeats as heartbeat_module
 from harness_site.api import rate_limit
 from harness_site.api.batched_heartbeats import Heartbeat, Heartbeats, parse_heartbeat, renew_leases_of_heartbeats
 from harness_site.api.rate_limit import Allowance
-from harness_site.serving.request_body_middleware import BODY
+from harness_site.serving.request_body_buffering_middleware import BODY
 from tests.support.api_client import ApiClient, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -61,7 +61,7 @@ def reader(client: Client) -> Client:
     return client
 
 
-def begun(days_ago: int, cost: str = "0", **fields: object) -> Session:
+def begun(days_ago: float, cost: str = "0", **fields: object) -> Session:
     session = make_session(budget_spent_usd=cost, **fields)  # type: ignore[arg-type]
     Session.objects.filter(pk=session.pk).update(created_at=F("created_at") - timedelta(days=days_ago))
     return session
@@ -236,6 +236,16 @@ def test_few_values_are_listed_and_more_are_drawn_on_an_axis(reader: Client) -> 
     assert (html.count('<ul class="values">'), html.count("<figure")) == (0, 5)
 
 
+def test_one_value_is_not_listed_because_the_strip_has_it(reader: Client) -> None:
+    begun(0, "1.234", status=SessionStatus.COMPLETED)
+    recount_hourly_session_sums.update_session_sums(None)
+    html = reader.get("/overview/").content.decode()
+    assert '<ul class="values">' not in html
+    assert "<figure" not in html
+    assert "No session was started" not in html
+    assert "$1.23" in html
+
+
 def test_agents_are_a_choice_once_there_are_two(reader: Client) -> None:
     begun(0, agent="desk")
     recount_hourly_session_sums.update_session_sums(None)
@@ -386,7 +396,8 @@ def test_invalid_period_is_explained(query: str, sentence: str) -> None:
 
 @pytest.mark.parametrize("period", ["period=24h", "period=90d", "first=2026-03-02&last=2026-03-01"])
 def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -> None:
-    begun(0, "1.25", agent="desk", status=SessionStatus.FAILED)
+    for days in (0, 0.1, 1):
+        begun(days, "1.25", agent="desk", status=SessionStatus.FAILED)
     recount_hourly_session_sums.update_session_sums(None)
     page = reader.get(f"/overview/?{period}").content.decode()
     assert ("Swap them." in page) == ("first" in period)
@@ -512,6 +523,8 @@ def test_an_interrupted_call_that_ran_again_stays_counted_and_listed(reader: Cli
     now = datetime.now(UTC)
     session = make_session()
     lost = make_call(session=session, tool="pay", call_id="lost", issued_at=now, interrupted_at=now)
+    before = now - timedelta(hours=2)
+    other = make_call(session=make_session(), tool="mail", issued_at=before, interrupted_at=before)
     numbers = []
     for status in (CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED, CallStatus.SUPERSEDED):
         ToolCall.objects.filter(pk=lost.pk).update(status=status, revision=F("revision") + 1)
@@ -526,15 +539,15 @@ def test_an_interrupted_call_that_ran_again_stays_counted_and_listed(reader: Cli
             )
         complete()
         numbers.append(load().interrupted_call_count)
-        page = reader.get("/overview/").content.decode()
-        (whole,) = re.findall(r'class="small" href="(/calls/[^"]*)">1</a>', page)
+        page = reader.get("/overview/?period=24h").content.decode()
+        (whole,) = re.findall(r'class="small" href="(/calls/[^"]*)">2</a>', page)
         listed = reader.get(whole.replace("&amp;", "&"))
-        assert [row.call.record.pk for row in listed.context["rows"]] == [lost.pk]
+        assert [row.call.record.pk for row in listed.context["rows"]] == [lost.pk, other.pk]
         (of_tool,) = set(re.findall(r'href="(/calls/[?]interrupted=1&amp;tool=pay[^"]*)">1</a>', page))
         listed = reader.get(of_tool.replace("&amp;", "&"))
         assert [row.call.record.pk for row in listed.context["rows"]] == [lost.pk]
-    assert numbers == [1, 1, 1]
-    (pay,) = load().tools
+    assert numbers == [2, 2, 2]
+    (pay,) = (tool for tool in load().tools if tool.name == "pay")
     assert (pay.calls, pay.interrupted) == (2, 1)
 
 

@@ -6,7 +6,7 @@ from django.utils.translation import override
 
 from checkpoints.enums import CallStatus, LabelledEnum
 from checkpoints.models import ToolCall
-from checkpoints.models.enum_choices import build_choices, translate_label
+from checkpoints.models.translated_enum_choices import build_choices, translate_label
 
 
 def test_label_is_english_and_its_translation_follows_the_reader() -> None:

@@ -11,7 +11,7 @@ from checkpoints.formats import content_blocks
 from harness_site.core import word_diff
 from harness_site.core.masking import masker
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
-from harness_site.core.rendering.match_highlighting import mark_search_words
+from harness_site.core.rendering.html_match_highlighting import mark_search_words
 from harness_site.search import text_extraction
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare import message_alignment

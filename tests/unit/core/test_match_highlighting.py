@@ -1,7 +1,7 @@
 import pytest
 from django.utils.safestring import SafeString
 
-from harness_site.core.rendering.match_highlighting import MarkedHtml, mark_search_words
+from harness_site.core.rendering.html_match_highlighting import MarkedHtml, mark_search_words
 
 
 def shown(html: str, *words: str, named: bool = False) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness_site.serving.asgi_types import Message
-from harness_site.serving.request_body_middleware import BODY
+from harness_site.serving.request_body_buffering_middleware import BODY
 from harness_site.serving.request_threads import RequestThreads, build_wsgi_environ
 
 

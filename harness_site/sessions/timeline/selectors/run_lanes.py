@@ -31,8 +31,8 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Checkpoint, Decision, Run, ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts, build_run_facts
-from harness_site.sessions.timeline.selectors import run_events_from_audit_trail
-from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import RunEvents, Takeover
+from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents, Takeover
 
 #: Maximum numbers of the newest runs, calls and versions drawn.
 LANES = 8
@@ -130,7 +130,9 @@ def load_newest_run_lanes(session_pk: int, remembered: RunEvents | None = None) 
 
     At most five queries, and one more without `remembered`.
     """
-    remembered = run_events_from_audit_trail.load_run_events(session_pk) if remembered is None else remembered
+    remembered = (
+        takeovers_and_requests_from_audit_trail.load_run_events(session_pk) if remembered is None else remembered
+    )
     runs = list(_query_newest_runs(session_pk))
     lanes = {get_run_key(run): build_run_lane(run, remembered) for run in runs[:LANES][::-1]}
     pks = [run.pk for run in runs[:LANES]]

@@ -14,7 +14,11 @@ from checkpoints.enums import Phase, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds, fill_open_range_ends
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.timeline.selectors import run_events_from_audit_trail, run_lanes, timeline_queries
+from harness_site.sessions.timeline.selectors import (
+    run_lanes,
+    takeovers_and_requests_from_audit_trail,
+    timeline_queries,
+)
 from harness_site.sessions.timeline.selectors.run_lanes import (
     STATUS_CHANGING_KINDS,
     CallDecisionRow,
@@ -174,7 +178,7 @@ def load_timeframe(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
     )
     marks, earlier_marks = _load_version_marks_and_cut(session_pk, span)
-    events = run_events_from_audit_trail.load_run_events(session_pk)
+    events = takeovers_and_requests_from_audit_trail.load_run_events(session_pk)
     courses = {
         run_lanes.get_run_key(run): RunCourse(run_lanes.build_run_lane(run, events)) for run in reversed(runs[:LANES])
     }

@@ -40,7 +40,7 @@ from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES
 from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session
 from tests.support.api_client import make_token
 from tests.support.exhaustive_mode import EXHAUSTIVE
-from tests.support.factories import make_call, make_session, make_user
+from tests.support.factories import make_call, make_checkpoint, make_session, make_user
 from tests.support.page_text import visible_text
 
 on_sqlite = pytest.mark.skipif(
@@ -311,15 +311,23 @@ def test_value_of_another_type_is_a_damaged_record_without_seals(open_checkpoint
 
 @on_sqlite
 @pytest.mark.django_db
-def test_page_with_a_value_of_another_type_says_so_without_seals(client: Client, settings: Any) -> None:
+@pytest.mark.parametrize(
+    ("model", "column", "value"), [(ToolCall, "issued_at", "{}"), (Checkpoint, "run_id", b"\x01\xff")]
+)
+def test_page_with_a_value_of_another_type_says_so_without_seals(
+    client: Client, settings: Any, model: type[models.Model], column: str, value: Any
+) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
     client.force_login(make_user())
     session = make_session(session_id="s")
-    call = make_call(session=session)
-    store_value(ToolCall, "issued_at", "{}", call.pk)
+    make_call(session=session)
+    make_checkpoint(session=session)
+    before = plain(model).values_list(column, flat=True).get()
+    store_value(model, column, value, plain(model).get().pk)
     response = client.get(f"/sessions/{session.pk}/timeline/")
     assert response.status_code == 409
     assert "A record of the session “s” is damaged." in visible_text(response)
+    plain(model).update(**{column: before})  # the test ends with a check of foreign keys
 
 
 @on_sqlite
