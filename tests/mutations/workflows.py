@@ -26,7 +26,7 @@ WORKFLOW_MUTATIONS = [
     Mutation(
         "a changed result is not replayed",
         "checkpoints/calls/require_unaltered_call.py",
-        "if text is not None and digest != digests.digest_text(text):",
+        "if result is not None and result_digest != digests.digest_text(result):",
         "if False:",
         f"{PHASES}::test_changed_result_is_not_replayed",
     ),
