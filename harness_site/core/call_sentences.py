@@ -1,12 +1,9 @@
 """Sentences that say what a call does, with its secrets masked."""
 
 import logging
-import re
-from decimal import Decimal
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from harness_site.core import formatting
@@ -19,8 +16,6 @@ from harness_site.core.masking.masker import (
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 logger = logging.getLogger(__name__)
-#: An amount of at least five digits and two decimals, which is no part of a longer number or word.
-_LONG_AMOUNT: Final = re.compile(r"(?<![\w.,/:#-])(\d{5,15})\.(\d{2})(?![\w/:-]|[.,]\d)")
 
 
 class DescribedCall(Protocol):
@@ -83,11 +78,3 @@ def build_default_call_sentence(tool: str, args: Any) -> str:
         sentence = gettext("%(tool)s: %(arguments)s, and %(count)s more")
         return sentence % {"tool": name, "arguments": arguments, "count": omitted}
     return f"{name}: {arguments}"
-
-
-def group_digits_of_amounts(sentence: str) -> str:
-    """Group the digits of the long amounts in a shown sentence as the reader's language does: 1,250,000.00."""
-    return _LONG_AMOUNT.sub(
-        lambda amount: number_format(Decimal(amount.group()), decimal_pos=2, use_l10n=True, force_grouping=True),
-        sentence,
-    )

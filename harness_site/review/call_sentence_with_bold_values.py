@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.core.call_sentences import format_call_sentence, group_digits_of_amounts
+from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.masking.masker import MASK
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
@@ -29,7 +29,6 @@ def render_sentence_with_bold_values(call: ToolCall) -> SafeString:
     except ValueError:
         args = {} if call.is_question else formatting.parse_json_or_text(call.args)
         pieces = list(split_sentence_at_argument_values(sentence, args))
-    pieces = [(group_digits_of_amounts(text), bold) for text, bold in pieces]
     return format_html_join("", "{}", [[format_html("<b>{}</b>", text) if bold else text] for text, bold in pieces])
 
 

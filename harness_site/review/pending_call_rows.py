@@ -201,7 +201,7 @@ class PendingRowBuilder:
             mask_values_in_context(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
         ):
-            sentence = call_sentences.group_digits_of_amounts(call_sentences.format_call_sentence(call))
+            sentence = call_sentences.format_call_sentence(call)
             session_id = mask_and_reveal_hidden(call.session.session_id)
         return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id, call.session.agent)
 
@@ -220,7 +220,7 @@ class PendingRowBuilder:
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
-            sentence=call_sentences.group_digits_of_amounts(call_sentences.format_call_sentence(call)),
+            sentence=call_sentences.format_call_sentence(call),
             args=call.args,
             tool=self._build_filter_link("tool", call.tool, self._only_tool),
             agent=self._build_filter_link("agent", session.agent, self._only_agent) if session.agent else None,

@@ -20,17 +20,3 @@ from harness_site.core import call_sentences
 )
 def test_call_sentence(tool: str, args: object, sentence: str) -> None:
     assert call_sentences.build_default_call_sentence(tool, args) == sentence
-
-
-@pytest.mark.parametrize(
-    ("sentence", "shown"),
-    [
-        ("Pay 1250000.00 EUR", "Pay 1,250,000.00 EUR"),
-        ("Pay EUR 12500.50.", "Pay EUR 12,500.50."),
-        ("Pay -12500.50", "Pay -12500.50"),
-        ("Pay 40.00 EUR for order 1234567", "Pay 40.00 EUR for order 1234567"),
-        ("Open 192168.10.1 and v12345.67a", "Open 192168.10.1 and v12345.67a"),
-    ],
-)
-def test_digits_of_long_amounts_are_grouped(sentence: str, shown: str) -> None:
-    assert call_sentences.group_digits_of_amounts(sentence) == shown
