@@ -123,13 +123,10 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
         "withdrawal": _build_withdrawal_context(call, decision),
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
-        "next_call": None if undecided else _find_next_call_of_queue(reader),
+        "next_call": None
+        if undecided
+        else pending_calls.find_next_call_to_decide(reader.workspace, with_overdue=reader.role == Role.ADMIN),
     }
-
-
-def _find_next_call_of_queue(reader: Membership) -> ToolCall | None:
-    urgent = pending_calls.list_urgent_calls_by_status(reader.workspace)
-    return pending_calls.find_first_call_of_queue(reader.workspace_id, urgent)
 
 
 def _get_shown_arguments(call: ToolCall) -> Any:

@@ -191,6 +191,27 @@ def find_first_call_of_queue(
     return min((call for call in longest if call is not None), key=_get_waiting_since, default=None)
 
 
+def find_next_call_to_decide(workspace: Workspace, *, with_overdue: bool) -> ToolCall | None:
+    """Return the call that comes first in the review queue among those that somebody may decide now.
+
+    Nobody decides a call of a quarantined session, and only who may decide overdue calls gets one (`with_overdue`).
+    """
+    now = clock.now()
+    urgent: list[ToolCall] = []
+    others: list[ToolCall] = []
+    for status in sorted(UNDECIDED_CALL_STATUSES):
+        calls = _select_calls_with_status(status).filter(workspace=workspace, session__quarantined_at=None)
+        calls = calls.annotate(due=queue_order.build_deadline_expression(status))
+        if not with_overdue:
+            calls = calls.filter(Q(decide_within=None) | Q(due__gte=now))
+        soon = calls.filter(due__lt=now + _TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
+        urgent += soon.order_by("due", "pk")[:1]
+        others += calls.order_by("interrupted_at", "pk")[:1]
+    if urgent:
+        return min(urgent, key=lambda call: (call.deadline or now, call.pk))
+    return min(others, key=_get_waiting_since, default=None)
+
+
 def _get_waiting_since(call: ToolCall) -> datetime:
     return call.interrupted_at or call.issued_at
 

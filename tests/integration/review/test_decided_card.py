@@ -1,13 +1,14 @@
 """Cards of calls whose outcome is known."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, DecisionKind, SessionStatus
+from checkpoints.enums import CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.models import Session, ToolCall
+from harness_site.accounts.models import Membership
 from tests.integration.review.interrupted_calls import lost_call, page, raw
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session
 
@@ -99,10 +100,28 @@ def test_next_call_is_the_first_one_of_the_queue(reader: Client) -> None:
         call_id="call_11",
         args={"order": 19},
         status=CallStatus.AWAITING_APPROVAL,
+        issued_at=datetime.now(UTC),
         decide_within=timedelta(minutes=5),
     )
     make_decision(call=call, revision=1)
     assert f'href="/review/calls/{urgent.pk}/">Next call' in raw(reader, call)
+
+
+def test_next_call_is_one_that_the_reader_may_decide(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, revision=1)
+    overdue = make_call(
+        session=call.session,
+        run=call.run,
+        call_id="call_10",
+        status=CallStatus.AWAITING_APPROVAL,
+        decide_within=timedelta(minutes=5),
+    )
+    altered = make_session(quarantined_at=THEN)
+    make_call(session=altered, run=make_run(session=altered))
+    assert "Next call" not in raw(reader, call)  # only an admin decides an overdue call, and nobody the other one
+    Membership.objects.update(role=Role.ADMIN)
+    assert f'href="/review/calls/{overdue.pk}/">Next call' in raw(reader, call)
 
 
 def test_call_without_a_decision(reader: Client) -> None:
