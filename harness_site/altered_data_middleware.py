@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
-from django.db import DatabaseError, models
+from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -79,8 +79,7 @@ def _find_error_of_mistyped_value(
     if isinstance(exception, _OTHER_CAUSES) and not any(part in str(exception) for part in _MISTYPED_VALUE_MESSAGES):
         return None
     if session_pk is not None:
-        sessions: models.QuerySet[Session] = models.QuerySet(Session).filter(pk=session_pk)
-        name = sessions.values_list("session_id", flat=True).first()
+        name = Session.objects.filter(pk=session_pk).values_list("session_id", flat=True).first()
         return quarantine.find_error_of_mistyped_value("default", session_pk, str(name))
     if membership is not None:
         return quarantine.find_error_of_mistyped_value_in_workspace("default", membership.workspace_id)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.functions import Concat, Now
 
 from checkpoints.enums import (
     APPROVAL_KINDS,
@@ -33,6 +33,11 @@ from checkpoints.seals.sealed_model import SealedModel
 INTERRUPT_KEY_PREFIX = "framework-interrupt:"
 #: Name of the tool that stands for a framework's interrupt which is about no tool.
 INTERRUPT_TOOL = "interrupt"
+#: Condition of the calls of which `ToolCall.is_question` is true.
+IS_QUESTION = models.Q(
+    tool=INTERRUPT_TOOL,
+    idempotency_key=Concat(models.Value(INTERRUPT_KEY_PREFIX), "call_id", models.Value(":0")),
+)
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
 _UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
 _UNSETTLED_STATUSES = sorted(UNSETTLED_CALL_STATUSES)
@@ -203,6 +208,11 @@ class ToolCall(SealedModel):
     @property
     def mutates(self) -> bool:
         return bool(LOGGED_EFFECTS & set(self.side_effects.split(",")))
+
+    @property
+    def is_framework_interrupt(self) -> bool:
+        """Whether a framework's own interrupt asks people: its agent resumes by the framework, not by this library."""
+        return self.idempotency_key.startswith(INTERRUPT_KEY_PREFIX)
 
     @property
     def is_question(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -29,8 +29,7 @@ WIDTH: Final = 700
 HEIGHT: Final = 160
 #: Maximum number of values of a line that are drawn as dots.
 MOST_DOTS: Final = 31
-#: Charts that all have at most so many values are lists of these: on a time axis they would be nearly empty. A list of
-#: one value is left out, because the strip and the tables have it.
+#: Charts that all have at most so many values are lists of these: on a time axis they would be nearly empty.
 MOST_LISTED_VALUES: Final = 3
 #: Names of the lists that bars link to.
 SESSIONS: Final = "harness_sessions:sessions"
@@ -151,6 +150,12 @@ class Chart:
 def should_list_chart_values(drawn: Iterable[Chart]) -> bool:
     """Return whether the charts of a page have so few values that lists of them say more than time axes."""
     return all(len(chart.nonzero_bars) <= MOST_LISTED_VALUES for chart in drawn)
+
+
+def list_shown_charts(drawn: Mapping[str, Chart]) -> frozenset[str]:
+    """Return the names of the charts that a page shows: a list of one value says no more than its strip and tables."""
+    listed = should_list_chart_values(drawn.values())
+    return frozenset(name for name, chart in drawn.items() if not listed or len(chart.nonzero_bars) > 1)
 
 
 def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:

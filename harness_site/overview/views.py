@@ -84,6 +84,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
         "charts": drawn,
+        "shown_charts": charts.list_shown_charts(drawn),
         "values_are_listed": charts.should_list_chart_values(drawn.values()),
         "slowest_tools": sums.slowest_tools,
         "interrupted_tools": sums.most_interrupted_tools,

@@ -31,6 +31,7 @@ from harness_site.review.call_event_history import TraceEvent, has_never_run, li
 from harness_site.review.decision_options import AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
+from harness_site.review.question_choices import remove_listed_choices
 from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
@@ -130,11 +131,15 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
 
 
 def _get_shown_arguments(call: ToolCall) -> Any:
-    """Return the arguments that the page lists: of a question, its value without the text that the sentence shows."""
+    """Return the arguments that the page lists.
+
+    Of a question this is its value, without the text that the sentence shows, and without the options while these are
+    answers to choose from.
+    """
     args = formatting.parse_json_or_text(call.args_json_in_caller_order)
     if not call.is_question or not isinstance(args, dict) or args.keys() != {"value"}:
         return args
-    value = args["value"]
+    value = remove_listed_choices(call, args["value"]) if call.undecided else args["value"]
     if isinstance(value, dict):
         return {name: part for name, part in value.items() if part != call.sentence}
     return None if value == call.sentence else args

@@ -174,7 +174,7 @@ def _build_answer_of_choice(choice: QuestionChoice, *, alike: bool) -> AnswerOpt
         DecisionKind.RESPOND,
         choice.label,
         " · ".join(filter(None, (number, choice.description))),
-        " ".join(filter(None, (number and f"{number}.", choice.description, sent))),
+        " · ".join(filter(None, (number, choice.description, sent))),
         _("Record the answer"),
         choice.form_value,
     )

@@ -55,6 +55,14 @@ def list_question_choices(call: ToolCall) -> tuple[QuestionChoice, ...]:
     return tuple(choices.values())
 
 
+def remove_listed_choices(call: ToolCall, value: Any) -> Any:
+    """Remove the list of options from the value of a question, if `list_question_choices` lists them."""
+    if not isinstance(value, dict) or not list_question_choices(call):
+        return value
+    listed = next(name for name in _LIST_NAMES if isinstance(value.get(name), list))
+    return {name: part for name, part in value.items() if name != listed}
+
+
 def _find_items(args: Any) -> list[Any]:
     """Return the list of options in the arguments of a question; empty without one."""
     value = args.get("value") if isinstance(args, dict) else None

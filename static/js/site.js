@@ -16,7 +16,7 @@ import "./sticky_column.js";
 import "./deadlines.js";
 import "./chart_tips.js";
 import "./filters.js";
-import "./way_back.js";
+import "./breadcrumb_filters.js";
 
 document.documentElement.classList.add("js");
 

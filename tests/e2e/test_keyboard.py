@@ -18,6 +18,7 @@ def test_decision_by_keyboard_only(private_site: Site, start_agent: StartAgent, 
     page.keyboard.press("Enter")
 
     expect(page_actions.refund_link(page, 17)).to_be_visible()
+    page.wait_for_load_state()  # the scripts of a page run after its text is displayed
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.keyboard.press("Escape")
@@ -27,7 +28,6 @@ def test_decision_by_keyboard_only(private_site: Site, start_agent: StartAgent, 
     page.keyboard.press("Enter")
 
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
-    # The scripts of a page run after its text is displayed.
     page.wait_for_load_state()
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()

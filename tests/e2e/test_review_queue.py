@@ -160,6 +160,7 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name=": 50 calls need a decision")).to_be_visible()
     expect(page.get_by_text("40 happened, 0 did not")).to_be_visible()
+    page.wait_for_load_state()  # the scripts of a page run after its text is displayed
     page.keyboard.press("s")
     page.keyboard.type(REASON)
     page.context.set_offline(True)
@@ -173,6 +174,7 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.press("j")
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
+    page.wait_for_load_state()
     page_actions.reason_field(page).fill(REASON)
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()

@@ -20,7 +20,6 @@ from django.db.models import (
     F,
     Manager,
     OuterRef,
-    Q,
     QuerySet,
     Subquery,
 )
@@ -29,7 +28,7 @@ from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_call import IS_QUESTION
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
     SessionFacets,
@@ -220,9 +219,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         return None
     blocking_calls = list(_query_blocking_calls(pk)) if session.has_blocking_calls else []  # type: ignore[attr-defined]
     undecided = [call_pk for call_pk, *_ in blocking_calls]
-    questions = sum(
-        tool == INTERRUPT_TOOL and key.startswith(INTERRUPT_KEY_PREFIX) for _pk, _status, tool, key in blocking_calls
-    )
+    questions = sum(asks for _pk, _status, asks in blocking_calls)
     origin_id: str | None = session.origin_id  # type: ignore[attr-defined]
     return SessionHead(
         row=_build_session_row(session, Counter(status for _, status, *_ in blocking_calls), questions),
@@ -271,15 +268,16 @@ def _select_session_heads() -> QuerySet[Session]:
     return _annotate_related_counts(_annotate_related_row_flags(_annotate_owner_run(Session.objects.all())))
 
 
-def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str, str, str]]:
+def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str, bool]]:
     """Query the calls that block a session, longest waiting first."""
     return _select_blocking_calls().filter(session=session)[:COUNT_LIMIT]
 
 
 @cache
-def _select_blocking_calls() -> QuerySet[ToolCall, tuple[int, str, str, str]]:
+def _select_blocking_calls() -> QuerySet[ToolCall, tuple[int, str, bool]]:
     calls = ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES)
-    return calls.order_by("interrupted_at", "pk").values_list("pk", "status", "tool", "idempotency_key")
+    asks = ExpressionWrapper(IS_QUESTION, BooleanField())
+    return calls.order_by("interrupted_at", "pk").annotate(asks=asks).values_list("pk", "status", "asks")
 
 
 def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session]:
@@ -315,8 +313,7 @@ def _query_undecided_counts(pks: list[int]) -> QuerySet[ToolCall, tuple[int, str
 @cache
 def _select_undecided_counts() -> QuerySet[ToolCall, tuple[int, str, int, int]]:
     calls = ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES)
-    is_question = Q(tool=INTERRUPT_TOOL, idempotency_key__startswith=INTERRUPT_KEY_PREFIX)
-    return calls.values_list("session", "status").annotate(Count("pk"), questions=Count("pk", filter=is_question))
+    return calls.values_list("session", "status").annotate(Count("pk"), questions=Count("pk", filter=IS_QUESTION))
 
 
 def _build_session_rows(stored: QuerySet[Session]) -> list[SessionRow | UnreadableRecord]:

@@ -1,4 +1,4 @@
-// The link from a card up to the list leads to the list as the reader left it: with its tab, filters and page.
+// The breadcrumb of a decision page leads to the review queue as the reader left it: with its tab, filters and page.
 
 const KEY = "harness.list";
 const list = document.getElementById("queue");
