@@ -39,7 +39,7 @@ class SearchTerm:
 
     @property
     def identifier_part(self) -> str:
-        """Return the longest sequence of letters and digits that is likely to be rare, as a number is, or an empty text."""
+        """Return the longest sequence of letters and digits that is likely to be rare, such as a number, or nothing."""
         runs = (run for run in _RUN.findall(self.text) if len(run) >= _IDENTIFIER and any(map(str.isdigit, run)))
         return max(runs, key=len, default="")
 
