@@ -70,7 +70,9 @@ class DecisionForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
-        if not data.get("reason") and data.get("kind") not in self.self_explaining and "reason" not in self.errors:
+        # Without an answer, it is not known yet whether a reason is needed.
+        needs_reason = data["kind"] not in self.self_explaining if data.get("kind") else not self.self_explaining
+        if needs_reason and not data.get("reason") and "reason" not in self.errors:
             self.add_error("reason", _("Enter a reason. It is recorded with your name."))
         return data
 
@@ -98,8 +100,11 @@ class DecisionForm(forms.Form):
         return next((name for name in self.shown_order if name in self.errors), "")
 
     def focus_first_invalid_field(self) -> None:
-        """Let the browser focus the first invalid field when it loads the page."""
-        if self.first_invalid_field and self.first_invalid_field != "kind":
+        """Let the browser focus the first invalid field when it loads the page.
+
+        Templates that write a field themselves ask `first_invalid_field`.
+        """
+        if self.first_invalid_field in self.fields.keys() - {"kind"}:
             self.fields[self.first_invalid_field].widget.attrs["autofocus"] = True
 
     def build_evidence(self) -> dict[str, Any]:
@@ -183,6 +188,12 @@ class ApprovalForm(DecisionForm):
         return data
 
     def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
+        if by_field:
+            self.argument_fields = argument_form_fields.mark_invalid_fields(self.argument_fields)
+            for field in self.invalid_argument_fields:
+                self.add_error("args", f"{mask_text(field.name)}: {field.error}")
+            if self.invalid_argument_fields:
+                return
         try:
             text = argument_form_fields.compose_arguments_json(self.argument_fields) if by_field else text
             self.changed = argument_changes.parse_and_unmask_edited_arguments(text, self.call.args)
@@ -198,6 +209,16 @@ class ApprovalForm(DecisionForm):
         else:
             if digest == argument_changes.compute_arguments_digest(formatting.parse_json_or_text(self.call.args)):
                 self.add_error("args", _("Change at least one argument. These are the current ones."))
+
+    @property
+    def invalid_argument_fields(self) -> list[argument_form_fields.ArgumentField]:
+        return [field for field in self.argument_fields if field.error]
+
+    @property
+    def first_invalid_field(self) -> str:
+        """Name of the first field on the page that has an error; empty without one."""
+        name = super().first_invalid_field
+        return self.invalid_argument_fields[0].key if name == "args" and self.invalid_argument_fields else name
 
     @property
     def is_edited_by_field(self) -> bool:
