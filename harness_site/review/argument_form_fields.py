@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
-from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_json_value, mask_text
+from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_json_value
 from harness_site.review.argument_changes import InvalidArgumentText, format_masked_editable_arguments
 
 #: Maximum number of fields; more arguments are edited as JSON.
@@ -21,13 +21,15 @@ _LINE: Final = 60
 class ArgumentField:
     """Form field of one argument: `name` of the argument, `key` in the form, `typed` text, and kind.
 
-    `kind` is `text` (taken literally), `number`, `boolean`, or `json` for everything else.
+    `kind` is `text` (taken literally), `number`, `boolean`, or `json` for everything else. `error` says what is wrong
+    with the typed text; it is empty until `mark_invalid_fields` has looked.
     """
 
     name: str
     key: str
     kind: str
     typed: str
+    error: str = ""
 
     @property
     def text_area_lines(self) -> int:
@@ -41,13 +43,13 @@ class ArgumentField:
         try:
             value = parse_json(self.typed)
         except ValueError:
-            raise InvalidArgumentText(f"{mask_text(self.name)}: {self._describe_expected_kind()}") from None
+            raise InvalidArgumentText(self._describe_expected_kind()) from None
         if self.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InvalidArgumentText(f"{mask_text(self.name)}: {self._describe_expected_kind()}")
+            raise InvalidArgumentText(self._describe_expected_kind())
         return value
 
     def _describe_expected_kind(self) -> str:
-        return _("enter a number.") if self.kind == "number" else _("enter JSON; put text in quotes.")
+        return _("Enter a number.") if self.kind == "number" else _("Enter JSON, with text in quotes.")
 
 
 def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[ArgumentField, ...]:
@@ -67,6 +69,19 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
         ArgumentField(name, f"argument-{index}", kind, typed.get(f"argument-{index}", text))
         for index, (name, kind, text) in fields
     )
+
+
+def mark_invalid_fields(fields: tuple[ArgumentField, ...]) -> tuple[ArgumentField, ...]:
+    """Return the fields, each with what is wrong with its typed text."""
+    return tuple(replace(field, error=_find_error(field)) for field in fields)
+
+
+def _find_error(field: ArgumentField) -> str:
+    try:
+        field.parse_typed_value()
+    except InvalidArgumentText as error:
+        return str(error)
+    return ""
 
 
 def compose_arguments_json(fields: tuple[ArgumentField, ...]) -> str:

@@ -13,12 +13,15 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
+from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
+from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review import argument_changes, argument_form_fields
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.review.question_choices import QuestionChoice, list_question_choices
@@ -70,7 +73,9 @@ class DecisionForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
-        if not data.get("reason") and data.get("kind") not in self.self_explaining and "reason" not in self.errors:
+        # Without an answer, it is not known yet whether a reason is needed.
+        needs_reason = data["kind"] not in self.self_explaining if data.get("kind") else not self.self_explaining
+        if needs_reason and not data.get("reason") and "reason" not in self.errors:
             self.add_error("reason", _("Enter a reason. It is recorded with your name."))
         return data
 
@@ -98,8 +103,11 @@ class DecisionForm(forms.Form):
         return next((name for name in self.shown_order if name in self.errors), "")
 
     def focus_first_invalid_field(self) -> None:
-        """Let the browser focus the first invalid field when it loads the page."""
-        if self.first_invalid_field and self.first_invalid_field != "kind":
+        """Let the browser focus the first invalid field when it loads the page.
+
+        Templates that write a field themselves ask `first_invalid_field`.
+        """
+        if self.first_invalid_field in self.fields.keys() - {"kind"}:
             self.fields[self.first_invalid_field].widget.attrs["autofocus"] = True
 
     def build_evidence(self) -> dict[str, Any]:
@@ -157,7 +165,7 @@ class ApprovalForm(DecisionForm):
         typed = {name: str(value) for name, value in self.data.items()}
         self.argument_fields = argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
-        self.differences: tuple[argument_changes.ArgumentDifference, ...] = ()
+        self.differences: tuple[ValueDifference, ...] = ()
         self.changed: dict[str, Any] = {}
         self.digest = ""
 
@@ -183,14 +191,18 @@ class ApprovalForm(DecisionForm):
         return data
 
     def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
+        if by_field:
+            self.argument_fields = argument_form_fields.mark_invalid_fields(self.argument_fields)
+            for field in self.invalid_argument_fields:
+                self.add_error("args", f"{mask_text(field.name)}: {field.error}")
+            if self.invalid_argument_fields:
+                return
         try:
             text = argument_form_fields.compose_arguments_json(self.argument_fields) if by_field else text
             self.changed = argument_changes.parse_and_unmask_edited_arguments(text, self.call.args)
             digest = argument_changes.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint(digest)
-            self.differences = argument_changes.list_value_differences(
-                argument_changes.get_model_arguments(self.call), self.changed
-            )
+            self.differences = list_value_differences(argument_changes.get_model_arguments(self.call), self.changed)
         except argument_changes.InvalidArgumentText as error:
             self.add_error("args", str(error))
         except InvalidInput as error:
@@ -200,10 +212,26 @@ class ApprovalForm(DecisionForm):
                 self.add_error("args", _("Change at least one argument. These are the current ones."))
 
     @property
+    def invalid_argument_fields(self) -> list[argument_form_fields.ArgumentField]:
+        return [field for field in self.argument_fields if field.error]
+
+    @property
+    def first_invalid_field(self) -> str:
+        """Name of the first field on the page that has an error; empty without one."""
+        name = super().first_invalid_field
+        return self.invalid_argument_fields[0].key if name == "args" and self.invalid_argument_fields else name
+
+    @property
     def is_edited_by_field(self) -> bool:
         """True if the fields count rather than the JSON text."""
         mode = self["written_as"].value() if self.is_bound else "fields"
         return mode == "fields" and bool(self.argument_fields)
+
+    @property
+    def sentence_after_change(self) -> str:
+        """What the call does with the changed arguments, in the words of its tool; empty if this has none."""
+        sentence = format_sentence(self.call.sentence_template, self.changed)
+        return build_masked_call_sentence(self.call.tool, sentence, self.changed) if sentence else ""
 
     @property
     def typed_arguments_text(self) -> str:

@@ -125,6 +125,19 @@ function restorePlace(places) {
   if (note?.checkVisibility()) note.scrollIntoView({ block: "nearest", behavior: "instant" });
 }
 
+// A link to the form stays at the lower edge of a small window until the beginning of the form is in sight.
+const sight = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries) target.toggleAttribute("data-in-sight", isIntersecting);
+  },
+  { rootMargin: "0px 0px -100px" },
+);
+
+function observeForm() {
+  sight.disconnect();
+  if (form()) sight.observe(form());
+}
+
 let places = [];
 document.body.addEventListener("htmx:beforeSwap", ({ target }) => {
   places = target.id === "main" ? [] : measureForm();
@@ -141,6 +154,8 @@ document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);
 });
+document.body.addEventListener("htmx:afterSettle", observeForm);
+observeForm();
 if (form()) {
   labelButton(form());
   focusInvalid(form());

@@ -258,12 +258,17 @@ def test_menu_of_a_phone_has_the_other_pages(sample_site: SampleSite, open_page:
     expect(page.get_by_role("heading", level=1, name="Tool calls")).to_be_visible()
 
 
-def test_decision_form_is_one_click_from_the_top_of_a_phone(sample_site: SampleSite, open_page: OpenPage) -> None:
+def test_decision_form_is_one_click_from_any_place_on_a_phone(sample_site: SampleSite, open_page: OpenPage) -> None:
     page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
     page.goto(sample_site.path("card, open"))
-    page.get_by_role("link", name="Decide", exact=True).click()
-    expect(page.get_by_role("radio", name="It happened")).to_be_in_viewport()
-    expect(page.get_by_role("button", name="Record decision")).to_be_in_viewport()
+    to_form = page.get_by_role("link", name="Decide", exact=True)
+    for top in (0, 100_000):
+        page.evaluate(f"scrollTo(0, {top})")
+        expect(to_form).to_be_in_viewport()
+        to_form.click()
+        expect(page.get_by_role("radio", name="It happened")).to_be_in_viewport()
+        expect(page.get_by_role("button", name="Record decision")).to_be_in_viewport()
+        expect(to_form).to_be_hidden()
 
 
 @pytest.mark.parametrize("name", NOT_FOUND_PAGES)

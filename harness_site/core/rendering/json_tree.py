@@ -70,11 +70,12 @@ def render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = Tr
     """Render a JSON value as HTML.
 
     With `limit`, content beyond that many characters or `MAX_NODES` values is omitted with a note. Without `fold`,
-    nothing is folded, and of a long text the first lines are in sight until the reader shows all of it.
+    nothing is folded, and of a long text or list the beginning is in sight until the reader shows all of it.
     """
     if limit is None and _has_more_nodes_than(value, MAX_NODES):
         text = json.dumps(mask_json_value(value), ensure_ascii=False)
-        return RenderedTree(build_html("{}{}", _NOTE, _render_plain_json(text)), True, get_byte_size(text))
+        html = _render_plain_json(text) if fold else _render_clamped_text(_render_plain_json(text), len(text))
+        return RenderedTree(build_html("{}{}", _NOTE, html), True, get_byte_size(text))
     writer = _Writer(limit, fold)
     html = writer.render_value(value, 0)
     return RenderedTree(html, writer.whole, get_byte_size(json.dumps(value, ensure_ascii=False)))
@@ -132,6 +133,8 @@ class _Writer:
         self.fold = fold
         self.nodes = MAX_NODES
         self.whole = True
+        #: True while values are rendered of which only the beginning is in sight.
+        self.is_clamping = False
 
     def render_value(self, value: Any, depth: int) -> SafeString:
         if isinstance(value, dict | list) and value:
@@ -144,6 +147,8 @@ class _Writer:
         if depth >= _DEEP:
             return self._render_text_value(mask_and_dump_json(value))
         pairs = _list_displayed_pairs(value)
+        is_clamped = not self.fold and not self.is_clamping and _is_long(value, depth)
+        self.is_clamping = self.is_clamping or is_clamped
         rows: list[tuple[str, SafeString]] = []
         for name, inner, is_secret in pairs:
             if self.left is not None and (self.left <= 0 or self.nodes <= 0):
@@ -164,6 +169,11 @@ class _Writer:
         listing = build_html('<dl class="kv">{}</dl>', body)
         if self.fold and depth and len(pairs) > _FOLD_LIST_LENGTH:
             return build_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
+        if is_clamped:
+            self.is_clamping = False
+            count = _count_leaves(value)
+            show_all = ngettext("Show all %(number)s value", "Show all %(number)s values", count)
+            return _render_clamped(listing, show_all, count, gettext("Show fewer values"))
         return listing
 
     def _render_text_value(self, text: str) -> SafeString:
@@ -192,18 +202,41 @@ class _Writer:
             self.left -= amount
 
 
-def _render_clamped_text(masked: str, length: int) -> SafeString:
-    """Render a text of `length` characters that the style sheet cuts after its first lines while the control is closed.
+def _is_long(value: dict[str, Any] | list[Any], depth: int) -> bool:
+    """Return whether only the beginning of a value is in sight. The names of all arguments of a call always are."""
+    if isinstance(value, dict):
+        return depth > 0 and len(value) > _FOLD_LIST_LENGTH
+    return _count_leaves(value) > _FOLD_LIST_LENGTH
 
-    The text is complete in the page, so that a search, a screen reader and a printer get all of it.
-    """
+
+def _count_leaves(value: Any) -> int:
+    """Return the number of values that are neither lists nor objects with content."""
+    count, pending = 0, [value]
+    while pending:
+        inner = pending.pop()
+        if isinstance(inner, dict | list) and inner:
+            pending += inner.values() if isinstance(inner, dict) else inner
+        else:
+            count += 1
+    return count
+
+
+def _render_clamped_text(masked: str, length: int) -> SafeString:
     show_all = ngettext("Show all %(number)s character", "Show all %(number)s characters", length)
+    return _render_clamped(masked, show_all, length, gettext("Show fewer lines"))
+
+
+def _render_clamped(content: str, show_all: str, number: int, show_fewer: str) -> SafeString:
+    """Render content that the style sheet cuts after its first lines while the control is closed.
+
+    The content is complete in the page, so that a search, a screen reader and a printer get all of it.
+    """
     return build_html(
         '<div class="clamped"><div>{}</div>'
         '<details><summary><span class="closed">{}</span><span class="opened">{}</span></summary></details></div>',
-        masked,
-        show_all % {"number": number_format(length, use_l10n=True, force_grouping=True)},
-        gettext("Show fewer lines"),
+        content,
+        show_all % {"number": number_format(number, use_l10n=True, force_grouping=True)},
+        show_fewer,
     )
 
 

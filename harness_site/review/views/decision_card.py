@@ -99,7 +99,7 @@ def preview_argument_change(request: MemberRequest, pk: int) -> HttpResponse:
     data["kind"] = DecisionKind.EDIT
     form = ApprovalForm(data, call=call) if call.status == CallStatus.AWAITING_APPROVAL else None
     mark_session_shown_in_response(request, call.session_id)
-    return render(request, "review/parts/change.html", {"form": form})
+    return render(request, "review/parts/change.html", {"form": form, "is_preview": True})
 
 
 @require_POST

@@ -28,7 +28,7 @@ def alice(client: Client) -> Client:
 
 def test_card_asks_for_approval(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
-    assert "May this happen? Decide Awaiting approval · " in page
+    assert "May this happen? Awaiting approval · " in page
     assert "pay · agent accounts · mutates · high risk" in page
     assert "amount 40.00 order 17 Raw JSON" in page
     assert "10:42:07.118 Run 1 asked for approval; the tool was not started" in page
@@ -206,7 +206,7 @@ def test_interrupted_approved_call_needs_a_decision(alice: Client) -> None:
     lost = {"status": CallStatus.INTERRUPTED, "reason": "run_lost", "interrupted_at": THEN}
     ToolCall.objects.filter(pk=call.pk).update(revision=4, **lost)
     page = visible_text(alice.get(url(call)))
-    assert "Did this happen? Decide Outcome unknown" in page
+    assert "Did this happen? Outcome unknown" in page
     assert "Record the result below. The agent continues as if the call had returned it." in page
     assert "alice: Approved — “Seen in the bank's export.”" in page
 

@@ -92,18 +92,37 @@ def test_each_type_is_parsed(people: dict[str, Client], name: str, typed: str, v
 @pytest.mark.parametrize(
     ("name", "typed", "words"),
     [
-        ("order", "seventeen", "order: enter a number."),
-        ("order", "true", "order: enter a number."),
-        ("lines", "[1,", "lines: enter JSON; put text in quotes."),
-        ("note", "text", "note: enter JSON; put text in quotes."),
+        ("order", "seventeen", "Enter a number."),
+        ("order", "true", "Enter a number."),
+        ("lines", "[1,", "Enter JSON, with text in quotes."),
+        ("note", "text", "Enter JSON, with text in quotes."),
     ],
 )
 def test_invalid_input_is_reported_and_kept(people: dict[str, Client], name: str, typed: str, words: str) -> None:
     call = awaiting(args=ARGS)
-    response = people["alice"].post(url(call), sent(call, people["alice"], **{name: typed}))
+    form = sent(call, people["alice"], **{name: typed})
+    response = people["alice"].post(url(call), form)
     assert words in visible_text(response)
     assert typed in shown(response.content.decode()).values()
     assert Decision.objects.count() == 0
+    assert f"{name}: {words}" in visible_text(people["alice"].post(f"{url(call)}change/", form))
+
+
+def test_each_invalid_field_has_its_error_and_the_first_is_focused(people: dict[str, Client]) -> None:
+    call = awaiting(args=ARGS)
+    form = sent(call, people["alice"], order="seventeen", lines="[1,") | {"reason": ""}
+    content = people["alice"].post(url(call), form).content.decode()
+    marked = re.findall(
+        r'name="([-a-z0-9]+)"[^>]* aria-invalid="true"(?: aria-describedby="([^"]+)")?( autofocus)?', content
+    )
+    assert marked[:2] == [("argument-1", "argument-1-error", " autofocus"), ("argument-3", "argument-3-error", "")]
+    assert [name for name, *_ in marked[2:]] == ["reason"]
+    assert re.findall(r'id="(argument-[0-9]+-error)"><li>([^<]+)', content) == [
+        ("argument-1-error", "Enter JSON, with text in quotes."),
+        ("argument-3-error", "Enter a number."),
+    ]
+    assert 'data-invalid="argument-1"' in content
+    assert 'id="args-errors"' not in content
 
 
 def test_change_is_shown_while_typing(people: dict[str, Client]) -> None:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 def test_card_shows_sentence_and_caller(reader: Client) -> None:
     shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
-    assert "Did this happen? Decide Outcome unknown" in shown
+    assert "Did this happen? Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
     assert "refund_card · agent refund-desk · mutates · high risk" in shown
 
@@ -56,7 +56,8 @@ def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     listed, _, stored = content.partition("Raw JSON")
     assert note in listed.replace("&quot;", '"')
     assert all(f"lamp-{n}" in listed for n in range(50))
-    assert listed.count("<details") == 2  # the lines of the note after the first ones, and the raw text
+    assert "Show all 10,003 characters" in listed
+    assert "Show all 50 values" in listed
     assert "lamp-49" in stored
     assert content.index(">note<") < content.index(">items<") < content.index(">gift<")
     assert call.args_digest not in content

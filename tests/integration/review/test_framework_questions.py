@@ -33,8 +33,8 @@ def question(value: Any = QUESTION, **fields: Any) -> ToolCall:
 def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any) -> None:
     page = visible_text(alice.get(url(question(value))))
     about, _, form = page.partition("Not recorded revision 1")
-    assert "The agent asks a question Decide Awaiting answer · " in about
-    assert about.partition("Raw JSON")[0].count(QUESTION) == 1
+    assert "The agent asks a question Awaiting answer · " in about
+    assert about.partition("Raw JSON")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
     assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets “true”.")
     assert "NoThe agent gets “false”." in form
@@ -49,7 +49,7 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
 def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:
     page = visible_text(alice.get(url(question({"question": QUESTION, "customer": "Eve"}))))
     assert "customer Eve Raw JSON" in page
-    assert page.partition("Raw JSON")[0].count(QUESTION) == 1
+    assert page.partition("Raw JSON")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
 
 
 def test_approval_of_a_changed_value_gives_the_agent_that_value(client: Client) -> None:

@@ -1,4 +1,5 @@
 import json
+import re
 from html import unescape
 
 import pytest
@@ -106,10 +107,17 @@ def test_deep_nesting_is_shown_as_text() -> None:
 
 
 def test_tree_without_folding_is_expanded() -> None:
-    html = render_json_tree({"all": list(range(100)), "text": "x" * 400}, limit=None, fold=False).html
+    html = render_json_tree({"few": list(range(12)), "text": "x" * 400}, limit=None, fold=False).html
     assert "<details" not in html
-    assert html.count("<dd") == 102
+    assert html.count("<dd") == 14
     assert "x" * 400 in html
+
+
+def test_long_list_is_complete_and_has_a_control_where_nothing_is_folded() -> None:
+    value = {"all": list(range(100)), "rows": [{"cells": [1] * 13}], "named": {"few": [2] * 12, "last": 3}}
+    html = render_json_tree(value, limit=None, fold=False).html
+    assert html.count("<dd") == 132
+    assert re.findall("Show all [0-9]+ values", html) == ["Show all 100 values", "Show all 13 values"]
 
 
 def test_value_with_too_many_entries_is_shown_as_json_text() -> None:
