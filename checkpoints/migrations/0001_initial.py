@@ -1312,6 +1312,12 @@ class Migration(migrations.Migration):
             model_name="run",
             index=models.Index(condition=models.Q(("status", "lost")), fields=["session"], name="run_lost"),
         ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(
+                condition=models.Q(("status", "lost")), fields=["ended_at", "session"], name="run_lost_at"
+            ),
+        ),
         migrations.AddField(
             model_name="pausedtask",
             name="session",

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from checkpoints.db import clock
 
 #: Interval in which the activity of an open page is stored.
-ACTIVITY_UPDATE_INTERVAL: Final = timedelta(minutes=5)
+ACTIVITY_UPDATE_INTERVAL: Final = timedelta(minutes=1)
 
 
 def delete_expired_and_list_user_sessions(user: User) -> list[UserSession]:

@@ -26,6 +26,7 @@ from harness_site.core import formatting
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import call_or_use_fallback
+from harness_site.core.value_differences import list_value_differences
 from harness_site.review import argument_changes, decision_preview
 from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
 from harness_site.review.decision_options import AnswerOption, list_answer_options
@@ -243,7 +244,7 @@ def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) ->
     edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
     if not edits:
         return None
-    differences = argument_changes.list_value_differences(
+    differences = list_value_differences(
         argument_changes.get_model_arguments(call), formatting.parse_json_or_text(call.args)
     )
     return {"last": edits[-1], "differences": differences}

@@ -39,7 +39,7 @@ def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path:
             expect(page.get_by_label("Current code")).to_be_visible()  # no password again, seconds after signing in
             page.go_back()
 
-            page.get_by_label("E-mail").fill("eve@example.org")
+            page.get_by_label("Note (optional)").fill("eve")
             (tmp_path / "first_agent.py").write_text(page.locator("#connect-program").inner_text())
             agent = [sys.executable, str(tmp_path / "first_agent.py")]
             subprocess.run(agent, env={**environment, "PYTHONPATH": str(Path.cwd())}, check=True)
@@ -47,7 +47,7 @@ def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path:
             expect(page.locator("#steps").get_by_text("The first session has arrived.")).to_be_visible()
             done = page.locator("#steps .done").count()
             expect(page.locator("#steps-done")).to_contain_text(f"{done} of 5 steps done.")
-            expect(page.get_by_label("E-mail")).to_have_value("eve@example.org")
+            expect(page.get_by_label("Note (optional)")).to_have_value("eve")
             (tmp_path / "first_approval.py").write_text(page.locator("#connect-approval").inner_text())
             program = [sys.executable, str(tmp_path / "first_approval.py")]
             with subprocess.Popen(

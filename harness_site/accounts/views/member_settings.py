@@ -35,15 +35,37 @@ Change = Callable[Concatenate[Membership, Membership, ...], None]
 
 
 class InvitationForm(forms.Form):
+    """Form of an invitation. It has an address, which is required unless the form asks for a link without one, only if
+    a mail server is set up."""
+
     email = forms.EmailField(required=False, max_length=254, label=gettext_lazy("E-mail"))
-    role = forms.ChoiceField(choices=build_choices(Role), initial=Role.APPROVER, label=gettext_lazy("Role"))
+    role = forms.ChoiceField(
+        choices=[
+            ("", gettext_lazy("Choose a role")),
+            (Role.AUDITOR, gettext_lazy("Auditor: reads everything")),
+            (Role.APPROVER, gettext_lazy("Approver: reads and decides")),
+            (Role.ADMIN, gettext_lazy("Admin: reads, decides and manages")),
+        ],
+        label=gettext_lazy("Role"),
+    )
     note = forms.CharField(max_length=200, required=False, label=gettext_lazy("Note (optional)"))
+    without_address = forms.BooleanField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         set_field_labels_and_styles(self)
-        self.fields["email"].widget.attrs |= {"placeholder": "name@example.org", "autocomplete": "off"}
+        self.fields["role"].error_messages["required"] = _("Choose a role.")
         self.fields["note"].widget.attrs |= {"autocomplete": "off"}
+        if is_mail_configured():
+            self.fields["email"].widget.attrs |= {"placeholder": "name@example.org", "autocomplete": "off"}
+        else:
+            del self.fields["email"], self.fields["without_address"]
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = self.cleaned_data
+        if "without_address" in data and not data["without_address"] and data.get("email") == "":
+            self.add_error("email", _("Enter the address, or create a link without an address."))
+        return data
 
 
 class RoleForm(forms.Form):
@@ -108,16 +130,16 @@ def reactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
 @require_member(Role.ADMIN)
 @require_recent_login
 def create_invitation(request: MemberRequest) -> HttpResponse:
-    """Create an invitation and send its link; without a mail server, show the link once."""
+    """Create an invitation and send its link, or show the link once if it is not to be sent or cannot be."""
     form = InvitationForm(request.POST)
     if not form.is_valid():
         return _render_members_page(request, form=form, status=422)
-    role, address = Role(form.cleaned_data["role"]), form.cleaned_data["email"]
+    role, address = Role(form.cleaned_data["role"]), form.cleaned_data.get("email", "")
     note = form.cleaned_data["note"] or address
     invitation, secret = member_services.create_invitation_with_secret(request.membership, role, note, request=request)
     link = build_absolute_url(reverse("harness_accounts:invitation", args=[secret]), request)
     problem = ""
-    if address and is_mail_configured():
+    if address and not form.cleaned_data["without_address"]:
         try:
             send_invitation(invitation, address, link)
         except MAIL_ERRORS as error:

@@ -460,7 +460,7 @@ class _ConversationBuilder:
         return log
 
     def _build_rewrite_items(self, index: int, message: StoredMessage, origin: Origin | None) -> Iterator[Rewrite]:
-        parent = self._get_segment_of_rewrite(message)
+        parent = self._get_segment_that_begins_with_message(message)
         if parent is not None and message.pk not in self.continued:
             yield Rewrite(
                 origin.version if origin else None,
@@ -468,7 +468,7 @@ class _ConversationBuilder:
                 compacted=content_blocks.ends_with_compaction_sentence(self.parts[index]),
             )
 
-    def _get_segment_of_rewrite(self, message: StoredMessage) -> SegmentFacts | None:
+    def _get_segment_that_begins_with_message(self, message: StoredMessage) -> SegmentFacts | None:
         """Return the facts of a message's segment if the message is the first one that differs from its parent."""
         segment = self.segments.get(message.segment_id)
         is_rewrite = segment and segment.parent_id is not None and segment.parent_length == message.position
@@ -480,7 +480,7 @@ class _ConversationBuilder:
             message.pk: (segment.parent_id, message.position)
             for message in self.messages
             if message.message_id
-            and (segment := self._get_segment_of_rewrite(message)) is not None
+            and (segment := self._get_segment_that_begins_with_message(message)) is not None
             and segment.parent_id is not None
             and segment.parent_session == self.session.pk
         }

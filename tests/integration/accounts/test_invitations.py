@@ -144,14 +144,15 @@ def test_invitation_of_another_workspace_cannot_be_revoked(admin: Client) -> Non
 
 
 def test_refused_invitation_keeps_the_chosen_role(admin: Client) -> None:
-    page = admin.post("/settings/invitations/", {"email": "eve@example", "role": "auditor"})
+    page = admin.post("/settings/invitations/", {"note": "x" * 201, "role": "auditor"})
     assert page.status_code == 422
     assert '<option value="auditor" selected>' in page.content.decode()
     assert re.search(r'href="/settings/members/" aria-current="page"><span>', page.content.decode()), "in the main menu"
 
 
-def test_invalid_role_is_refused(admin: Client) -> None:
-    assert admin.post("/settings/invitations/", {"role": "owner"}).status_code == 422
+@pytest.mark.parametrize("form", [{"role": "owner"}, {"role": ""}, {}])
+def test_invitation_without_a_valid_role_is_refused(admin: Client, form: dict[str, str]) -> None:
+    assert admin.post("/settings/invitations/", form).status_code == 422
     assert not Invitation.objects.exists()
 
 
@@ -199,6 +200,14 @@ class TestByMail:
         assert found
         client.post(found[1], {"username": "dave", "password": "a phrase of my own"})
         assert User.objects.get(username="dave").email == "", "nobody has proved that it is theirs"
+
+    def test_link_without_an_address_is_created_only_on_demand(self, admin: Client) -> None:
+        page = admin.post("/settings/invitations/", {"email": "", "role": "approver"})
+        assert page.status_code == 422
+        assert "Enter the address, or create a link without an address." in visible_text(page)
+        assert not Invitation.objects.exists()
+        page = admin.post("/settings/invitations/", {"email": "", "role": "approver", "without_address": "on"})
+        assert "This link is shown only now." in visible_text(page)
 
     def test_invalid_address_is_reported(self, admin: Client) -> None:
         page = admin.post("/settings/invitations/", {"email": "dave", "role": "approver"})

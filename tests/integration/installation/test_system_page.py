@@ -191,6 +191,7 @@ def test_first_steps_show_the_checks_until_they_are_done(admin: Client, settings
     assert installation_checks.check_mail().summary in text
     assert "Waiting for the first session." in text
     session = make_session(session_id="order-1")
+    assert "Connect your agent" not in visible_text(admin.get("/settings/first-steps/")), "it has a page of its own"
     page = admin.get("/settings/connect/")
     assert f'href="/sessions/{session.pk}/">order-1</a>' in page.content.decode()
 
