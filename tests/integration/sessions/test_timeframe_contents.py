@@ -21,8 +21,8 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Checkpoint, Join, PausedTask, PeerCall, Run, Session
 from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
-from harness_site.sessions.timeline.selectors.run_lanes import Stretch
-from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, Turn
+from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn
+from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait
 from harness_site.sessions.timeline.selectors.timeline_queries import CallGroupSize
 from tests.support.factories import (
     THEN,
