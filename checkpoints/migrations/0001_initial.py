@@ -1142,7 +1142,7 @@ class Migration(migrations.Migration):
                             ("approve", "Approved"),
                             ("edit", "Arguments changed"),
                             ("reject", "Rejected"),
-                            ("respond", "Answered instead"),
+                            ("respond", "Answered"),
                             ("probe_landed", "Verify hook: it happened"),
                             ("probe_not_landed", "Verify hook: it did not happen"),
                             ("probe_unknown", "Verify hook: outcome still unknown"),
@@ -1311,6 +1311,12 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="run",
             index=models.Index(condition=models.Q(("status", "lost")), fields=["session"], name="run_lost"),
+        ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(
+                condition=models.Q(("status", "lost")), fields=["ended_at", "session"], name="run_lost_at"
+            ),
         ),
         migrations.AddField(
             model_name="pausedtask",

@@ -40,6 +40,7 @@ class Run(models.Model):
         indexes = (
             models.Index(fields=["host_identity"], condition=Q(status__in=_OWNING_STATUSES), name="run_owning"),
             models.Index(fields=["session"], condition=Q(status=RunStatus.LOST), name="run_lost"),
+            models.Index(fields=["ended_at", "session"], condition=Q(status=RunStatus.LOST), name="run_lost_at"),
         )
 
     def __str__(self) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from math import ceil, floor, log, log10
@@ -23,14 +23,12 @@ from harness_site.core.formatting import (
 )
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
-from harness_site.sessions.session_formatting import format_count, format_money, render_rounded_money
+from harness_site.sessions.session_formatting import format_count, format_money
 
 WIDTH: Final = 700
 HEIGHT: Final = 160
 #: Maximum number of values of a line that are drawn as dots.
 MOST_DOTS: Final = 31
-#: Charts that all have at most so many values are lists of these: on a time axis they would be nearly empty.
-MOST_LISTED_VALUES: Final = 3
 #: Names of the lists that bars link to.
 SESSIONS: Final = "harness_sessions:sessions"
 CALLS: Final = "harness:calls-log"
@@ -64,10 +62,7 @@ class BarPiece:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step.
-
-    `time` names the step, and `amount` is what the bar shows; it is empty if that is nothing.
-    """
+    """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step."""
 
     step_x: float
     step_width: float
@@ -76,8 +71,6 @@ class Bar:
     pieces: tuple[BarPiece, ...]
     title: str
     query: str
-    time: str
-    amount: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +108,6 @@ class Chart:
     """`ticks` are the labels of the value axis from top to bottom, at equal distances; `labels` are those of the time
     axis in `zone`.
 
-
     `list_name` is the URL name of the list that the bars link to.
     """
 
@@ -137,25 +129,14 @@ class Chart:
         return "".join(f"M0 {0.5 + number * distance:g}H{WIDTH}" for number in range(len(self.ticks)))
 
     @property
-    def nonzero_bars(self) -> list[Bar]:
-        """The steps with a value, the newest first."""
-        return [bar for bar in reversed(self.bars) if bar.amount]
+    def is_empty(self) -> bool:
+        """Whether no step has a value."""
+        return not (self.kinds or any(line.parts or line.dots for line in self.lines))
 
     @property
     def kinds(self) -> set[str]:
         """The kinds of the pieces that are drawn, which the legend names."""
         return {piece.kind for bar in self.bars for piece in bar.pieces}
-
-
-def should_list_chart_values(drawn: Iterable[Chart]) -> bool:
-    """Return whether the charts of a page have so few values that lists of them say more than time axes."""
-    return all(len(chart.nonzero_bars) <= MOST_LISTED_VALUES for chart in drawn)
-
-
-def list_shown_charts(drawn: Mapping[str, Chart]) -> frozenset[str]:
-    """Return the names of the charts that a page shows: a list of one value says no more than its strip and tables."""
-    listed = should_list_chart_values(drawn.values())
-    return frozenset(name for name, chart in drawn.items() if not listed or len(chart.nonzero_bars) > 1)
 
 
 def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
@@ -209,20 +190,15 @@ def draw_cost_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotal
     amounts = [(("cost", float(totals.cost)),) for _step, totals in steps]
     titles = [f"{format_step_of_period(period, step)}: {format_money(totals.cost)}" for step, totals in steps]
     link = SESSIONS, STARTED_QUERY
-    chart = _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, link, _format_dollars)
-    costs = [render_rounded_money(totals.cost) if totals.cost else "" for _step, totals in steps]
-    return replace(chart, bars=tuple(replace(bar, amount=cost) for bar, cost in zip(chart.bars, costs, strict=True)))
+    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, link, _format_dollars)
 
 
 def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, WaitingTimes]]) -> Chart:
     """Draw the median and the 95th percentile of the time from a question to its decision."""
     seconds = [value for _step, waits in steps for value in (waits.median, waits.p95) if value is not None]
-    lines = _choose_duration_lines(min(seconds, default=0), max(seconds, default=0))
+    lines = _choose_duration_lines(min(seconds, default=60), max(seconds, default=3_600))
     titles = [_describe_waiting_times(format_step_of_period(period, step), waits) for step, waits in steps]
-    amounts = [_describe_decision_count_and_waits(waits) for _step, waits in steps]
-    bars = _build_positioned_bars(
-        period, [step for step, _waits in steps], [()] * len(steps), titles, amounts, DECIDED_QUERY
-    )
+    bars = _build_positioned_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, DECIDED_QUERY)
     drawn_lines = (
         _draw_line("p50", [_compute_duration_height(waits.median, lines) for _step, waits in steps]),
         # its dashes leave an equal median visible
@@ -258,23 +234,21 @@ def _compute_duration_height(seconds: float | None, lines: Sequence[int]) -> flo
 
 
 def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
+    """Describe how many decisions there were, and how long their calls waited."""
     if not waits.decisions:
         return _("%(time)s: no decision") % {"time": time}
-    return f"{time}: {_describe_decision_count_and_waits(waits)}"
-
-
-def _describe_decision_count_and_waits(waits: WaitingTimes) -> str:
-    """Describe how many decisions there were, and how long their calls waited; empty without any."""
-    if not waits.decisions:
-        return ""
     if waits.decisions == 1:
-        return _("1 decision, after %(median)s") % {"median": format_duration(waits.median or 0)}
+        return _("%(time)s: 1 decision, after %(median)s") % {
+            "time": time,
+            "median": format_duration(waits.median or 0),
+        }
     values = {
+        "time": time,
         "number": format_count(waits.decisions),
         "median": format_duration_rounded_up(waits.median or 0),
         "p95": format_duration_rounded_up(waits.p95 or 0),
     }
-    return _("%(number)s decisions, half of them within %(median)s, 95 %% within %(p95)s") % values
+    return _("%(time)s: %(number)s decisions, half of them within %(median)s, 95 %% within %(p95)s") % values
 
 
 def format_step_of_period(period: Period, step: datetime) -> str:
@@ -325,8 +299,7 @@ def _draw_bar_chart(
     top = _round_up_to_axis_end(float(max(sums, default=0)), whole=format_amount is format_count)
     pieces = [_stack_bar_segments(parts, top) for parts in amounts]
     ticks = tuple(format_amount(_convert_to_int_if_whole(value)) for value in (top, top / 2, 0))
-    texts = [format_amount(_convert_to_int_if_whole(amount)) if amount else "" for amount in sums]
-    bars = _build_positioned_bars(period, steps, pieces, titles, texts, query)
+    bars = _build_positioned_bars(period, steps, pieces, titles, query)
     return Chart(list_name, bars, (), ticks, build_time_labels(period), format_axis_zone(period))
 
 
@@ -348,7 +321,6 @@ def _build_positioned_bars(
     steps: Sequence[datetime],
     pieces: Sequence[tuple[BarPiece, ...]],
     titles: Sequence[str],
-    amounts: Sequence[str],
     query: str,
 ) -> tuple[Bar, ...]:
     width = WIDTH / max(1, len(steps))
@@ -361,8 +333,6 @@ def _build_positioned_bars(
             pieces=pieces[index],
             title=titles[index],
             query=f"{period.build_query_of_chart_step(step)}&{query}",
-            time=format_step_of_period(period, step),
-            amount=amounts[index],
         )
         for index, step in enumerate(steps)
     )

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Final
 
 from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
-from checkpoints.enums import OWNING_RUN_STATUSES, SessionStatus
+from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus, SessionStatus
 from checkpoints.models import Run, Session
 from checkpoints.sessions.display_status import LAST_RUN_WAS_LOST
+from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors.pending_calls import BoundedCount
 
 #: Upper bound of the counts; beyond it the page displays that there are more.
 LIMIT: Final = 1000
+#: Condition of the index by status: SQLite uses the index only for a query that repeats it.
+_IS_INACTIVE: Final = ~Q(status=SessionStatus.ACTIVE)
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentCounts:
     """`stalled` are the sessions whose last run was lost or whose owner has no lease; of the active sessions that no
     run owns, only those with the newest activity are counted. A quarantined session has no other status, as in lists,
-    and no run owns it."""
+    and no run owns it.
+
+    `ready` are those whose calls are all decided and that nothing has resumed; the oldest has been so since
+    `ready_since`. `paused` are those that wait for a decision or for another agent."""
 
     running: BoundedCount
     stalled: BoundedCount
+    ready: BoundedCount
+    ready_since: datetime | None
     paused: BoundedCount
     quarantined: BoundedCount
 
 
 def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
-    """Load the counts with four queries; with `agent`, those of this agent.
+    """Load the counts with five queries; with `agent`, those of this agent.
 
     Reading a thousand flags takes less time than building a query that counts those of a subquery.
     """
@@ -41,7 +50,8 @@ def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
         _select_lease_validity_of_owning_runs().filter(session__workspace=workspace, **runs_of_agent)[: LIMIT + 1]
     )
     losses = list(_select_loss_flags_of_unowned_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
-    paused = _select_review_ready_and_paused_sessions().filter(workspace=workspace, **of_agent)
+    ready_times = list(_select_times_of_ready_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
+    paused = _select_review_and_paused_sessions().filter(workspace=workspace, **of_agent)
     quarantined = Session.objects.filter(workspace=workspace, quarantined_at__isnull=False, **of_agent)
     has_more_owned, has_more_unowned = len(leases) > LIMIT, len(losses) > LIMIT
     running = sum(leases)
@@ -49,9 +59,26 @@ def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
     return CurrentCounts(
         running=BoundedCount(min(running, LIMIT), has_more_owned),
         stalled=BoundedCount(min(stalled, LIMIT), has_more_owned or has_more_unowned or stalled > LIMIT),
+        ready=_build_bounded_count(len(ready_times)),
+        ready_since=next(iter(ready_times), None),
         paused=_build_bounded_count(paused[: LIMIT + 1].count()),
         quarantined=_build_bounded_count(quarantined[: LIMIT + 1].count()),
     )
+
+
+def count_sessions_with_lost_runs(workspace: int, period: Period, agent: str = "") -> BoundedCount:
+    """Count the sessions of which a run was lost in a period, as the list of sessions finds them."""
+    of_agent = {"session__agent": agent} if agent else {}
+    # With an index for its condition on the workspace, a plan reads all sessions of it instead of the few lost runs.
+    lost = Run.objects.alias(workspace_without_index=F("session__workspace") + 0).filter(
+        status=RunStatus.LOST,
+        workspace_without_index=workspace,
+        ended_at__gte=period.start,
+        ended_at__lt=period.end,
+        **of_agent,
+    )
+    sessions = list(lost.order_by("-ended_at").values_list("session", flat=True)[: LIMIT + 1])
+    return BoundedCount(len(set(sessions[:LIMIT])), len(sessions) > LIMIT)
 
 
 def _build_bounded_count(number: int) -> BoundedCount:
@@ -77,6 +104,13 @@ def _select_loss_flags_of_unowned_sessions() -> QuerySet[Session, bool]:
 
 
 @cache
-def _select_review_ready_and_paused_sessions() -> QuerySet[Session]:
-    statuses = [SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED]
-    return Session.objects.filter(status__in=statuses, quarantined_at=None)
+def _select_times_of_ready_sessions() -> QuerySet[Session, datetime]:
+    """Select the last activity of each session that is ready to resume, the oldest first."""
+    ready = Session.objects.filter(_IS_INACTIVE, status=SessionStatus.READY, quarantined_at=None)
+    return ready.order_by("updated_at", "pk").values_list("updated_at", flat=True)
+
+
+@cache
+def _select_review_and_paused_sessions() -> QuerySet[Session]:
+    statuses = [SessionStatus.NEEDS_REVIEW, SessionStatus.PAUSED]
+    return Session.objects.filter(_IS_INACTIVE, status__in=statuses, quarantined_at=None)

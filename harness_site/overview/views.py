@@ -20,7 +20,7 @@ from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters
-from harness_site.search.index_status import get_index_completion_time
+from harness_site.search.index_status import get_time_of_sums
 from harness_site.sessions.session_formatting import format_count, format_money
 from harness_site.sessions.session_list_filter_parameters import get_text_parameter
 
@@ -71,6 +71,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
         "present": current_counts.load_current_counts(workspace.pk, agent),
+        "lost": current_counts.count_sessions_with_lost_runs(workspace.pk, period, agent),
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else None,
         "first_call": first_call,
         "first_call_is_urgent": any(urgent_calls.count for urgent_calls in urgent),
@@ -84,11 +85,9 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
         "charts": drawn,
-        "shown_charts": charts.list_shown_charts(drawn),
-        "values_are_listed": charts.should_list_chart_values(drawn.values()),
         "slowest_tools": sums.slowest_tools,
         "interrupted_tools": sums.most_interrupted_tools,
-        "complete_at": get_index_completion_time(),
+        "sums_at": get_time_of_sums(),
     }
     return render(request, "overview/overview.html", context)
 

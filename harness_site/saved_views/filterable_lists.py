@@ -18,6 +18,7 @@ FILTERS: Final = {
         "least",
         "most",
         "interrupted",
+        "lost",
         "decided",
         "by",
         "project",

@@ -65,9 +65,12 @@ def _query_progress_with_last_keys() -> QuerySet[Progress]:
     return Progress.objects.annotate(last=Case(*last_keys, output_field=BigIntegerField()))
 
 
-def get_index_completion_time() -> datetime | None:
-    """Return the last time when the index was complete; None before the first time."""
-    return _get_earliest_completion_of_all_kinds(Progress.objects.values_list("complete_at", flat=True))
+def get_time_of_sums() -> datetime | None:
+    """Return the time as of which the sums of the overview are; None before they are complete for the first time."""
+    rows = list(Progress.objects.values_list("complete_at", "sums_at"))
+    complete_at = _get_earliest_completion_of_all_kinds(complete_at for complete_at, _sums_at in rows)
+    sums_at = next((sums_at for _complete_at, sums_at in rows if sums_at is not None), None)
+    return None if complete_at is None or sums_at is None else min(complete_at, sums_at)
 
 
 def estimate_backlog_of_kinds(kinds: Iterable[Kind]) -> int:

@@ -220,6 +220,8 @@ class Progress(models.Model):
     older = models.BigIntegerField(default=0, db_default=0)
     #: Last time when an indexer found nothing to do.
     complete_at = models.DateTimeField(null=True)
+    #: Moment whose sessions the sums of the overview contain, in the row of sessions.
+    sums_at = models.DateTimeField(null=True)
     #: End of the lease of the process that is indexing.
     leased_until = models.DateTimeField(null=True)
 

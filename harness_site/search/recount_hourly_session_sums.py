@@ -50,6 +50,7 @@ def update_session_sums(since: datetime | None) -> datetime:
             recount_session_sums_of_day(workspace, day, hourly=day >= get_start_of_hourly_sums(now).date())
     if since is None or since.hour != now.hour:
         merge_hourly_sums_into_days(now)
+    Progress.objects.filter(kind=Kind.SESSION).update(sums_at=now)
     return now
 
 

@@ -7,8 +7,8 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import DecisionKind, InterruptReason
-from checkpoints.models import Decision, ToolCall
+from checkpoints.enums import DecisionKind, InterruptReason, RunStatus
+from checkpoints.models import Decision, Run, ToolCall
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
@@ -47,7 +47,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     """Parse all filters of the session list except the search words.
 
     Invalid values are ignored. The time range filters by start if the list is sorted by start, else by activity. With
-    `interrupted` or `decided`, the activity is an interrupted call, or a decision of a person.
+    `interrupted`, `lost` or `decided`, the activity is an interrupted call, a lost run, or a decision of a person.
     """
     status, sort = asked.get("status", ""), asked.get("sort", "")
     times, by_start = TimeRange.parse_query(asked), sort == Sort.STARTED
@@ -78,7 +78,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
 def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
     """Return the kinds of text that must be indexed completely for the list to be complete."""
     has_activity_time = asked.get("sort") != Sort.STARTED and bool(TimeRange.parse_query(asked))
-    if has_activity_time and not asked.get("interrupted"):
+    if has_activity_time and not (asked.get("interrupted") or asked.get("lost")):
         return set(Kind)
     traits = {trait for trait, _value in _parse_trait_parameters(asked)}
     traits |= {Trait.INTERRUPTED} if asked.get("interrupted") and not has_activity_time else set()
@@ -107,14 +107,17 @@ def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
 
 
 def _build_event_conditions(workspace: int, asked: QueryDict, times: TimeRange) -> list[Q]:
-    """Build the conditions for decisions of people, and for interrupted calls or activity in a bounded time."""
+    """Build the conditions for decisions of people, lost runs, and interrupted calls or activity in a bounded time."""
     conditions: list[Q] = []
     if asked.get("interrupted") and times:
         conditions.append(Q(pk__in=_query_interrupted_sessions(workspace, times)))
-    elif times:
+    elif times and not asked.get("lost"):
         conditions.append(
             Q(pk__in=session_active_hour_facts.query_sessions_active_between(workspace, times.since, times.until))
         )
+    if asked.get("lost"):
+        lost_runs = Run.objects.filter(status=RunStatus.LOST)
+        conditions.append(Q(pk__in=_filter_by_time(lost_runs, "ended_at", times).values("session")))
     if asked.get("decided"):
         conditions.append(_build_decided_condition(workspace, times))
     return conditions

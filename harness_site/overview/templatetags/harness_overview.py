@@ -7,14 +7,13 @@ from html import escape
 
 from django import template
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.core.formatting import format_iso_time, format_number, format_utc_time
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.fast_format_html import join_html
-from harness_site.overview.charts import HEIGHT, Bar, Chart, format_step_of_period
+from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.totals import SessionTotals
 from harness_site.overview.utc_periods import Period
 from harness_site.sessions.session_formatting import format_count, render_rounded_money
@@ -74,44 +73,6 @@ def _render_bar(bar: Bar, hatching: str, address: str) -> str:
     )
     ground = f'<rect class="hit-area" x="{bar.step_x}" y="0" width="{bar.step_width}" height="160"/>'
     return f'<a href="{escape(address)}" aria-label="{escape(bar.title)}">{ground}{pieces}</a>'
-
-
-@register.simple_tag
-def render_listed_values(chart: Chart, name: str, agent: str) -> SafeString:
-    """Render the steps with a value as items of a list, each with a horizontal bar as long as the value is large."""
-    address, chosen = reverse(chart.list_name), _build_agent_parameter(agent)
-    longest = max((sum(piece.height for piece in bar.pieces) for bar in chart.nonzero_bars), default=0)
-    return join_html(
-        "",
-        '<li><a href="{}" title="{}"><span>{}</span>{}<b>{}</b></a></li>',
-        (
-            (
-                f"{address}?{bar.query}{chosen}",
-                bar.title,
-                bar.time,
-                _render_horizontal_bar(bar, name, longest),
-                bar.amount,
-            )
-            for bar in chart.nonzero_bars
-        ),
-    )
-
-
-def _render_horizontal_bar(bar: Bar, name: str, longest: float) -> SafeString:
-    pieces = join_html(
-        "",
-        '<rect class="{}" fill="url(#hatch-{})" x="{}%" width="{}%" height="100%"/>',
-        (
-            (
-                piece.kind,
-                name,
-                f"{(HEIGHT - piece.y - piece.height) / longest * 100:.2f}",
-                f"{piece.height / longest * 100:.2f}",
-            )
-            for piece in bar.pieces
-        ),
-    )
-    return format_html('<svg class="bar" aria-hidden="true">{}</svg>', pieces) if pieces else pieces
 
 
 @register.simple_tag

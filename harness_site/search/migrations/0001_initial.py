@@ -69,6 +69,7 @@ class Migration(migrations.Migration):
                 ("horizon", models.BigIntegerField(default=0)),
                 ("older", models.BigIntegerField(db_default=0, default=0)),
                 ("complete_at", models.DateTimeField(null=True)),
+                ("sums_at", models.DateTimeField(null=True)),
                 ("leased_until", models.DateTimeField(null=True)),
             ],
         ),

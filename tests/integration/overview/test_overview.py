@@ -50,12 +50,6 @@ def nothing_is_indexed(db: None) -> None:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few values are drawn on an axis as well, not listed."""
-    monkeypatch.setattr(charts, "MOST_LISTED_VALUES", -1)
-
-
-@pytest.fixture
 def reader(client: Client) -> Client:
     client.force_login(make_user(name="alice"))
     return client
@@ -88,7 +82,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         settled(f"other-{number}")
     complete()
     recount_hourly_session_sums.update_session_sums(None)
-    with django_assert_num_queries(22):
+    with django_assert_num_queries(24):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -110,11 +104,11 @@ def test_current_counts_are_up_to_date() -> None:
     make_run(session=resumed, owner=False, status=RunStatus.LOST)
     make_run(session=resumed, owner=False, status=RunStatus.RELEASED, number=2)
     make_session()
-    for status in (SessionStatus.NEEDS_REVIEW, SessionStatus.PAUSED, SessionStatus.FAILED, SessionStatus.COMPLETED):
+    for status in set(SessionStatus) - {SessionStatus.ACTIVE}:
         make_session(status=status)
     make_session(workspace=make_workspace(slug="other"))
     found = current_counts.load_current_counts(make_workspace().pk)
-    assert [str(each) for each in (found.running, found.stalled, found.paused)] == ["1", "2", "2"]
+    assert [str(each) for each in (found.running, found.stalled, found.ready, found.paused)] == ["1", "2", "1", "2"]
 
 
 def test_numbers_of_sessions_agree_with_the_lists_that_they_link_to(reader: Client) -> None:
@@ -218,32 +212,66 @@ def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
     assert "days in UTC" in visible_text(reader.get("/overview/"))
 
 
-def test_few_values_are_listed_and_more_are_drawn_on_an_axis(reader: Client) -> None:
-    for days in range(3):
-        begun(days, "1.234", status=SessionStatus.COMPLETED)
-    recount_hourly_session_sums.update_session_sums(None)
-    html = reader.get("/overview/?period=14d").content.decode()
-    (values, costs) = re.findall(r'<ul class="values">(.*?)</ul>', html)
-    today = datetime.now(UTC)
-    assert re.findall(r"<b>(.*?)</b>", values) == ["1"] * 3
-    assert re.findall(r'first=([0-9-]+)&amp;last=([0-9-]+)&amp;sort=started"', values)[0] == (f"{today:%Y-%m-%d}",) * 2
-    assert re.findall(r">([^<>]+)</span></b>", costs) == ["$1.23"] * 3  # as in the strip above
-    assert "Failed sessions" not in html
-    assert "<figure" not in html
-    begun(4)
-    recount_hourly_session_sums.update_session_sums(None)
-    html = reader.get("/overview/?period=14d").content.decode()
-    assert (html.count('<ul class="values">'), html.count("<figure")) == (0, 5)
-
-
-def test_one_value_is_not_listed_because_the_strip_has_it(reader: Client) -> None:
+@pytest.mark.parametrize("period", utc_periods.CHOICES)
+def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str) -> None:
     begun(0, "1.234", status=SessionStatus.COMPLETED)
+    make_call(session=make_session(), issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
     recount_hourly_session_sums.update_session_sums(None)
-    html = reader.get("/overview/").content.decode()
-    assert '<ul class="values">' not in html
-    assert "<figure" not in html
-    assert "No session was started" not in html
-    assert "$1.23" in html
+    response = reader.get(f"/overview/?period={period}")
+    page = response.content.decode()
+    names = ["sessions", "waits", "failures", "interruptions", "costs"]
+    assert re.findall(r'<figure class="plot" aria-labelledby="chart-(\w+)"', page) == names
+    assert all(len({*chart.ticks}) >= 2 and len(chart.labels) >= 2 for chart in response.context["charts"].values())
+    empty = [name for name, chart in response.context["charts"].items() if chart.is_empty]
+    assert empty == ["waits", "failures"]
+    assert page.count("<figcaption") == 2
+    assert ">No session failed in this period.</span></figcaption>" in page
+
+
+def test_page_says_as_of_when_its_sums_are(reader: Client) -> None:
+    begun(0)
+    complete()
+    recount_hourly_session_sums.update_session_sums(None)
+    before = datetime.now(UTC) - timedelta(minutes=7)
+    Progress.objects.filter(sums_at__isnull=False).update(sums_at=before)
+    page = reader.get("/overview/").content.decode()
+    assert f'totals and charts as of <time datetime="{before:%Y-%m-%dT%H:%M:%S}' in page
+    assert 'hx-trigger="live:any from:body, every 15s"' in page
+
+
+def test_sessions_with_lost_runs_are_counted_beside_the_orphaned_ones(reader: Client) -> None:
+    """A session that lost a run and went on is no orphan, but the loss has happened."""
+    now = datetime.now(UTC)
+    resumed, earlier = begun(0, agent="desk"), begun(3, agent="desk")
+    for session, ended in ((resumed, now), (resumed, now), (earlier, now - timedelta(days=3))):
+        make_run(session=session, owner=False, status=RunStatus.LOST, ended_at=ended)
+    for session in (resumed, earlier, begun(0, agent="mail")):
+        make_run(session=session, owner=False, status=RunStatus.RELEASED, ended_at=now)
+    make_run(session=make_session(workspace=make_workspace(slug="other")), status=RunStatus.LOST, ended_at=now)
+    numbers = {"period=24h": 1, "period=7d": 2, "period=7d&agent=desk": 2, "period=7d&agent=mail": 0}
+    for query, number in numbers.items():
+        page = reader.get(f"/overview/?{query}")
+        assert (page.context["present"].stalled.number, page.context["lost"].number) == (0, number), query
+        links = re.findall(r'href="(/sessions/[?]lost=1[^"]*)">(\d+) lost a run', page.content.decode())
+        if not number:
+            assert not links
+            assert "no run was lost, 7 days" in visible_text(page)
+            continue
+        ((link, shown),) = links
+        assert int(shown) == number
+        listed = reader.get(link.replace("&amp;", "&"))
+        assert listed.context["page"].total == number, query
+        assert 'name="lost" value="1" checked' in listed.content.decode()
+
+
+def test_sessions_that_are_ready_to_resume_are_counted(reader: Client) -> None:
+    begun(2, status=SessionStatus.READY)
+    begun(0, status=SessionStatus.READY, quarantined_at=datetime.now(UTC))
+    Session.objects.update(updated_at=datetime.now(UTC) - timedelta(hours=5))
+    response = reader.get("/overview/")
+    assert "Ready to resume1oldest 5 h ago" in visible_text(response)
+    assert 'href="/sessions/?status=ready"' in response.content.decode()
+    assert reader.get("/sessions/?status=ready").context["page"].total == 1
 
 
 def test_agents_are_a_choice_once_there_are_two(reader: Client) -> None:
@@ -413,7 +441,6 @@ def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -
         assert "desk" in visible_text(reader.get(link.replace("&amp;", "&")))
 
 
-@pytest.mark.usefixtures("drawn")
 def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) -> None:
     desk = make_session(agent="refund desk", status=SessionStatus.FAILED, budget_spent_usd="2", title="Cracked shade")
     mail = make_session(agent="mail", budget_spent_usd="4")
@@ -447,7 +474,6 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
     assert all("agent=refund+desk" in link or "agent=refund%20desk" in link for link in links)
 
 
-@pytest.mark.usefixtures("drawn")
 def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
     for title, start in (("before", -1), ("inside", 59), ("after", 60)):
@@ -483,7 +509,6 @@ def test_a_session_without_times_is_in_no_list_of_started_sessions(reader: Clien
     assert re.findall(r'dir="auto">(\w+)</a>', listed) == ["known"]
 
 
-@pytest.mark.usefixtures("drawn")
 def test_the_list_behind_a_bar_of_decisions_has_those_that_were_counted(reader: Client) -> None:
     """Votes, withdrawals and verify hooks have no waiting time; several decisions of one session count one by one."""
     now = datetime.now(UTC)
@@ -551,7 +576,6 @@ def test_an_interrupted_call_that_ran_again_stays_counted_and_listed(reader: Cli
     assert (pay.calls, pay.interrupted) == (2, 1)
 
 
-@pytest.mark.usefixtures("drawn")
 def test_axes_name_the_zone_of_their_steps(reader: Client) -> None:
     make_session()
     reader.cookies["harness_zone"] = "Asia/Kolkata"
@@ -593,7 +617,6 @@ def test_waiting_times_are_at_their_labels_of_the_axis(
     assert tuple(float(line.parts[0].split()[0].split(",")[1]) for line in chart.lines) == heights
 
 
-@pytest.mark.usefixtures("drawn")
 def test_hours_are_those_of_the_reader(reader: Client) -> None:
     begun(0)
     recount_hourly_session_sums.update_session_sums(None)
