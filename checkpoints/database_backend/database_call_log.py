@@ -78,7 +78,7 @@ class DatabaseCallLog:
             )
             if isinstance(issued_call, ToolCall):
                 result = _build_result_of_logged_call(owned_session, request, issued_call)
-                return (yield from _add_stored_value_flow(store, request.tool, issued_call, result))
+                return (yield from _decode_stored_result_value_flow(store, request.tool, issued_call, result))
             return DatabaseExecution(store, owned_session, request.tool, issued_call, request)
         except (ApprovalRequired, CallInProgress):  # will be requested again with the same call id
             raise
@@ -206,7 +206,7 @@ def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchR
     )
 
 
-def _add_stored_value_flow(store: Store, tool: Tool, call: ToolCall, result: ToolResult) -> Flow[ToolResult]:
+def _decode_stored_result_value_flow(store: Store, tool: Tool, call: ToolCall, result: ToolResult) -> Flow[ToolResult]:
     """Add the value of a replayed call, if its tool has a codec and the value is stored."""
     codec = tool.codec
     if codec is None or result.is_error:

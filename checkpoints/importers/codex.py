@@ -15,6 +15,7 @@ from checkpoints.importers.codex_line_fields import (
     read_subagent_role,
 )
 from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time
+from checkpoints.importers.imported_session_and_run_rows import make_session_id
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
@@ -22,7 +23,6 @@ from checkpoints.importers.imported_session_builder import (
     TranscriptFormat,
     get_text_field_or_empty,
 )
-from checkpoints.importers.imported_session_rows import make_session_id
 from checkpoints.importers.openai_responses import read_item, score_item_match
 
 _LINE_TYPES: Final = frozenset(

@@ -22,7 +22,7 @@ from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_token_count_or_zero
-from checkpoints.importers.imported_session_rows import (
+from checkpoints.importers.imported_session_and_run_rows import (
     IMPORT_MARK,
     TranscriptOrigin,
     make_session_id,

@@ -16,7 +16,7 @@ from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, UsageTotals
-from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin, truncate_to_storable
+from checkpoints.importers.imported_session_and_run_rows import SessionEnd, TranscriptOrigin, truncate_to_storable
 from checkpoints.importers.price_table import Cost, PriceTable, choose_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall

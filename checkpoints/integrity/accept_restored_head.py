@@ -60,5 +60,5 @@ def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) 
             actor_kind=ActorKind.MACHINE,
             details={"reason": reason, "known": -1 if known is None else known.number, "stored": head.number},
         )
-        kept.record_head_as_newest(head)
+        kept.overwrite_newest_head(head)
     return True

@@ -111,14 +111,14 @@ def _derive_encryption_keys(path: str) -> MultiFernet:
         from cryptography.fernet import Fernet, MultiFernet
     except ImportError:
         raise SecretsLocked(path, "the package cryptography, which encrypts it, is not installed") from None
-    secrets = [secret for secret in _list_secret_keys() if secret]
+    secrets = [secret for secret in _read_site_secret_keys() if secret]
     if not secrets:
         raise SecretsLocked(path, "there is no key to encrypt it with")
     keys = [hashlib.blake2b(secret.encode(), digest_size=32, person=b"harness peers").digest() for secret in secrets]
     return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys])
 
 
-def _list_secret_keys() -> list[str]:
+def _read_site_secret_keys() -> list[str]:
     """List the keys, the present one first."""
     with suppress(ImproperlyConfigured):  # raised by Django for an empty key
         return [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]

@@ -95,7 +95,7 @@ def _record_name(kept: Witness, note: WitnessedHead, *, is_first: bool) -> None:
     if is_first:
         kept.record_expected_head(note)
     else:
-        kept.record_head_as_newest(note)
+        kept.overwrite_newest_head(note)
 
 
 def _list_notes_of_name(kept: Witness, keys: SealKeys, workspace: str, session_id: str) -> list[WitnessedSession]:

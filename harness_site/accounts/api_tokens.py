@@ -68,7 +68,7 @@ class TokenIssuer:
     name: str
     address: str = ""
 
-    def build_event_details(self, **details: Any) -> dict[str, Any]:
+    def add_address_to_event_details(self, **details: Any) -> dict[str, Any]:
         return {**details, "address": self.address} if self.address else details
 
 
@@ -89,7 +89,7 @@ def create_token_with_secret(
                 expires_at=None if lifetime is None else clock.now() + lifetime,
             )
             _record_token_event(
-                token, AuditKind.TOKEN_CREATED, by.kind, by.name, by.build_event_details(token=name, role=role)
+                token, AuditKind.TOKEN_CREATED, by.kind, by.name, by.add_address_to_event_details(token=name, role=role)
             )
     except IntegrityError as error:
         raise TokenNameTaken(name) from error
@@ -101,7 +101,7 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
     with transaction.atomic():
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
             _record_token_event(
-                token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.build_event_details(token=token.name)
+                token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.add_address_to_event_details(token=token.name)
             )
 
 
@@ -140,7 +140,7 @@ def authenticate_bearer_header_or_raise(
 
 def _build_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
     """Build a token from its row. Every request reads the row, whose values are converted again if it has changed."""
-    values = _reload_token_values_by_key(row)
+    values = _load_token_field_values_cached(row)
     if values is None:
         return None
     token = ApiToken.from_db("default", FIELDS, values)
@@ -165,7 +165,7 @@ def find_cached_token(header: str) -> ApiToken | None:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _reload_token_values_by_key(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _load_token_field_values_cached(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Load the values of a row that was read as the database has it."""
     return ApiToken.objects.filter(pk=row[0]).values_list(*FIELDS).first()
 

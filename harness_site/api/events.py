@@ -56,9 +56,9 @@ def list_events(workspace: int, after: int, limit: int = MAX_EVENTS) -> list[dic
     events = list(rows)
     ids = dict(Session.objects.filter(pk__in={event.session_id for event in events}).values_list("pk", "session_id"))
     return [
-        _encode_altered_event(event)
+        _build_altered_event_json(event)
         if not row_seals.is_row_genuine(event)
-        else encode_event(event, ids.get(event.session_id or 0))
+        else build_masked_event_json(event, ids.get(event.session_id or 0))
         for event in events
     ]
 
@@ -68,7 +68,7 @@ def get_last_event_number(workspace: int) -> int:
     return AuditEvent.objects.filter(workspace=workspace).order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
-def encode_event(event: AuditEvent, session_id: str | None) -> dict[str, Any]:
+def build_masked_event_json(event: AuditEvent, session_id: str | None) -> dict[str, Any]:
     """Encode an event, masked for the reader. `details` have ids, numbers and names, and no text of a transcript."""
     details = parse_json_or_return_text(event.details)
     known = {name: value for name, value in details.items() if name not in _HIDDEN_DETAILS}
@@ -83,7 +83,7 @@ def encode_event(event: AuditEvent, session_id: str | None) -> dict[str, Any]:
     }
 
 
-def _encode_altered_event(event: AuditEvent) -> dict[str, Any]:
+def _build_altered_event_json(event: AuditEvent) -> dict[str, Any]:
     return {
         "id": event.pk,
         "event": ALTERED,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Final
 
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -26,12 +27,13 @@ from harness_site.core import formatting
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import call_or_use_fallback
+from harness_site.core.value_differences import list_value_differences
 from harness_site.review import argument_changes, decision_preview
 from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
 from harness_site.review.decision_options import AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
-from harness_site.review.question_choices import remove_listed_choices
+from harness_site.review.question_choices import find_chosen_option, remove_listed_choices
 from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
@@ -49,7 +51,6 @@ _DECIDED: Final = {
 }
 #: Headings of a question that a framework has asked, by the decision about it.
 _ANSWERED: Final = {
-    DecisionKind.RESPOND: gettext_lazy("Answered in words"),
     DecisionKind.APPROVE: gettext_lazy("Answered yes: the agent gets “true”"),
     DecisionKind.REJECT: gettext_lazy("Answered no: the agent gets “false”"),
 }
@@ -98,6 +99,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
         "resumed": _is_decision_used(call, decision),
         "decision": decision,
+        "chosen": find_chosen_option(call, decision),
         "own_decision": decision is not None
         and decision.actor_kind == ActorKind.PERSON
         and decision.actor == reader.user.get_username(),
@@ -179,6 +181,8 @@ def _get_question_heading(call: ToolCall, decision: Decision | None) -> str:
         return _("This question was withdrawn")
     if decision.kind == DecisionKind.APPROVE and call.asked_args_digest:
         return _("Approved: the agent gets the changed value")
+    if chosen := find_chosen_option(call, decision):
+        return _("Answered: %(answer)s") % {"answer": Truncator(chosen.label).chars(100)}
     answered = {str(kind): text for kind, text in _ANSWERED.items()}
     return str(answered.get(decision.kind, _("Answered")))
 
@@ -243,7 +247,7 @@ def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) ->
     edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
     if not edits:
         return None
-    differences = argument_changes.list_value_differences(
+    differences = list_value_differences(
         argument_changes.get_model_arguments(call), formatting.parse_json_or_text(call.args)
     )
     return {"last": edits[-1], "differences": differences}

@@ -13,12 +13,15 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
+from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
+from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review import argument_changes, argument_form_fields
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.review.question_choices import QuestionChoice, list_question_choices
@@ -162,7 +165,7 @@ class ApprovalForm(DecisionForm):
         typed = {name: str(value) for name, value in self.data.items()}
         self.argument_fields = argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
-        self.differences: tuple[argument_changes.ArgumentDifference, ...] = ()
+        self.differences: tuple[ValueDifference, ...] = ()
         self.changed: dict[str, Any] = {}
         self.digest = ""
 
@@ -199,9 +202,7 @@ class ApprovalForm(DecisionForm):
             self.changed = argument_changes.parse_and_unmask_edited_arguments(text, self.call.args)
             digest = argument_changes.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint(digest)
-            self.differences = argument_changes.list_value_differences(
-                argument_changes.get_model_arguments(self.call), self.changed
-            )
+            self.differences = list_value_differences(argument_changes.get_model_arguments(self.call), self.changed)
         except argument_changes.InvalidArgumentText as error:
             self.add_error("args", str(error))
         except InvalidInput as error:
@@ -225,6 +226,12 @@ class ApprovalForm(DecisionForm):
         """True if the fields count rather than the JSON text."""
         mode = self["written_as"].value() if self.is_bound else "fields"
         return mode == "fields" and bool(self.argument_fields)
+
+    @property
+    def sentence_after_change(self) -> str:
+        """What the call does with the changed arguments, in the words of its tool; empty if this has none."""
+        sentence = format_sentence(self.call.sentence_template, self.changed)
+        return build_masked_call_sentence(self.call.tool, sentence, self.changed) if sentence else ""
 
     @property
     def typed_arguments_text(self) -> str:

@@ -17,6 +17,9 @@ _DENSE: Final = (
 _DENSE_RUN = re.compile(f"[{_DENSE}]+")
 #: Minimum sequence of letters or digits that the trigram index can find.
 _WORD = re.compile(r"[^\W_]{3}")
+#: Sequence of letters and digits, and the length from which one with a digit is likely to be in few texts.
+_RUN = re.compile(r"[^\W_]+")
+_IDENTIFIER: Final = 5
 #: Separator before each pair: makes even a single letter long enough for a trigram index.
 GAP: Final = "  "
 
@@ -33,6 +36,12 @@ class SearchTerm:
         return tuple(
             dict.fromkeys(letters for run in _DENSE_RUN.findall(self.text) for letters in _build_character_pairs(run))
         )
+
+    @property
+    def identifier_part(self) -> str:
+        """Return the longest sequence of letters and digits that is likely to be rare, such as a number, or nothing."""
+        runs = (run for run in _RUN.findall(self.text) if len(run) >= _IDENTIFIER and any(map(str.isdigit, run)))
+        return max(runs, key=len, default="")
 
     @property
     def is_findable_by_index(self) -> bool:

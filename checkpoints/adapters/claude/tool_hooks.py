@@ -17,8 +17,8 @@ from typing import Any, Final, Literal, TypeVar
 from claude_agent_sdk import HookMatcher
 
 from checkpoints.adapters.claude import forked_sessions, transcript_file, transcript_keys
+from checkpoints.adapters.claude.calls_of_restarted_subagents import SubagentCalls
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
-from checkpoints.adapters.claude.subagent_calls import SubagentCalls
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
 from checkpoints.adapters.session_claims import SessionClaims

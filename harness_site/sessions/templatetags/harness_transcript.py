@@ -23,6 +23,7 @@ from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
+from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.sessions import call_row_html, folded_text_html, long_text_pagination, session_formatting
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
@@ -191,6 +192,13 @@ def has_changed_arguments(card: CallCard) -> bool:
         return card.newest_attempt is not None and card.newest_attempt.args != to_canonical_json(card.call.args)
     except InvalidInput:  # the requested arguments cannot be canonicalized
         return False
+
+
+@register.filter
+def list_argument_differences(card: CallCard) -> tuple[ValueDifference, ...]:
+    """List what people changed about the arguments that the model asked for."""
+    record = card.newest_attempt
+    return () if record is None else list_value_differences(card.call.args, formatting.parse_json_or_text(record.args))
 
 
 @register.filter

@@ -68,6 +68,15 @@ def test_change_is_shown_before_it_is_recorded(alice: Client) -> None:
     assert json.loads(made.evidence or "") == {"args_before": to_canonical_json(ASKED)}
 
 
+def test_sentence_of_the_call_has_the_changed_value(alice: Client) -> None:
+    call = awaiting(sentence="Pay 40.00 for order 17", sentence_template="Pay {amount} for order {order}")
+    assert "Pay 4.00 for order 17 1 argument differs" in visible_text(alice.post(url(call), edit(CHANGED)))
+    alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
+    page = visible_text(alice.get(url(call)))
+    assert "What will happen step 4 Pay 4.00 for order 17 pay · " in page
+    assert "Pay 40.00" not in page
+
+
 def test_modified_change_is_shown_again_first(alice: Client) -> None:
     call = awaiting()
     response = alice.post(url(call), edit({**ASKED, "amount": "4000.00"}, shown=seen(CHANGED)))

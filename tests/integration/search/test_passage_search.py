@@ -249,11 +249,11 @@ def test_old_text_is_found_once(
     monkeypatch.setattr(indexer, "STEP", 2)
     session = make_session(title="other")
     for number in range(12):
-        make_message(session=session, text=f"number-{number:02}, common")
+        make_message(session=session, text=f"number-1-2345{number:02}, common")
     complete()
     assert len({passage.era for passage in Passage.objects.all()}) > 5
     for number in range(12):
-        assert len(search(f"number-{number:02}")) == 1
+        assert len(search(f"number-1-2345{number:02}")) == 1
     assert len(passage_search.search_passages(session.workspace_id, SearchQuery.parse("common")).passages) == 12
 
 

@@ -95,7 +95,7 @@ def test_decision_is_shown_at_its_call(session: Session, reader: Client) -> None
     assert "It happened alice — Seen in the bank's export. Evidence: https://bank.example/1 just now re_1" in words
 
 
-def test_edited_arguments_are_shown_beside_the_original(session: Session, reader: Client) -> None:
+def test_edited_arguments_are_shown_with_what_was_changed(session: Session, reader: Client) -> None:
     ask = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {"amount": "40.00"}}]
     make_message(session=session, role="assistant", blocks=ask)
     make_checkpoint(session=session)
@@ -106,8 +106,8 @@ def test_edited_arguments_are_shown_beside_the_original(session: Session, reader
     make_decision(call=call, kind=DecisionKind.EDIT, evidence=asked)
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert (
-        "amount 40.00 The arguments were changed. The call runs with these: amount 4.00 Arguments changed "
-        "alice — Seen in the bank's export. The model asked for: amount 40.00 just now"
+        'amount 4.00 The arguments were changed. Compared with what the model asked for: amount before "40.00" now '
+        '"4.00" Arguments changed alice — Seen in the bank\'s export. just now'
     ) in words
 
 

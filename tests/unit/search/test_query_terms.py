@@ -41,6 +41,19 @@ def test_indexable_terms(text: str, indexed: bool) -> None:
     assert SearchTerm(text).is_findable_by_index is indexed
 
 
+@pytest.mark.parametrize(
+    ("typed", "part"),
+    [
+        ("order-1-999839", "999839"),
+        ("cus_NffrFeUfNV2Hib", "NffrFeUfNV2Hib"),
+        ("2026-11-27", ""),
+        ("customer-service", ""),
+    ],
+)
+def test_rare_part_of_a_term_is_its_longest_part_with_a_digit(typed: str, part: str) -> None:
+    assert SearchTerm(typed).identifier_part == part
+
+
 def test_bigrams_of_dense_scripts_are_unique() -> None:
     assert build_dense_script_pairs("漢字漢字 and 表") == "  漢字  字漢  字  表"
     assert build_dense_script_pairs("Latin only") == ""

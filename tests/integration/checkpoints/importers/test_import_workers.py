@@ -20,7 +20,7 @@ from checkpoints.importers.file_import import FileImport, ImportOptions
 from checkpoints.importers.folder_import import FolderImport
 from checkpoints.importers.import_in_processes import import_group
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session_rows import SessionEnd
+from checkpoints.importers.imported_session_and_run_rows import SessionEnd
 from checkpoints.importers.parallel_file_groups import (
     can_fork,
     choose_number_of_workers,

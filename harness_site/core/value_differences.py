@@ -1,0 +1,150 @@
+"""Differences of two JSON values, value by value, with secrets masked."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from checkpoints.formats import to_canonical_json
+from harness_site.core import word_diff
+from harness_site.core.masking.masker import (
+    MASK,
+    MaskedField,
+    find_secret_list_item_indexes,
+    list_fields_with_masked_names,
+    mask_json_value,
+)
+from harness_site.core.rendering import json_tree
+from harness_site.core.word_diff import BoundedMatcher, DiffPiece, TooManySteps
+
+#: Maximum depth of a value by value comparison; deeper values are compared as JSON text.
+_DEEP: Final = 8
+#: Number of characters of unchanged text that are shown beside a change.
+_CONTEXT_LENGTH: Final = 80
+#: Maximum steps of the comparison of two lists.
+_LIST_STEPS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDifference:
+    """Difference of one value at `path` (empty for the whole value). `kind` is added, removed or changed.
+
+    `pieces` are the masked parts to display; `hidden` is True if the difference lies in a masked value.
+    """
+
+    path: str
+    kind: str
+    pieces: tuple[DiffPiece, ...]
+    hidden: bool = False
+
+
+def list_value_differences(before: Any, after: Any) -> tuple[ValueDifference, ...]:
+    """List the differences of two JSON values, value by value."""
+    return tuple(_generate_value_differences("", before, after, 0))
+
+
+def _generate_value_differences(path: str, before: Any, after: Any, depth: int) -> Iterator[ValueDifference]:
+    if to_canonical_json(before) == to_canonical_json(after):
+        return
+    if depth < _DEEP and isinstance(before, dict) and isinstance(after, dict):
+        old, new = ({field.key: field for field in list_fields_with_masked_names(value)} for value in (before, after))
+        for key in sorted(old.keys() | new.keys()):
+            field = old.get(key) or new[key]
+            yield from _generate_entry_differences(
+                f"{path}.{field.name}" if path else field.name, old.get(key), new.get(key), depth
+            )
+    elif depth < _DEEP and isinstance(before, list) and isinstance(after, list):
+        yield from _generate_item_differences(path, before, after, depth)
+    else:
+        yield _build_changed_difference(path, mask_json_value(before), mask_json_value(after))
+
+
+def _generate_item_differences(path: str, before: list[Any], after: list[Any], depth: int) -> Iterator[ValueDifference]:
+    """Yield the differences of two lists. Items that took the place of others are compared with these one by one."""
+    old, new = (_list_items(value) for value in (before, after))
+    for i1, i2, j1, j2 in _list_changed_ranges(before, after):
+        common = min(i2 - i1, j2 - j1)
+        for i, j in zip(range(i1, i1 + common), range(j1, j1 + common), strict=True):
+            yield from _generate_entry_differences(f"{path}[{j + 1}]", old[i], new[j], depth)
+        for i in range(i1 + common, i2):
+            yield from _generate_entry_differences(f"{path}[{i + 1}]", old[i], None, depth)
+        for j in range(j1 + common, j2):
+            yield from _generate_entry_differences(f"{path}[{j + 1}]", None, new[j], depth)
+
+
+def _list_items(value: list[Any]) -> list[MaskedField]:
+    hidden = find_secret_list_item_indexes(value)
+    return [MaskedField(str(index), str(index), item, index in hidden) for index, item in enumerate(value)]
+
+
+def _list_changed_ranges(before: list[Any], after: list[Any]) -> list[tuple[int, int, int, int]]:
+    """List the ranges of both lists that differ: from and to in the first one, from and to in the second one."""
+    if len(before) == len(after):
+        return [(0, len(before), 0, len(after))]
+    with suppress(TooManySteps):
+        old_texts, new_texts = ([to_canonical_json(item) for item in value] for value in (before, after))
+        opcodes = BoundedMatcher(old_texts, new_texts, _LIST_STEPS).get_opcodes()
+        return [(i1, i2, j1, j2) for tag, i1, i2, j1, j2 in opcodes if tag != "equal"]
+    return [(0, len(before), 0, len(after))]
+
+
+def _generate_entry_differences(
+    path: str, old: MaskedField | None, new: MaskedField | None, depth: int
+) -> Iterator[ValueDifference]:
+    if old is None and new is not None:
+        yield ValueDifference(path, "added", (DiffPiece("ins", _format_field_value(new)),))
+    elif new is None and old is not None:
+        yield ValueDifference(path, "removed", (DiffPiece("del", _format_field_value(old)),))
+    elif old is not None and new is not None and (old.hidden or new.hidden):
+        if to_canonical_json(old.value) != to_canonical_json(new.value):
+            yield _build_hidden_difference(path)
+    elif old is not None and new is not None:
+        yield from _generate_value_differences(path, old.value, new.value, depth + 1)
+
+
+def _build_hidden_difference(path: str) -> ValueDifference:
+    return ValueDifference(path, "changed", (DiffPiece("same", MASK),), hidden=True)
+
+
+def _format_field_value(field: MaskedField) -> str:
+    return MASK if field.hidden else _format_masked_value(mask_json_value(field.value))
+
+
+def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDifference:
+    if to_canonical_json(before) == to_canonical_json(after):
+        return ValueDifference(path, "changed", (DiffPiece("same", _format_masked_value(after)),), hidden=True)
+    if (
+        isinstance(before, str)
+        and isinstance(after, str)
+        and MASK not in before + after
+        and _is_word_diff_useful(before, after)
+    ):
+        return ValueDifference(path, "changed", _shorten_unchanged_text(word_diff.compute_word_diff(before, after)))
+    return ValueDifference(
+        path, "changed", (DiffPiece("del", _format_masked_value(before)), DiffPiece("ins", _format_masked_value(after)))
+    )
+
+
+def _shorten_unchanged_text(pieces: tuple[DiffPiece, ...]) -> tuple[DiffPiece, ...]:
+    """Keep of unchanged text what stands beside a change."""
+    last = len(pieces) - 1
+    return tuple(
+        _shorten_piece(piece, after_change=index > 0, before_change=index < last) if piece.change == "same" else piece
+        for index, piece in enumerate(pieces)
+    )
+
+
+def _shorten_piece(piece: DiffPiece, *, after_change: bool, before_change: bool) -> DiffPiece:
+    start = piece.text[:_CONTEXT_LENGTH] if after_change else ""
+    end = piece.text[-_CONTEXT_LENGTH:] if before_change else ""
+    return piece if len(piece.text) <= len(start) + len(end) + 1 else replace(piece, text=f"{start}…{end}")
+
+
+def _is_word_diff_useful(before: str, after: str) -> bool:
+    """Return True if a word diff of two texts helps: they are long enough and similar enough."""
+    return min(len(before), len(after)) > 40 and word_diff.compute_similarity_of_beginnings(before, after) > 0.3
+
+
+def _format_masked_value(value: Any) -> str:
+    """Format a masked value so that a number and a text with the same digits differ."""
+    return json_tree.quote_ambiguous_text(value) if isinstance(value, str) else json_tree.mask_and_dump_json(value)

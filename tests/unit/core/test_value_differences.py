@@ -1,0 +1,45 @@
+"""Differences of two JSON values."""
+
+from typing import Any
+
+import pytest
+
+from harness_site.core.value_differences import list_value_differences
+
+NUMBERS = list(range(150))
+TEXT = " ".join(f"word{number}" for number in range(500))
+
+
+def told(before: Any, after: Any) -> list[tuple[str, str, str]]:
+    """Return path, kind and pieces of each difference, pieces with a mark before removed and added ones."""
+    marks = {"same": "", "del": "-", "ins": "+"}
+    return [
+        (found.path, found.kind, "|".join(f"{marks[piece.change]}{piece.text}" for piece in found.pieces))
+        for found in list_value_differences({"it": before}, {"it": after})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "differences"),
+    [
+        (NUMBERS, NUMBERS[:3] + NUMBERS[4:], [("it[4]", "removed", "-3")]),
+        (NUMBERS, [-1, *NUMBERS], [("it[1]", "added", "+-1")]),
+        (NUMBERS, [*NUMBERS[:-1], 7, 8], [("it[150]", "changed", "-149|+7"), ("it[151]", "added", "+8")]),
+        ([1, 2], [2, 1], [("it[1]", "changed", "-1|+2"), ("it[2]", "changed", "-2|+1")]),
+        ([{"n": 1}, {"n": 2}], [{"n": 3}], [("it[1].n", "changed", "-1|+3"), ("it[2]", "removed", '-{"n": 2}')]),
+        ([], [1], [("it[1]", "added", "+1")]),
+    ],
+)
+def test_only_the_changed_items_of_a_list_are_listed(
+    before: Any, after: Any, differences: list[tuple[str, str, str]]
+) -> None:
+    assert told(before, after) == differences
+
+
+def test_unchanged_text_is_shortened_beside_a_change() -> None:
+    [(path, kind, pieces)] = told(TEXT, TEXT.replace("word250", "other"))
+    assert (path, kind) == ("it", "changed")
+    start, removed, added, end = pieces.split("|")
+    assert (removed, added) == ("- word250", "+ other")
+    assert start == f"…{TEXT.partition(' word250')[0][-80:]}"
+    assert end == f"{TEXT.partition('word250')[2][:80]}…"
