@@ -61,7 +61,8 @@ register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_resu
 register.simple_tag(render_prompt_links)
 register.simple_tag(render_session_rows)
 for _render_cell in (
-    call_row_html.render_call_heading_cell,
+    call_row_html.render_call_heading,
+    call_row_html.render_call_id,
     call_row_html.render_session_cell,
     call_row_html.render_call_status_cell,
     call_row_html.render_call_duration_cell,
