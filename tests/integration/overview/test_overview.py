@@ -18,6 +18,7 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Ph
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from harness_site.overview import charts, current_counts, totals, utc_periods, views
 from harness_site.overview.totals import SessionTotals
 from harness_site.review.selectors import pending_calls
@@ -668,13 +669,15 @@ def test_each_settled_call_counts_once() -> None:
     settled("quick", seconds=0.5, status=CallStatus.FAILED)
     settled("lost", interrupted_at=datetime.now(UTC))
     settled("never", status=CallStatus.REJECTED)
+    settled("interrupt", seconds=3_600, idempotency_key=f"{INTERRUPT_KEY_PREFIX}q1:0")  # a person took so long
     now = datetime.now(UTC)
     waiting = make_call(session=make_session(), tool="waiting", issued_at=now, interrupted_at=now)
     complete()
     complete()
     sums = load()
     found = {tool.name: tool for tool in sums.tools}
-    assert sorted(found) == ["lost", "quick", "slow", "waiting"]
+    assert sorted(found) == ["interrupt", "lost", "quick", "slow", "waiting"]
+    assert (found["interrupt"].calls, found["interrupt"].mean) == (1, None)
     assert (found["slow"].calls, round(found["slow"].mean or 0)) == (2, 30)
     assert (found["quick"].failed_share, found["lost"].interrupted_share) == (1, 1)
     assert found["lost"].mean is None
