@@ -112,7 +112,7 @@ def _decide(page: Page, decision: dict[str, Any]) -> None:
         page_actions.record_decision(page, "Edit")
         expect(page.get_by_text("Not recorded yet.")).to_have_count(0, timeout=PAGE_TIMEOUT_MS)
         page.reload()
-        expect(page.get_by_text("bill").first).to_be_visible(timeout=PAGE_TIMEOUT_MS)
+        expect(page.get_by_text("bill").filter(visible=True).first).to_be_visible(timeout=PAGE_TIMEOUT_MS)
         _decide(page, {"type": "approve"})
         return
     page_actions.choose_answer(page, answer)
