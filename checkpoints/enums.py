@@ -212,7 +212,7 @@ class DecisionKind(LabelledEnum):
     APPROVE = "approve", _("Approved")
     EDIT = "edit", _("Arguments changed")
     REJECT = "reject", _("Rejected")
-    RESPOND = "respond", _("Answered instead")
+    RESPOND = "respond", _("Answered")
     PROBE_LANDED = "probe_landed", _("Verify hook: it happened")
     PROBE_NOT_LANDED = "probe_not_landed", _("Verify hook: it did not happen")
     PROBE_UNKNOWN = "probe_unknown", _("Verify hook: outcome still unknown")

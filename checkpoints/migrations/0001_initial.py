@@ -1142,7 +1142,7 @@ class Migration(migrations.Migration):
                             ("approve", "Approved"),
                             ("edit", "Arguments changed"),
                             ("reject", "Rejected"),
-                            ("respond", "Answered instead"),
+                            ("respond", "Answered"),
                             ("probe_landed", "Verify hook: it happened"),
                             ("probe_not_landed", "Verify hook: it did not happen"),
                             ("probe_unknown", "Verify hook: outcome still unknown"),

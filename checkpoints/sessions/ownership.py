@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -196,11 +197,21 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
 
 
 def _end_lost_run(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
-    _end_run(store, run, RunStatus.LOST)
-    last_seen = run.heartbeat_at.isoformat()
+    last_seen = _find_last_sign_of_life(store, row, run)
+    _end_run(store, run, RunStatus.LOST, heartbeat_at=last_seen)
     insert_unchained_events.record_event(
-        store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen, **details
+        store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen.isoformat(), **details
     )
+
+
+def _find_last_sign_of_life(store: Store, row: Session, run: Run) -> datetime:
+    """Return when a run last wrote anything: a heartbeat, a version, or a call without an outcome."""
+    versions = Checkpoint.objects.using(store.using).filter(session=row, run=run).order_by("-version")
+    calls = ToolCall.objects.using(store.using).filter(
+        session=row, run=run, status=call_transitions_by_agent_or_system.LOSE.before
+    )
+    written_at = [*versions.values_list("created_at", flat=True)[:1], *calls.values_list("issued_at", flat=True)]
+    return max([run.heartbeat_at, *written_at])
 
 
 def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
@@ -267,9 +278,9 @@ def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor
     Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)
 
 
-def _end_run(store: Store, run: Run, status: RunStatus) -> None:
+def _end_run(store: Store, run: Run, status: RunStatus, **changes: Any) -> None:
     ending = Run.objects.using(store.using).filter(pk=run.pk, status__in=sorted(OWNING_RUN_STATUSES))
-    ending.update(status=status, ended_at=Now())
+    ending.update(status=status, ended_at=Now(), **changes)
 
 
 def renew_ownership_if_still_owner(store: Store, owned_session: OwnedSession) -> bool:

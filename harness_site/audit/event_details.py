@@ -73,6 +73,7 @@ _NAMES: Final[dict[str, Promise]] = {
 }
 #: Page on which excerpts were shown → its name.
 _PAGES: Final[dict[str, Promise]] = {
+    "audit": _("Audit"),
     "card": _("Decision page"),
     "news": _("Notifications"),
     "outage": _("Outage"),

@@ -1,8 +1,8 @@
-"""Audit entries in one sentence: who did what to which session."""
+"""Audit entries in one sentence: who did what to which session, and to which call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from string import Formatter
 from typing import Any, Final
@@ -13,13 +13,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import AuditKind, CallStatus, DecisionKind
+from checkpoints.enums import DECIDING_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_trail_query import AuditEntry
+from harness_site.audit.calls_of_entries import AuditedCall
 from harness_site.audit.event_details import mask_and_format_actor, mask_and_format_detail_value
 from harness_site.audit.folded_entries import EntryRow
 from harness_site.core.formatting import format_number, mask_and_shorten_to_one_line
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.status_labels import get_status_shape_and_label
+from harness_site.core.status_labels import get_decision_shape_and_label, get_status_shape_and_label
 
 #: Kind → sentences. The first one of which all values are known is used.
 _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
@@ -28,7 +29,10 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.SESSION_FORKED: (_("{actor} forked {session}"),),
     AuditKind.SESSION_IMPORTED: (_("{actor} imported {session}"),),
     AuditKind.SESSION_NEEDS_REVIEW: (_("{session} was paused for a decision"),),
-    AuditKind.APPROVAL_REQUESTED: (_("{actor} asked for an approval in {session}"),),
+    AuditKind.APPROVAL_REQUESTED: (
+        _("{actor} asked for the approval of {call} in {session}"),
+        _("{actor} asked for an approval in {session}"),
+    ),
     AuditKind.SESSION_READY: (_("{session} can continue: its last decision was made"),),
     AuditKind.RUN_STARTED: (_("{actor} started in {session}"),),
     AuditKind.RUN_RELEASED: (_("{actor} released {session}"),),
@@ -42,13 +46,24 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.WITNESS_ADOPTED: (_("{actor} declared the stored state of {session} to be the newest one"),),
     AuditKind.QUARANTINE_RELEASED: (_("{actor} released {session} from quarantine"),),
     AuditKind.CALL_INTERRUPTED: (
+        _("{call} was interrupted in {session}"),
         _("A call of {tool} was interrupted in {session}"),
         _("A call was interrupted in {session}"),
     ),
-    AuditKind.CALL_DISCARDED: (_("A call that only reads was discarded in {session}"),),
-    AuditKind.LATE_RESULT: (_("A late result was refused in {session}"),),
-    AuditKind.VERIFY_REQUESTED: (_("{actor} asked to verify a call in {session}"),),
+    AuditKind.CALL_DISCARDED: (
+        _("{call} was discarded in {session}"),
+        _("A call that only reads was discarded in {session}"),
+    ),
+    AuditKind.LATE_RESULT: (
+        _("A late result of {call} was refused in {session}"),
+        _("A late result was refused in {session}"),
+    ),
+    AuditKind.VERIFY_REQUESTED: (
+        _("{actor} asked to verify {call} in {session}"),
+        _("{actor} asked to verify a call in {session}"),
+    ),
     AuditKind.DECIDED: (
+        _("{actor} decided {call} in {session}: {decision}"),
         _("{actor} decided a call in {session}: {decision}"),
         _("{actor} decided a call in {session}"),
     ),
@@ -90,19 +105,26 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.TOKEN_REVOKED: (_("{actor} revoked the API token {token_name}"), _("{actor} revoked an API token")),
     AuditKind.TOKEN_USED: (_("The API token {actor} was used"),),
     AuditKind.TOKEN_REFUSED: (_("The API token {actor} was refused"),),
-    AuditKind.CLAIMED: (_("{actor} claimed a call in {session}"),),
-    AuditKind.RELEASED: (_("{actor} released a call in {session}"),),
+    AuditKind.CLAIMED: (_("{actor} claimed {call} in {session}"), _("{actor} claimed a call in {session}")),
+    AuditKind.RELEASED: (_("{actor} released {call} in {session}"), _("{actor} released a call in {session}")),
     AuditKind.HANDED_OVER: (
+        _("{actor} handed {call} in {session} over to {to_member}"),
         _("{actor} handed a call in {session} over to {to_member}"),
         _("{actor} handed over a call in {session}"),
     ),
-    AuditKind.COMMENTED: (_("{actor} added a comment to a call in {session}"),),
+    AuditKind.COMMENTED: (
+        _("{actor} added a comment to {call} in {session}"),
+        _("{actor} added a comment to a call in {session}"),
+    ),
     AuditKind.VIEWED: (_("{actor} read {session}"),),
     AuditKind.EXCERPTED: (
         _("{actor} saw excerpts of {session} on the page “{page}”"),
         _("{actor} saw excerpts of {session}"),
     ),
-    AuditKind.EVIDENCE_OPENED: (_("{actor} opened evidence in {session}"),),
+    AuditKind.EVIDENCE_OPENED: (
+        _("{actor} opened evidence about {call} in {session}"),
+        _("{actor} opened evidence in {session}"),
+    ),
     AuditKind.EXPORTED: (_("{actor} exported {session}"),),
     AuditKind.LABELLED: (_("{actor} changed the labels of {session}"),),
     AuditKind.UNMASKED: (_("{actor} showed secrets for {minutes} minutes"), _("{actor} showed secrets")),
@@ -145,6 +167,10 @@ _SENTENCES_ABOUT_SEVERAL_SESSIONS: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.EXPORTED: (_("{actor} exported {number} sessions"),),
     AuditKind.LABELLED: (_("{actor} changed the labels of {number} sessions"),),
 }
+_QUESTION_ASKED: Final = _("{actor} asked a question in {session}: {call}")
+_VOTED: Final = _("{actor} voted on {call} in {session}: {decision}")
+#: Decisions that need the same one of somebody else if a call needs several approvals.
+_VOTES: Final = DECIDING_KINDS - {DecisionKind.EDIT}
 _OTHER_KIND_IN_SEVERAL_SESSIONS: Final = _("{actor}: {label} in {number} sessions")
 _EXPORTED_LIST: Final = _("{actor} exported the list “{what}”")
 _OTHER_KIND: Final = _("{actor}: {label}")
@@ -159,12 +185,15 @@ _HOOK_ANSWERS: Final[dict[str, str]] = {
 }
 
 
-def build_row_sentence(row: EntryRow) -> SafeString:
-    """Build the sentence of a row: of its only entry, or of all of them, with their number."""
+def build_row_sentence(row: EntryRow, calls: Mapping[int, AuditedCall]) -> SafeString:
+    """Build the sentence of a row: of its only entry, or of all of them, with their number.
+
+    `calls` are the calls that entries with rows of their own are about, by the keys of these entries.
+    """
     entries = [entry for entry in row.entries if isinstance(entry, AuditEntry)]
     entry = entries[0]
     if not row.is_folded:
-        return build_entry_sentence(entry)
+        return build_entry_sentence(entry, calls.get(entry.pk))
     sessions = set(map(_get_session_pk_or_id, entries))
     if len(sessions) == 1:
         times = gettext("{number} times").format(number=format_number(len(entries)))
@@ -173,14 +202,22 @@ def build_row_sentence(row: EntryRow) -> SafeString:
     return _fill_first_complete_sentence(entry, map(str, sentences), number=format_number(len(sessions)))
 
 
-def build_entry_sentence(entry: AuditEntry) -> SafeString:
-    """Build the sentence of an entry, with a link to its session."""
+def build_entry_sentence(entry: AuditEntry, call: AuditedCall | None = None) -> SafeString:
+    """Build the sentence of an entry, with links to its session and to the `call` that it is about."""
     sentences = _SENTENCES.get(entry.kind, ())
+    if call is not None and entry.kind == AuditKind.APPROVAL_REQUESTED and call.is_question:
+        sentences = (_QUESTION_ASKED, *sentences)
+    elif call is not None and call.approvals > 1 and entry.details.get("decision") in _VOTES:
+        sentences = (_VOTED, *sentences)
     if entry.session_pk is not None:
         sentences = (*sentences, _OTHER_KIND_IN_SESSION)
     elif entry.kind == AuditKind.EXPORTED:
         sentences = (_EXPORTED_LIST, *sentences)
-    return _fill_first_complete_sentence(entry, map(str, (*sentences, _OTHER_KIND)))
+    values = {} if call is None else {"call": _render_call_in_sentence(call)}
+    if call is not None and call.is_question and isinstance(decision := entry.details.get("decision"), str):
+        label = get_decision_shape_and_label(decision, about_question=True, about_changed_value=False)[1]
+        values["decision"] = build_html("<b>{}</b>", label)
+    return _fill_first_complete_sentence(entry, map(str, (*sentences, _OTHER_KIND)), **values)
 
 
 def _fill_first_complete_sentence(entry: AuditEntry, sentences: Iterable[str], **values: str) -> SafeString:
@@ -190,6 +227,10 @@ def _fill_first_complete_sentence(entry: AuditEntry, sentences: Iterable[str], *
     sentence = next(sentence for sentence in sentences if _list_placeholders(sentence) <= known)
     rendered = {name: _render_placeholder(entry, name) for name in _list_placeholders(sentence) if name not in values}
     return build_html(sentence, **rendered, **values)
+
+
+def _render_call_in_sentence(call: AuditedCall) -> SafeString:
+    return build_html('<a href="{}" dir="auto">“{}”</a>', reverse("harness_review:card", args=[call.pk]), call.sentence)
 
 
 def _render_placeholder(entry: AuditEntry, name: str) -> str:
@@ -214,7 +255,8 @@ def _list_placeholders(sentence: str) -> frozenset[str]:
 def _render_actor_in_sentence(entry: AuditEntry) -> SafeString:
     note = gettext("(API token)") if entry.actor_kind == "token" else ""
     actor = mask_and_format_actor(entry.actor, entry.actor_kind, is_first_word=entry.kind != AuditKind.TAKEOVER)
-    name = build_html("<b>{}</b>", mask_and_shorten_to_one_line(actor, _NAMED))
+    form = "{}" if entry.actor_kind == ActorKind.MACHINE else "<b>{}</b>"
+    name = build_html(form, mask_and_shorten_to_one_line(actor, _NAMED))
     return build_html('{} <span class="muted">{}</span>', name, note) if note else name
 
 

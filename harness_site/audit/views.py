@@ -13,7 +13,8 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.audit import audit_trail_csv_export, audit_trail_query, folded_entries
+from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.audit import audit_trail_csv_export, audit_trail_query, calls_of_entries, folded_entries
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.streamed_downloads import CSV, build_download_response
@@ -29,8 +30,11 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     audit_filter = _parse_audit_filter(request.GET)
     before, oldest = (_parse_entry_key(request.GET.get(name, "")) for name in ("before", "oldest"))
     page = folded_entries.load_folded_page(workspace, audit_filter, before=before, oldest=oldest)
+    calls = calls_of_entries.load_calls_of_entries(workspace, page.rows)
+    mark_excerpts_shown_in_response(request, "audit", {call.session_pk for call in calls.values()})
     context = {
         "page": page,
+        "calls": calls,
         "is_row_opened": oldest is not None,
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,

@@ -85,7 +85,7 @@ STATES: Final[dict[str, tuple[str, str | Promise]]] = {
     DecisionKind.APPROVE: ("ok", _("Approved")),
     DecisionKind.EDIT: ("wait", _("Arguments changed")),
     DecisionKind.REJECT: ("bad", _("Rejected")),
-    DecisionKind.RESPOND: ("wait", _("Answered instead")),
+    DecisionKind.RESPOND: ("ok", _("Answered")),
     DecisionKind.PROBE_LANDED: ("ok", _("Verify hook: it happened")),
     DecisionKind.PROBE_NOT_LANDED: ("bad", _("Verify hook: it did not happen")),
     DecisionKind.PROBE_UNKNOWN: ("unknown", _("Verify hook: outcome still unknown")),
@@ -98,7 +98,6 @@ STATES: Final[dict[str, tuple[str, str | Promise]]] = {
 _QUESTION_ANSWERS: Final[dict[str, tuple[str, str | Promise]]] = {
     DecisionKind.APPROVE: ("ok", _("Answered yes")),
     DecisionKind.REJECT: ("bad", _("Answered no")),
-    DecisionKind.RESPOND: ("ok", _("Answered")),
     DecisionKind.EDIT: ("wait", _("Value changed")),
 }
 
@@ -111,7 +110,7 @@ _DID: Final[dict[str, str | Promise]] = {
     DecisionKind.APPROVE: _("approved"),
     DecisionKind.EDIT: _("changed the arguments"),
     DecisionKind.REJECT: _("rejected it"),
-    DecisionKind.RESPOND: _("answered instead"),
+    DecisionKind.RESPOND: _("answered it"),
     DecisionKind.WITHDRAW: _("withdrew the decision"),
 }
 
@@ -122,7 +121,7 @@ _DECIDED_AT: Final[dict[str, str | Promise]] = {
     DecisionKind.MARK_FAILED: _("%(name)s marked it failed at %(time)s"),
     DecisionKind.APPROVE_RERUN: _("%(name)s approved a re-run at %(time)s"),
     DecisionKind.APPROVE: _("%(name)s approved at %(time)s"),
-    DecisionKind.RESPOND: _("%(name)s answered instead at %(time)s"),
+    DecisionKind.RESPOND: _("%(name)s answered at %(time)s"),
 }
 
 

@@ -263,6 +263,9 @@ def check_failed_deliveries(workspace: Workspace) -> Status:
         summary = _("Messages that are due wait to be sent.")
         advice = _("No process sends them. Run %(serve)s, or %(deliver)s from cron.") % _format_background_commands()
         return Status("webhooks", title, Level.PROBLEM, summary, advice)
+    if not count and settings.MAIL_SERVER is None:
+        summary = _("None, and no mail server is set up. Nobody is told about calls that wait for a decision.")
+        return Status("webhooks", title, Level.ATTENTION, summary, _("Set up mail, or create a webhook."))
     if not count:
         return Status("webhooks", title, Level.OFF, _("None. Create one under Notifications to tell other systems."))
     summary = ngettext("%(count)d webhook, nothing failed today.", "%(count)d webhooks, nothing failed today.", count)

@@ -37,6 +37,8 @@ _HEADLINES: Final = {
         _("{} calls of {} are overdue: an admin has to decide"),
     ),
 }
+_QUESTION_HEADLINES: Final = (_("Awaits an answer: {}"), _("{} questions of agents await an answer"))
+_QUESTION_EXPLANATION: Final = _("The agent waits until a person answers.")
 #: Headlines of a hand-over: for the colleague, and for everybody else.
 _HANDED_TO_READER: Final = _("{by} handed a call over to you: {sentence}")
 _HANDED_OVER: Final = _("{by} handed a call over to {to}: {sentence}")
@@ -110,6 +112,7 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
         calls, count = _load_first_waiting_calls_and_count(notice)
         if not calls:
             return None
+        about_questions = event is Event.AWAITING_APPROVAL and all(call.is_question for call in calls)
         items = []
         secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(
             {call.session_id for call in calls}
@@ -123,19 +126,22 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
                 items.append(_build_notice_item(call, notice.workspace))
         return _build_message_of_items(
             notice,
-            _build_headline(notice, items, count, to_person=to_person),
+            _build_headline(notice, items, count, about_questions=about_questions, to_person=to_person),
             items,
             count,
             items[0].link if count == 1 else _build_queue_url_filtered_by_tool(calls[0], notice.workspace),
+            explanation=str(_QUESTION_EXPLANATION) if about_questions else "",
         )
 
 
-def _build_headline(notice: Notice, items: list[NoticeItem], count: int, *, to_person: bool) -> str:
+def _build_headline(
+    notice: Notice, items: list[NoticeItem], count: int, *, about_questions: bool, to_person: bool
+) -> str:
     if notice.event == Event.HANDED_OVER:
         template = _HANDED_TO_READER if to_person else _HANDED_OVER
         by, to = _mask_and_format_on_one_line(notice.handed_by), _mask_and_format_on_one_line(notice.handed_to)
         return template.format(by=by, to=to, sentence=items[0].sentence)
-    singular, plural = _HEADLINES[Event(notice.event)]
+    singular, plural = _QUESTION_HEADLINES if about_questions else _HEADLINES[Event(notice.event)]
     return (
         singular.format(items[0].sentence)
         if count == 1
@@ -149,13 +155,21 @@ def _mask_and_format_on_one_line(text: str) -> str:
 
 
 def _build_message_of_items(
-    notice: Notice, headline: str, items: list[NoticeItem], count: int, link: str
+    notice: Notice, headline: str, items: list[NoticeItem], count: int, link: str, *, explanation: str = ""
 ) -> NoticeMessage:
     event = Event(notice.event)
     workspace, tool = _mask_and_format_on_one_line(notice.workspace.name), _mask_and_format_on_one_line(notice.tool)
     handover = [_mask_and_format_on_one_line(text) for text in (notice.handed_by, notice.handed_to, notice.note)]
     return NoticeMessage(
-        event, workspace, tool, headline, str(_EXPLANATIONS[event]), link, count, tuple(items), *handover
+        event,
+        workspace,
+        tool,
+        headline,
+        explanation or str(_EXPLANATIONS[event]),
+        link,
+        count,
+        tuple(items),
+        *handover,
     )
 
 
@@ -187,7 +201,7 @@ def _build_notice_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
         _mask_and_format_on_one_line(call.tool),
     )
     interrupted = call.status == CallStatus.INTERRUPTED
-    facts = [tool, agent, gettext("session %(id)s") % {"id": session_id}]
+    facts = ["" if call.is_question else tool, agent, gettext("session %(id)s") % {"id": session_id}]
     if interrupted:
         facts.append(status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))
     return NoticeItem(

@@ -24,6 +24,7 @@ from harness_site.core.stored_sentence import StoredSentence
 #: Timeouts in seconds: of each step, and of the whole request.
 STEP: Final = 10.0
 WHOLE: Final = 15.0
+_DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 #: Networks that Python may classify as global but IANA's special-purpose registries assign to protocols, tunnels,
 #: relays and documentation.
 _SPECIAL_IPV4: Final = tuple(map(ipaddress.IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "240.0.0.0/4")))
@@ -38,15 +39,22 @@ _TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _ISATAP: Final = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
 
+_ADDRESS_INSIDE: Final = _(
+    "%(host)s is inside this network. Enter an address on the internet, or ask the operator of this installation to "
+    "allow %(host)s in HARNESS_WEBHOOK_HOSTS."
+)
+_NAME_OF_ADDRESS_INSIDE: Final = _(
+    "%(host)s leads to %(address)s, inside this network. Enter an address on the internet, or ask the operator of this "
+    "installation to allow %(host)s in HARNESS_WEBHOOK_HOSTS."
+)
+
+
 class AddressRefused(Exception):
     """Refusal of an address; the message is shown to the user, and is a lazy translation or a `StoredSentence`."""
 
 
 def parse_webhook_url(address: str) -> SplitResult:
-    """Validate the form of a webhook's address and split it. Raises `AddressRefused`.
-
-    Addresses of private networks are refused later, when the host name has been resolved.
-    """
+    """Validate the form of a webhook's address and split it, without resolving its host. Raises `AddressRefused`."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port
@@ -63,6 +71,16 @@ def parse_webhook_url(address: str) -> SplitResult:
     if parts.scheme != "https":
         raise AddressRefused(_("The address has to begin with https://"))
     return parts
+
+
+def require_public_url(address: str) -> None:
+    """Validate a webhook's address as each request to it does. Raises `AddressRefused`.
+
+    A host that cannot be resolved is accepted: it may exist by the time of the request.
+    """
+    parts = parse_webhook_url(address)
+    with suppress(OSError, UnicodeError):
+        _resolve_public_addresses(str(parts.hostname), parts.port or _DEFAULT_PORTS[parts.scheme])
 
 
 def post_to_public_address(address: str, body: bytes, headers: Mapping[str, str]) -> int:
@@ -89,7 +107,7 @@ class _CheckedConnection(http.client.HTTPConnection):
 
     def __init__(self, parts: SplitResult) -> None:
         self._secure = parts.scheme == "https"
-        self.default_port = 443 if self._secure else 80
+        self.default_port = _DEFAULT_PORTS[parts.scheme]
         super().__init__(str(parts.hostname), parts.port or self.default_port, timeout=STEP)
 
     def connect(self) -> None:
@@ -117,10 +135,7 @@ def _resolve_public_addresses(host: str, port: int) -> list[str]:
     if host.lower() not in settings.WEBHOOK_HOSTS and not (settings.DEBUG and all(map(_is_loopback_host, addresses))):
         for address in addresses:
             if not _is_public_address(address):
-                sentence = _(
-                    "%(host)s leads to %(address)s, inside this network. An administrator of this installation "
-                    "can allow it in HARNESS_WEBHOOK_HOSTS."
-                )
+                sentence = _ADDRESS_INSIDE if host == address else _NAME_OF_ADDRESS_INSIDE
                 raise AddressRefused(StoredSentence.build(sentence, host=host, address=address))
     return addresses
 

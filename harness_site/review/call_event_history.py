@@ -18,8 +18,7 @@ from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_
 class TraceEvent:
     """Event in the trace: `kind` selects the text, `about` is the row it describes, `at` is None if undated.
 
-    `place` is the ordinal of a decision among several, `takeover` the takeover of the run, `alive_at` the last sign of
-    life of a lost run.
+    `place` is the ordinal of a decision among several, `takeover` the takeover of the run.
     """
 
     kind: str
@@ -28,7 +27,6 @@ class TraceEvent:
     seconds: float | None = None
     place: int = 0
     takeover: Any = None
-    alive_at: datetime | None = None
 
 
 def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
@@ -82,8 +80,7 @@ def _build_interruption_or_settling_events(call: ToolCall, events_of_runs: RunEv
     gap = TraceEvent("gap", call, seconds=max((ended_at - call.issued_at).total_seconds(), 0.0), takeover=takeover)
     if not run_lost or takeover is not None:
         return [gap]
-    # The intent is a sign of life, too: the heartbeat may be older.
-    return [gap, TraceEvent("lost", call.run, ended_at, alive_at=max(call.run.heartbeat_at, call.issued_at))]
+    return [gap, TraceEvent("lost", call.run, ended_at)]
 
 
 def _build_decision_events(call: ToolCall, evidence: CallEvidence) -> Iterator[TraceEvent]:

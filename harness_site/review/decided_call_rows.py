@@ -1,16 +1,27 @@
-"""Row of the list of decisions, with all displayed values."""
+"""Row of the list of decided calls, with all displayed values."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from checkpoints.enums import DecisionKind
 from checkpoints.models import Decision
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierDecision:
+    """Decision before the last one: a vote, a change of the arguments, or one that was `withdrawn` since."""
+
+    kind: str
+    actor: str
+    withdrawn: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DecidedRow:
-    """Decision about the call `call_pk`, described by `tool`, `sentence` and `args`."""
+    """Call `call_pk`, described by `tool`, `sentence` and `args`, with its last decision and those `earlier`."""
 
     pk: int
     kind: str
@@ -18,6 +29,7 @@ class DecidedRow:
     actor: str
     reason: str
     created_at: datetime
+    earlier: tuple[EarlierDecision, ...]
     call_pk: int
     tool: str
     sentence: str
@@ -32,7 +44,9 @@ class DecidedRow:
     session_id: str
 
 
-def build_decision_list_row(decision: Decision) -> DecidedRow:
+def build_decided_row(decisions: Sequence[Decision]) -> DecidedRow:
+    """Build the row of a call from its decisions, in their order."""
+    decision = decisions[-1]
     call = decision.tool_call
     return DecidedRow(
         pk=decision.pk,
@@ -41,6 +55,10 @@ def build_decision_list_row(decision: Decision) -> DecidedRow:
         actor=decision.actor,
         reason=decision.reason,
         created_at=decision.created_at,
+        earlier=tuple(
+            EarlierDecision(earlier.kind, earlier.actor, _is_withdrawn(earlier, decisions[number + 1 :]))
+            for number, earlier in enumerate(decisions[:-1])
+        ),
         call_pk=call.pk,
         tool=call.tool,
         sentence=call.sentence,
@@ -52,4 +70,13 @@ def build_decision_list_row(decision: Decision) -> DecidedRow:
         approvals=call.approvals,
         session_pk=decision.session_id,
         session_id=decision.session.session_id,
+    )
+
+
+def _is_withdrawn(decision: Decision, later: Sequence[Decision]) -> bool:
+    """Return whether a later withdrawal concerns a decision: all that agreed, or the vote of its own actor alone."""
+    if decision.kind in {DecisionKind.EDIT, DecisionKind.WITHDRAW}:
+        return False
+    return any(
+        other.kind == DecisionKind.WITHDRAW and (other.final or other.actor == decision.actor) for other in later
     )

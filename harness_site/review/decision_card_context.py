@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Final
 
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -32,7 +33,7 @@ from harness_site.review.call_event_history import TraceEvent, has_never_run, li
 from harness_site.review.decision_options import AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
-from harness_site.review.question_choices import remove_listed_choices
+from harness_site.review.question_choices import find_chosen_option, remove_listed_choices
 from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
@@ -50,7 +51,6 @@ _DECIDED: Final = {
 }
 #: Headings of a question that a framework has asked, by the decision about it.
 _ANSWERED: Final = {
-    DecisionKind.RESPOND: gettext_lazy("Answered in words"),
     DecisionKind.APPROVE: gettext_lazy("Answered yes: the agent gets “true”"),
     DecisionKind.REJECT: gettext_lazy("Answered no: the agent gets “false”"),
 }
@@ -99,6 +99,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
         "resumed": _is_decision_used(call, decision),
         "decision": decision,
+        "chosen": find_chosen_option(call, decision),
         "own_decision": decision is not None
         and decision.actor_kind == ActorKind.PERSON
         and decision.actor == reader.user.get_username(),
@@ -180,6 +181,8 @@ def _get_question_heading(call: ToolCall, decision: Decision | None) -> str:
         return _("This question was withdrawn")
     if decision.kind == DecisionKind.APPROVE and call.asked_args_digest:
         return _("Approved: the agent gets the changed value")
+    if chosen := find_chosen_option(call, decision):
+        return _("Answered: %(answer)s") % {"answer": Truncator(chosen.label).chars(100)}
     answered = {str(kind): text for kind, text in _ANSWERED.items()}
     return str(answered.get(decision.kind, _("Answered")))
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from checkpoints.models import ToolCall
+from checkpoints.enums import DecisionKind
+from checkpoints.models import Decision, ToolCall
 from harness_site.core import formatting
 from harness_site.core.masking.masker import mask_json_value
 from harness_site.core.rendering.display_text import reveal_hidden_characters
@@ -18,11 +19,13 @@ _LONGEST: Final = 500
 class QuestionChoice:
     """Option of a question. `number` is its place in the stored list, from 1; forms send it rather than a text.
 
-    `answer` is what the agent gets, as it is stored; the other texts are masked for the reader.
+    `answer` is what the agent gets and `stored_label` its label, as they are stored; the other texts are masked for the
+    reader.
     """
 
     number: int
     answer: str
+    stored_label: str
     label: str
     description: str
     masked_answer: str
@@ -51,8 +54,15 @@ def list_question_choices(call: ToolCall) -> tuple[QuestionChoice, ...]:
         if stored is None or masked is None:
             return ()
         answer, label, description = (reveal_hidden_characters(text) for text in masked)
-        choices.setdefault(stored, QuestionChoice(number, stored[0], label, description, answer))
+        choices.setdefault(stored, QuestionChoice(number, *stored[:2], label, description, answer))
     return tuple(choices.values())
+
+
+def find_chosen_option(call: ToolCall, decision: Decision | None) -> QuestionChoice | None:
+    """Return the option of a question that a decision has chosen; None for any other answer."""
+    if decision is None or decision.kind != DecisionKind.RESPOND:
+        return None
+    return next((choice for choice in list_question_choices(call) if choice.answer == decision.result_text), None)
 
 
 def remove_listed_choices(call: ToolCall, value: Any) -> Any:

@@ -12,7 +12,6 @@ from harness_site.audit.audit_trail_query import ChainIntegrity
 from harness_site.core import formatting
 
 register = template.Library()
-register.simple_tag(event_sentences.build_entry_sentence)
 register.simple_tag(event_sentences.build_row_sentence)
 
 

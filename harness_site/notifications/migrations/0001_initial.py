@@ -67,7 +67,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("interrupted", "Outcome unknown"),
-                            ("awaiting_approval", "Awaiting approval"),
+                            ("awaiting_approval", "Awaiting approval or answer"),
                             ("reminder", "Deadline is near"),
                             ("escalation", "Deadline has passed"),
                             ("handed_over", "Handed over"),
@@ -115,7 +115,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("interrupted", "Outcome unknown"),
-                            ("awaiting_approval", "Awaiting approval"),
+                            ("awaiting_approval", "Awaiting approval or answer"),
                             ("reminder", "Deadline is near"),
                             ("escalation", "Deadline has passed"),
                             ("handed_over", "Handed over"),

@@ -15,7 +15,7 @@ class Event(models.TextChoices):
     """Events of notifications. The first two equal the statuses in which a call waits."""
 
     INTERRUPTED = CallStatus.INTERRUPTED.value, _("Outcome unknown")
-    AWAITING_APPROVAL = CallStatus.AWAITING_APPROVAL.value, _("Awaiting approval")
+    AWAITING_APPROVAL = CallStatus.AWAITING_APPROVAL.value, _("Awaiting approval or answer")
     REMINDER = "reminder", _("Deadline is near")
     ESCALATION = "escalation", _("Deadline has passed")
     HANDED_OVER = "handed_over", _("Handed over")

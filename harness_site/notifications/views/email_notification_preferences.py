@@ -13,8 +13,11 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
+from checkpoints.enums import Role
 from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.models import Membership
 from harness_site.notifications import email_confirmation
+from harness_site.notifications.models import CALL_EVENTS
 from harness_site.notifications.preference_changes import update_notification_preferences
 from harness_site.notifications.recipients import get_notification_address, get_preferences_or_unsaved_defaults
 from harness_site.send_email import is_mail_configured
@@ -25,7 +28,7 @@ _HELP: Final = {
         "A new address is used after you open the link that is sent there."
     ),
     "interrupted": _("A call was interrupted, and its outcome is unknown."),
-    "awaiting_approval": _("An agent asks for approval before it runs a call."),
+    "awaiting_approval": _("An agent asks for approval before it runs a call, or asks a question."),
     "reminder": _("A deadline is near, and the call is not decided."),
     "escalation": _("A deadline has passed. Only admins get this message, because only they can decide then."),
     "handed_over": _("A colleague hands a call over to you."),
@@ -41,21 +44,19 @@ class PreferencesForm(forms.Form):
     escalation = forms.BooleanField(required=False)
     handed_over = forms.BooleanField(required=False)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, is_admin: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         set_field_labels_and_styles(
             self,
             email=_("Send me e-mail"),
             address=_("Address"),
-            interrupted=_("Outcome unknown"),
-            awaiting_approval=_("Awaiting approval"),
-            reminder=_("Reminder before a deadline"),
-            escalation=_("Passed deadline"),
-            handed_over=_("Hand-over"),
+            **{event.value: event.label for event in CALL_EVENTS},
         )
+        if not is_admin:
+            del self.fields["escalation"]
         self.fields["address"].widget.attrs["autocomplete"] = "email"
-        for name, words in _HELP.items():
-            self.fields[name].help_text = words
+        for name, field in self.fields.items():
+            field.help_text = _HELP.get(name, "")
 
 
 @require_http_methods(["GET", "POST"])
@@ -65,7 +66,8 @@ def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
     preferences = get_preferences_or_unsaved_defaults(user)
     initial = model_to_dict(preferences, fields=list(PreferencesForm.base_fields))
     initial["address"] = preferences.asked_address or preferences.address
-    form = PreferencesForm(request.POST if request.method == "POST" else None, initial=initial)
+    is_admin = Membership.objects.filter(user=user, role=Role.ADMIN).exists()
+    form = PreferencesForm(request.POST if request.method == "POST" else None, initial=initial, is_admin=is_admin)
     if request.method == "POST" and form.is_valid():
         new_preferences = update_notification_preferences(user, form.cleaned_data, request=request)
         if not new_preferences.asked_address:

@@ -44,7 +44,7 @@ class WebhookForm(forms.Form):
     def clean_address(self) -> str:
         address: str = self.cleaned_data["address"]
         try:
-            safe_http.parse_webhook_url(address)
+            safe_http.require_public_url(address)
         except safe_http.AddressRefused as error:
             raise forms.ValidationError(str(error)) from error
         return address

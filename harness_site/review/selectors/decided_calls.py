@@ -1,18 +1,19 @@
-"""Query for the list of decisions about calls."""
+"""Query for the list of decided calls."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
-from checkpoints.enums import DECIDING_KINDS, DecisionKind
-from checkpoints.models import Decision, Workspace
+from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, DecisionKind
+from checkpoints.models import Decision, ToolCall, Workspace
 from harness_site.core.utc_time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
 from harness_site.search.hourly_call_statistics import COUNTED_DECISIONS
 
-#: Upper bound of the number of decisions that a filtered list states.
+#: Upper bound of the numbers of calls and decisions that a filtered list states.
 COUNT_LIMIT = 1000
 #: Decisions to list: discards of read-only calls are automatic and left out.
 SHOWN_DECISIONS = sorted(DECIDING_KINDS - {DecisionKind.DISCARD})
@@ -40,32 +41,67 @@ def load_decided_page(
     *,
     before: int | None = None,
     limit: int = PAGE,
-) -> tuple[list[Decision], int | None]:
-    """Load decisions of people and hooks, the latest first, and the key to continue before (None at the end)."""
-    decisions = _query_decisions(workspace, filters, wanted)
+) -> tuple[list[list[Decision]], int | None]:
+    """Load the decided calls with a matching decision, the latest of these first. Calls that wait again are left out.
+
+    Returns all decisions of people and hooks about each call, in their order, and the key to continue before (None at
+    the end).
+    """
+    latest = _query_latest_decisions_of_decided_calls(workspace, filters, wanted)
     if before is not None:
-        decisions = decisions.filter(pk__lt=before)
-    decision_rows = list(decisions.select_related("tool_call", "session").order_by("-pk")[: limit + 1])
-    page_decisions = decision_rows[:limit]
-    return page_decisions, page_decisions[-1].pk if len(decision_rows) > limit else None
+        latest = latest.filter(pk__lt=before)
+    found = list(latest.order_by("-pk").values_list("pk", "tool_call")[: limit + 1])
+    page = found[:limit]
+    decisions_of_calls: defaultdict[int, list[Decision]] = defaultdict(list)
+    if page:
+        decisions = Decision.objects.filter(tool_call__in=[call for _pk, call in page], kind__in=SHOWN_DECISIONS)
+        for decision in decisions.select_related("tool_call", "session").order_by("pk"):
+            decisions_of_calls[decision.tool_call_id].append(decision)
+    return [decisions_of_calls[call] for _pk, call in page], page[-1][0] if len(found) > limit else None
+
+
+def count_decided_calls(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:
+    """Count the decided calls with a matching decision, up to `COUNT_LIMIT`."""
+    return _count_rows(_query_latest_decisions_of_decided_calls(workspace, filters, wanted))
 
 
 def count_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:
-    """Count the decisions that match, up to `COUNT_LIMIT`."""
-    number = len(_query_decisions(workspace, filters, wanted).order_by().values_list("pk")[: COUNT_LIMIT + 1])
+    """Count the decisions that match, up to `COUNT_LIMIT`; a call may have several, and may wait again."""
+    return _count_rows(_query_decisions(workspace, filters, wanted))
+
+
+def _count_rows(decisions: QuerySet[Decision]) -> BoundedCount:
+    # Newest first: a plan without an order may begin with all calls of the workspace.
+    number = len(decisions.order_by("-pk").values_list("pk")[: COUNT_LIMIT + 1])
     return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)
 
 
+def _query_latest_decisions_of_decided_calls(
+    workspace: Workspace, filters: CallFilters, wanted: DecisionFilters
+) -> QuerySet[Decision]:
+    """Select the latest matching decision of each call that does not wait for one."""
+    of_call = Decision.objects.filter(tool_call=OuterRef("tool_call"), pk__gt=OuterRef("pk"))
+    latest = _query_decisions(workspace, filters, wanted).filter(~Exists(_filter_decisions(of_call, wanted)))
+    return latest.exclude(tool_call__status__in=sorted(UNDECIDED_CALL_STATUSES))
+
+
 def _query_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> QuerySet[Decision]:
-    decisions = Decision.objects.filter(session__workspace=workspace, kind__in=SHOWN_DECISIONS)
+    # As a join, this condition may make a plan read all sessions of the workspace instead of the newest decisions.
+    of_workspace = Exists(ToolCall.objects.filter(pk=OuterRef("tool_call"), workspace=workspace))
+    decisions = _filter_decisions(Decision.objects.filter(of_workspace), wanted)
+    if filters.tool:
+        decisions = decisions.filter(tool_call__tool=filters.tool)
+    if filters.agent:
+        decisions = decisions.filter(session__agent=filters.agent)
+    return decisions if filters.risk is None else decisions.filter(tool_call__risk=filters.risk)
+
+
+def _filter_decisions(decisions: QuerySet[Decision], wanted: DecisionFilters) -> QuerySet[Decision]:
+    decisions = decisions.filter(kind__in=SHOWN_DECISIONS)
     if wanted.only_people:
         decisions = decisions.filter(COUNTED_DECISIONS)
     if wanted.times.since is not None:
         decisions = decisions.filter(created_at__gte=wanted.times.since)
     if wanted.times.until is not None:
         decisions = decisions.filter(created_at__lt=wanted.times.until)
-    if filters.tool:
-        decisions = decisions.filter(tool_call__tool=filters.tool)
-    if filters.agent:
-        decisions = decisions.filter(session__agent=filters.agent)
-    return decisions if filters.risk is None else decisions.filter(tool_call__risk=filters.risk)
+    return decisions

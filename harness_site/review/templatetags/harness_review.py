@@ -18,6 +18,7 @@ from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.pending_call_rows import PendingCallRow
+from harness_site.review.question_choices import find_chosen_option
 from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
 from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.templatetags.harness_tags import render_deadline
@@ -72,6 +73,7 @@ def get_favicon_url(waiting: BoundedCount | None) -> str:
 register.filter("format_date", format_date_with_year)
 register.filter("render_call_sentence", render_sentence_with_bold_values)
 register.filter("json_container", parse_json_container)
+register.filter("chosen_option", find_chosen_option)
 
 
 @register.filter("mark_new_days")

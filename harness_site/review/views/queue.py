@@ -1,4 +1,4 @@
-"""Review queue over all sessions, and the list of recorded decisions."""
+"""Review queue over all sessions, and the list of decided calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
 from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
-from harness_site.review.decided_call_rows import build_decision_list_row
+from harness_site.review.decided_call_rows import build_decided_row
 from harness_site.review.detect_lost_runs_on_page_load import interrupt_calls_of_lost_runs
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
@@ -159,17 +159,20 @@ def _build_pending_context(
 
 def _build_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
     workspace = request.membership.workspace
-    decisions, next_key = decided_calls.load_decided_page(
+    decided, next_key = decided_calls.load_decided_page(
         workspace, filters, query_filters.decided, before=_parse_page_start_key(request.GET)
     )
     is_filtered = query_filters.has_decision_filters
+    counted = (workspace, filters, query_filters.decided)
+    calls = [decisions[-1].tool_call for decisions in decided]
     return {
-        "matching": decided_calls.count_decisions(workspace, filters, query_filters.decided) if is_filtered else None,
-        "decisions": [build_decision_list_row(decision) for decision in decisions],
-        "secrets": _mark_excerpts_shown_and_load_secrets(request, {decision.session_id for decision in decisions}),
+        "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,
+        "matching_decisions": decided_calls.count_decisions(*counted) if is_filtered else None,
+        "decisions": [build_decided_row(decisions) for decisions in decided],
+        "secrets": _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in calls}),
         "more": _build_next_page_url(request.GET, next_key),
-        "is_empty": not decisions,
-        **_list_names((decision.tool_call.tool, decision.session.agent) for decision in decisions),
+        "is_empty": not decided,
+        **_list_names((decisions[-1].tool_call.tool, decisions[-1].session.agent) for decisions in decided),
     }
 
 

@@ -36,7 +36,7 @@ _MARGIN = 16
 _FEW = 10
 #: Messages at the end that are displayed if none of the newest is an answer.
 _LAST = 3
-_AGENT_ROLES = frozenset({"assistant", "model", "ai"})
+AGENT_ROLES = frozenset({"assistant", "model", "ai"})
 #: Maximum number of ended runs named between two messages; there may be thousands that wrote nothing.
 NAMED_RUNS = 4
 
@@ -227,7 +227,7 @@ def load_first_prompt_and_last_answer(session: Session, newest: Conversation, pr
 
 def _is_agent_text_answer(entry: Entry) -> bool:
     texts = (part.text for part in entry.parts if isinstance(part, TextPart))
-    return entry.role.lower() in _AGENT_ROLES and any(map(str.strip, texts))
+    return entry.role.lower() in AGENT_ROLES and any(map(str.strip, texts))
 
 
 def load_conversation_before_step(session: Session, step: int, *, size: int = 4) -> Conversation | None:
@@ -383,7 +383,7 @@ class _ConversationBuilder:
 
     def _measure_answer_time(self, index: int) -> timedelta | None:
         before, message = self.messages[index - 1] if index else self.lead, self.messages[index]
-        if before is None or message.role.lower() not in _AGENT_ROLES:
+        if before is None or message.role.lower() not in AGENT_ROLES:
             return None
         return self._measure_time_within_run(before, message)
 

@@ -58,9 +58,10 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
     took, run, kind_labels = _("took"), _("run"), get_item_texts().kinds
     return join_html(
         "\n",
-        '<tr{}><td class="time-cell">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'
+        '<tr{}><td class="time-cell started">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'
         "<td>{}</td><td>{}</td>"
-        '<td class="number time-cell" data-label="{}">{}</td><td class="number" data-label="{}">{}</td></tr>',
+        '<td class="number time-cell took" data-label="{}">{}</td>'
+        '<td class="number of-run" data-label="{}">{}</td></tr>',
         (
             (
                 build_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS else "",

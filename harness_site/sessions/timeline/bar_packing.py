@@ -37,7 +37,8 @@ def pack_bars(
 ) -> list[list[PackedBar[T]]]:
     """Return levels of bars from (left, right, item) sorted by left; every item is in exactly one bar.
 
-    Bars of a level do not touch, so their number is bounded by the width of the drawing.
+    Bars of a level do not touch, so their number is bounded by the width of the drawing. A bar that would overlap the
+    end of the one before by a few units begins after it: short bars are drawn longer than they are.
     """
     rows: list[list[PackedBar[T]]] = []
     last: PackedBar[T] | None = None  # on the first level
@@ -62,7 +63,9 @@ def pack_bars(
 def _place_bar_on_level(rows: list[list[PackedBar[T]]], new: PackedBar[T], levels: int) -> None:
     for row in rows:
         last = row[-1]
-        if new.x >= last.right + GAP:
+        free = last.right + GAP
+        if new.x >= free or (new.x > free - SMALL and not new.small and new.right >= free + MIN_BAR_WIDTH):
+            new.x = max(new.x, free)
             row.append(new)
             return
         if not (new.small and last.small):
@@ -70,7 +73,7 @@ def _place_bar_on_level(rows: list[list[PackedBar[T]]], new: PackedBar[T], level
         if new.x < last.x + _MAX_MERGED_WIDTH:
             _merge_bars(last, new)
         else:
-            new.x, new.right = last.right + GAP, max(new.right, last.right + GAP + MIN_BAR_WIDTH)
+            new.x, new.right = free, max(new.right, free + MIN_BAR_WIDTH)
             row.append(new)
         return
     if len(rows) < levels:

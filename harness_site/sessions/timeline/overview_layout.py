@@ -1,7 +1,7 @@
 """Layout of the timeline overview in SVG units.
 
-The time scale is logarithmic between neighbouring events, so that the milliseconds of a tool and the hour a session
-waited for a person are visible side by side.
+The time scale is logarithmic between neighbouring events, up to a minute, so that the milliseconds of a tool and the
+hour a session waited for a person are visible side by side.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from checkpoints.enums import Phase
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.sessions.timeline.selectors import run_lanes
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
+from harness_site.sessions.timeline.timeline_items import list_wait_labels
 
 WIDTH: Final = 1040
 LEFT = 50
@@ -31,8 +32,9 @@ TOP = 18
 _LEAST = 5
 #: Width of one letter of a label, to test whether it fits.
 _LETTER = 7.0
-#: Time unit of the logarithmic scale, in microseconds.
+#: Time unit of the logarithmic scale, in microseconds; neighbouring events are at most as far apart as a minute.
 _GRAIN = 50_000
+_MAX_DISTANCE = log1p(60_000_000 / _GRAIN)
 #: Kind of a stretch → title of its bar.
 _BAR_TITLES: Final[dict[str, str | Promise]] = {
     "wait": gettext_lazy("%(tool)s waited %(duration)s for a decision"),
@@ -65,7 +67,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """Time from the version before to the version that was saved when the model had answered."""
+    """Time of a model turn, or a part of it between waits."""
 
     x: float
     width: float
@@ -123,7 +125,8 @@ def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
 
 
 def _list_lane_instants(lane: Lane) -> list[int]:
-    instants = [lane.start, max(lane.end, lane.start)]
+    """Return when anything happened; the last sign of life of a run that goes on is no event."""
+    instants = [lane.start] if lane.run.ended_at is None else [lane.start, max(lane.end, lane.start)]
     for stretch in lane.stretches:
         instants += [stretch.start, max(stretch.start, stretch.end)]
     return instants + [mark.start for mark in lane.marks]
@@ -133,13 +136,21 @@ class _Scale:
     def __init__(self, instants: Sequence[int]) -> None:
         places = [0.0]
         for before, after in pairwise(instants):
-            places.append(places[-1] + log1p((after - before) / _GRAIN))
-        unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
-        self.places = {instant: round(LEFT + place * unit, 1) for instant, place in zip(instants, places, strict=True)}
+            places.append(places[-1] + _measure_distance(before, after))
+        self._instants, self._places = instants, places
+        self._unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
 
     def get_x(self, instant: int) -> float:
-        """Return the x position of one of the instants of this scale."""
-        return self.places[instant]
+        """Return the x position of a moment, which is not before the first instant of the scale."""
+        index = bisect_right(self._instants, instant) - 1
+        place = self._places[index]
+        if index + 1 < len(self._instants):
+            place = min(place + _measure_distance(self._instants[index], instant), self._places[index + 1])
+        return round(LEFT + place * self._unit, 1)
+
+
+def _measure_distance(start: int, end: int) -> float:
+    return min(log1p((end - start) / _GRAIN), _MAX_DISTANCE)
 
 
 def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:
@@ -167,14 +178,13 @@ def _compute_takeover_mark(x: float) -> TakeoverMark:
 
 
 def _compute_model_turn_layouts(lane: Lane, scale: _Scale) -> Iterator[ModelTurn]:
-    since = lane.start
-    for mark in lane.marks:
-        if mark.phase == Phase.POST_LLM and mark.start > since:
-            x = scale.get_x(since)
-            took = formatting.format_duration((mark.start - since) / 1_000_000)
-            title = _("Model turn to version %(version)s, %(duration)s") % {"version": mark.version, "duration": took}
-            yield ModelTurn(x, round(max(3.0, scale.get_x(mark.start) - x), 1), mark.version, title)
-        since = max(since, mark.start)
+    for turn in run_lanes.list_lane_turns(lane):
+        if turn.kind == "model" and turn.end > turn.start:
+            took = formatting.format_duration(turn.worked / 1_000_000)
+            title = _("Model turn to version %(version)s, %(duration)s") % {"version": turn.version, "duration": took}
+            for start, end in turn.periods_of_work:
+                x = scale.get_x(start)
+                yield ModelTurn(x, round(max(3.0, scale.get_x(end) - x), 1), turn.version, title)
 
 
 def _compute_bar_layout(stretch: Stretch, y: float, scale: _Scale, places: Sequence[float]) -> Bar:
@@ -187,8 +197,7 @@ def _compute_bar_layout(stretch: Stretch, y: float, scale: _Scale, places: Seque
     took = formatting.format_duration(max(0, stretch.end - stretch.start) / 1_000_000)
     labels: tuple[str, ...] = (tool,)
     if stretch.kind == "wait":
-        long_label = _("waiting for a person, %(duration)s") % {"duration": took}
-        labels = (long_label, _("waiting, %(duration)s") % {"duration": took}, took)
+        labels = list_wait_labels(took)
     title = str(_BAR_TITLES.get(stretch.kind, "%(tool)s: %(duration)s")) % {"tool": tool, "duration": took}
     label, is_beside = _choose_bar_label(labels, min(width, next_x - x), next_x - x - width)
     label_x = round(x + width + 5 if is_beside else x + 6, 1)

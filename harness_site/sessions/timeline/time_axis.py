@@ -1,7 +1,7 @@
 """Horizontal time axis: conversion between moments and x positions.
 
-Long gaps without events are folded into a break of fixed width, so that the milliseconds of a tool and the night a
-session waited for a person are visible side by side. Between breaks, the scale is linear.
+Long gaps without events are folded into breaks, so that the milliseconds of a tool and the night a session waited for a
+person are visible side by side. Between breaks, the scale is linear.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from harness_site.core import formatting
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds
 from harness_site.core.formatting import convert_to_zone
 
-#: Width of a break, maximum number of breaks, and the part of the axis that they may take.
-BREAK = 34
+#: Smallest and largest width of a break, maximum number of breaks, and the part of the axis that they may take.
+MIN_BREAK_WIDTH = 34
+MAX_BREAK_WIDTH = 112
 _BREAKS = 8
 _BREAKS_PART = 1 / 3
-#: Shortest gap that is folded, in microseconds, and its minimum ratio to the remaining time.
+#: Shortest gap that is folded, in microseconds, and its minimum ratio to the remaining time if the session was idle in
+#: it, and if something was going on.
 _SHORTEST = 10_000_000
-_MANY_TIMES = 2
+_IDLE_RATIO = 0.5
+_BUSY_RATIO = 2.0
 #: Distance between labels, width of a letter, and space for them before the first and after the last moment.
 _APART = 92
 _LETTER = 7.0
@@ -86,9 +89,21 @@ class _AxisPiece:
 
 
 class Axis:
-    """Axis from `since` at `left` to `until` at `right`; `instants` are the times of all events."""
+    """Axis from `since` at `left` to `until` at `right`; `instants` are the times of all events.
 
-    def __init__(self, instants: Iterable[int], since: datetime, until: datetime, *, left: float, right: float) -> None:
+    In the `busy` periods, a turn or a call was going on. They begin and end at one of the instants.
+    """
+
+    def __init__(
+        self,
+        instants: Iterable[int],
+        since: datetime,
+        until: datetime,
+        *,
+        left: float,
+        right: float,
+        busy: Iterable[tuple[int, int]] = (),
+    ) -> None:
         start, end = (
             convert_to_microseconds(since),
             max(convert_to_microseconds(until), convert_to_microseconds(since) + 1000),
@@ -96,7 +111,7 @@ class Axis:
         moments = list(dict.fromkeys(sorted(instants)))
         inside = [start, *moments[bisect_right(moments, start) : bisect_left(moments, end)], end]
         self.left, self.right = left, right
-        self._pieces = _build_linear_and_folded_axis_pieces(inside, left, right)
+        self._pieces = _build_linear_and_folded_axis_pieces(inside, left, right, busy)
 
     def convert_to_x(self, instant: int) -> float:
         """Return the x position of an instant, clamped to the axis and rounded."""
@@ -167,11 +182,10 @@ class Axis:
                 others = [(fold.middle, fold.text) for fold in folds]
                 others += [(label.text_x, label.text) for label in labels[-1:]]
                 text_x = self._find_room(x, text := _format_tick_text(moment, step, day), others)
-                if text_x is not None:
-                    day = f"{moment:%Y-%m-%d}"
-                elif is_one_day:
+                if text_x is None and is_one_day:
                     text_x = self._find_room(x, text := _format_tick_text(moment, step, f"{moment:%Y-%m-%d}"), others)
                 if text_x is not None:
+                    day = f"{moment:%Y-%m-%d}"
                     labels.append(AxisLabel(x, text, text_x))
         return tuple(labels)
 
@@ -194,37 +208,64 @@ def _are_labels_apart(x: float, text: str, other_x: float, other: str) -> bool:
     return not other or abs(x - other_x) >= (len(text) + len(other)) * _LETTER / 2 + _LETTER
 
 
-def _build_linear_and_folded_axis_pieces(points: Sequence[int], left: float, right: float) -> list[_AxisPiece]:
+def _build_linear_and_folded_axis_pieces(
+    points: Sequence[int], left: float, right: float, busy: Iterable[tuple[int, int]]
+) -> list[_AxisPiece]:
     """Build the pieces of the axis; neighbouring linear gaps are merged."""
-    folded_gaps = _choose_folded_gaps(points, min(_BREAKS, int((right - left) * _BREAKS_PART / BREAK)))
+    room = (right - left) * _BREAKS_PART
+    folded_gaps = _choose_folded_gaps(points, min(_BREAKS, int(room / MIN_BREAK_WIDTH)), busy)
+    break_width = min(MAX_BREAK_WIDTH, room / max(1, len(folded_gaps)))
     edges = sorted({0, len(points) - 1, *folded_gaps, *(index + 1 for index in folded_gaps)})
     seconds = {index: points[index] / _SECOND for index in edges}
     scaled = (seconds[edges[-1]] - seconds[0]) - sum(seconds[index + 1] - seconds[index] for index in folded_gaps)
-    second = (right - left - BREAK * len(folded_gaps)) / scaled
+    second = (right - left - break_width * len(folded_gaps)) / scaled
     pieces: list[_AxisPiece] = []
     x = left
     for first, last in pairwise(edges):
         is_break = first in folded_gaps
-        width = BREAK if is_break else (seconds[last] - seconds[first]) * second
+        width = break_width if is_break else (seconds[last] - seconds[first]) * second
         pieces.append(_AxisPiece(points[first], points[last], x, width, is_break))
         x += width
     return pieces
 
 
-def _choose_folded_gaps(points: Sequence[int], most: int) -> set[int]:
-    """Choose at most `most` gaps to fold: the longest ones, each much longer than all shorter ones together."""
+def _choose_folded_gaps(points: Sequence[int], most: int, busy: Iterable[tuple[int, int]]) -> set[int]:
+    """Choose at most `most` gaps to fold: the longest ones, each long in comparison with all shorter ones together."""
     gaps = [*map(sub, points[1:], points)]
-    unfolded_time = points[-1] - points[0]
-    if max(gaps) * (most + 1) < unfolded_time:
-        return set()  # the remaining time is always longer than any one gap
-    longest: set[int] = set()
-    folded_gaps: set[int] = set()
-    for length, index in nlargest(min(most, len(gaps) // 2), zip(gaps, count(), strict=False)):
-        unfolded_time -= length
-        longest.add(index)
-        if length >= _SHORTEST and length > _MANY_TIMES * unfolded_time:
-            folded_gaps = set(longest)
-    return folded_gaps
+    time = points[-1] - points[0]
+    longest_gap = max(gaps)
+    if longest_gap < _SHORTEST or longest_gap * (most + 1 / _IDLE_RATIO) < time:
+        return set()  # the remaining time is always too long in comparison with any one gap
+    most = min(most, len(gaps) // 2)
+    longest = nlargest(2 * most, zip(gaps, count(), strict=False))
+    busy_gaps = {index for _, index in longest} & _find_busy_gaps(points, busy)
+    idle = _choose_longest_gaps([gap for gap in longest if gap[1] not in busy_gaps][:most], time, _IDLE_RATIO)
+    time -= sum(gaps[index] for index in idle)
+    return idle | _choose_longest_gaps(
+        [gap for gap in longest if gap[1] not in idle][: most - len(idle)], time, _BUSY_RATIO
+    )
+
+
+def _find_busy_gaps(points: Sequence[int], busy: Iterable[tuple[int, int]]) -> set[int]:
+    """Return the indexes of the gaps in which something was going on."""
+    covered: set[int] = set()
+    upto = 0
+    for start, end in sorted(busy):
+        first, last = max(bisect_right(points, start) - 1, upto), min(bisect_left(points, end), len(points) - 1)
+        covered.update(range(first, last))
+        upto = max(upto, last)
+    return covered
+
+
+def _choose_longest_gaps(longest: Sequence[tuple[int, int]], time: int, ratio: float) -> set[int]:
+    """Choose the first of the gaps (length and index, the longest first) whose lengths exceed `ratio` times the rest of
+    the `time`."""
+    chosen = 0
+    for number, (length, _) in enumerate(longest, 1):
+        time -= length
+        if length >= _SHORTEST and length > ratio * time:
+            chosen = number
+    return {index for _, index in longest[:chosen]}
 
 
 def _format_tick_text(moment: datetime, step: float, day: str) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final
 
 from django.utils.translation import gettext as _
@@ -17,6 +17,7 @@ from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline import bar_packing
 from harness_site.sessions.timeline.bar_packing import PackedBar
+from harness_site.sessions.timeline.selectors.run_lanes import Turn
 from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, RunCourse, Timeframe
 from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
 from harness_site.sessions.timeline.timeline_items import (
@@ -28,6 +29,7 @@ from harness_site.sessions.timeline.timeline_items import (
     build_timeline_item,
     count_occurrences,
     get_item_texts,
+    list_wait_labels,
 )
 
 #: Width of the drawing on a wide screen and on a phone.
@@ -51,10 +53,12 @@ _SHORTEST_LABEL = 5
 #: Half the width of a sign and of a version mark.
 _SIGN = 6.0
 _MARK = 3.0
+#: Kinds of bars of time in which nothing went on.
+_WAITS: Final = ("wait", "peer")
 _GRAVE: Final = ("lost", "failed", "crash", "takeover")
 #: Kinds of bars in the legend, by style.
 _BARS: Final = ("model", "tools", "agents", "turn", "ran", "failed", "lost", "running", "wait", "peer")
-_SIGN_KINDS: Final = ("crash", "takeover", "pause", "taken", "decision", "version")
+_SIGN_KINDS: Final = ("crash", "takeover", "pause", "taken", "verified", "decision", "version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Layout of a timeframe. `words` describes it for screen readers; `grouped` counts the items in merged bars."""
+    """Layout of a timeframe.
+
+    `words` describes it for screen readers; `grouped` counts the items in merged bars and signs, which show a number.
+    """
 
     lanes: tuple[Lane, ...]
     axis: Axis
@@ -119,7 +126,8 @@ class Drawing:
 def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems], width: int = WIDTHS[0]) -> Drawing:
     """Lay out a timeframe; `items_by_run` has the items of each of its runs."""
     instants = _list_timeframe_instants(frame.courses, items_by_run)
-    axis = Axis(instants, frame.since, frame.until, left=LEFT, right=width - MARGIN)
+    busy = _list_busy_periods(items_by_run)
+    axis = Axis(instants, frame.since, frame.until, left=LEFT, right=width - MARGIN, busy=busy)
     texts = get_item_texts()
     lanes: list[Lane] = []
     y = float(TOP)
@@ -135,7 +143,7 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems],
         folds=axis.folds,
         labels=axis.build_labels(),
         words=_describe_timeframe(kinds, frame, texts),
-        grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs, *lane.versions) if bar.count > 1),
+        grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs) if bar.count > 1),
         bars=tuple((kind, _get_legend_label_of_bars(kind, kinds, texts)) for kind in _BARS if kind in kinds),
         signs=tuple((kind, texts.kinds[kind]) for kind in _SIGN_KINDS if kind in kinds),
     )
@@ -147,9 +155,19 @@ def _get_legend_label_of_bars(kind: str, kinds: Counter[str], texts: ItemTexts) 
 
 
 def _list_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunItems]) -> Iterator[int]:
-    lanes = ((run_course.lane.start, run_course.lane.end) for run_course in courses)
-    entries = [row for run_items in runs for row in run_items.rows]
-    return chain(*lanes, *(map(START, row) for row in entries), *(map(END, row) for row in entries))
+    """Return when anything happened; the last sign of life of a run that goes on is no event."""
+    lanes = [run_course.lane for run_course in courses]
+    starts, ends = (lane.start for lane in lanes), (lane.end for lane in lanes if lane.run.ended_at is not None)
+    rows = [row for run_items in runs for row in run_items.rows]
+    return chain(starts, ends, *(map(START, row) for row in rows), *(map(END, row) for row in rows))
+
+
+def _list_busy_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
+    """Return the periods in which turns and calls went on."""
+    for run_items in runs:
+        for turn in run_items.turns:
+            yield from turn.periods_of_work
+        yield from ((call.start, call.end) for call in run_items.calls if call.kind not in _WAITS)
 
 
 def _compute_lane_layout(
@@ -158,7 +176,7 @@ def _compute_lane_layout(
     """Lay out a lane; return it with the y position of the next lane."""
     run = run_course.lane.run
     items = _RunItemsLayout(axis, run_items.run, texts)
-    turns, below = items.compute_bar_layouts(run_items.turns, y, _TURN)
+    turns, below = items.compute_bar_layouts(list(_split_turns_at_waits(run_items.turns)), y, _TURN)
     calls, below = items.compute_bar_layouts(run_items.calls, below, _CALL)
     begin, end = (
         axis.convert_to_x(run_course.lane.start),
@@ -238,19 +256,28 @@ class _RunItemsLayout:
         )
 
 
+def _split_turns_at_waits(turns: Iterable[Turn]) -> Iterator[Turn]:
+    """Yield the turns, and of those that waited a part for each period of work."""
+    for turn in turns:
+        if turn.waits:
+            yield from (turn._replace(start=start, end=end, waits=()) for start, end in turn.periods_of_work)
+        else:
+            yield turn
+
+
 def _list_bar_labels(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
+    if item.kind == "wait":
+        return list_wait_labels(formatting.format_duration(item.seconds))
     if item.version is not None:
         return f"{texts.kinds[item.kind]} v{item.version}", f"v{item.version}"
     return item.what, *(f"{item.what[:length]}…" for length in range(len(item.what) - 2, _SHORTEST_LABEL - 2, -1))
 
 
 def _fit_bar_label(labels: Sequence[str], x: float, width: float, folds: Sequence[AxisBreak]) -> tuple[str, float]:
-    """Return the longest label with room in a part of the bar that no break crosses, and its x position."""
-    inside = [fold for fold in folds if x < fold.x + fold.width and fold.x < x + width]
-    starts = [x, *(fold.x + fold.width for fold in inside)]
-    ends = [*(fold.x for fold in inside), x + width]
-    start, end = max(zip(starts, ends, strict=True), key=lambda part: part[1] - part[0])
+    """Return the longest label with room in a part of the bar that no edge of a break crosses, and its x position."""
+    edges = [edge for fold in folds for edge in (fold.x, fold.x + fold.width) if x < edge < x + width]
+    start, end = max(pairwise([x, *edges, x + width]), key=lambda part: part[1] - part[0])
     label = next((label for label in labels if len(label) * _LETTER + 6 <= end - start), "")
     return label, round(start + 4, 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from operator import itemgetter
 from typing import Final
@@ -14,18 +14,16 @@ from django.utils.functional import Promise
 from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import DecisionKind
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.sessions.timeline.selectors.run_lanes import Stretch, VersionMark
+from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn, VersionMark
 from harness_site.sessions.timeline.selectors.timeframe_contents import (
     Event,
     Occurrence,
     PeerWait,
     RunCourse,
     Timeframe,
-    Turn,
 )
 
 #: Kind → label, most severe first.
@@ -45,6 +43,7 @@ _KINDS: Final[dict[str, str | Promise]] = {
     "pause": _("Paused"),
     "taken": _("Continued"),
     "decision": _("Decision"),
+    "verified": _("Verify hook"),
     "version": _("Version"),
 }
 #: Kind of turn → name of one with the version that was saved at its end.
@@ -78,6 +77,7 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "version": _("Version %(version)s"),
     "appended": _("appended without a run"),
     "asked": _("Asked %(agent)s"),
+    "waited": _("Wait for a decision about %(tool)s"),
     "verified": _("The verify hook was asked about %(tool)s"),
     "decided": _("%(person)s decided about %(tool)s"),
     "run": _("Run %(number)s"),
@@ -93,12 +93,12 @@ class TimelineItem:
     """An occurrence with its description: `what` names it, `told` describes the outcome.
 
     At most one of the link targets below is set; a group of calls has none. `position` is that of the last message of
-    `version`. `run` is None if no run caused it.
+    `version`. `run` is None if no run caused it. `seconds` is its duration, without the time in which a turn waited.
     """
 
     kind: str
     start: datetime
-    end: datetime
+    seconds: float
     run: int | None
     what: str
     told: str
@@ -111,12 +111,12 @@ class TimelineItem:
     shape: str = ""
 
     @property
-    def seconds(self) -> float:
-        return max(0.0, (self.end - self.start).total_seconds())
+    def end(self) -> datetime:
+        return self.start + timedelta(seconds=self.seconds)
 
     @property
     def is_moment(self) -> bool:
-        return self.start == self.end and self.kind in {*_MOMENTS, "decision", "version"}
+        return not self.seconds and self.kind in {*_MOMENTS, "decision", "verified", "version"}
 
     @property
     def title(self) -> str:
@@ -213,48 +213,56 @@ def list_first_items_in_time_order(runs: Iterable[RunItems], number: int) -> lis
 def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> TimelineItem:
     """Convert an occurrence to an item."""
     start = convert_to_datetime(entry.start)
-    end = start if entry.end == entry.start else convert_to_datetime(entry.end)
+    seconds = max(0, entry.end - entry.start) / 1_000_000
     match entry:
         case Stretch(number=number) if number > 1:
             name = texts.sentences["calls"] % {"number": formatting.format_number(number)}
-            return TimelineItem(entry.kind, start, end, run, name, texts.outcomes[entry.kind], is_group=True)
+            return TimelineItem(entry.kind, start, seconds, run, name, texts.outcomes[entry.kind], is_group=True)
         case Stretch():
-            name = mask_and_reveal_hidden(entry.tool)
-            return TimelineItem(entry.kind, start, end, run, name, texts.outcomes[entry.kind], call_pk=entry.call_pk)
+            tool = mask_and_reveal_hidden(entry.tool)
+            name = texts.sentences["waited"] % {"tool": tool} if entry.kind == "wait" else tool
+            outcome = texts.outcomes[entry.kind]
+            return TimelineItem(entry.kind, start, seconds, run, name, outcome, call_pk=entry.call_pk)
         case Turn():
             name = texts.turns[entry.kind] % {"version": entry.version}
             last = _get_last_message_position(entry.length)
+            worked = entry.worked / 1_000_000
             return TimelineItem(
-                entry.kind, start, end, run, name, texts.sentences["saved"], version=entry.version, position=last
+                entry.kind, start, worked, run, name, texts.sentences["saved"], version=entry.version, position=last
             )
         case VersionMark():
             name = texts.sentences["version"] % {"version": entry.version}
             last = _get_last_message_position(entry.length)
             phase = status_labels.format_phase(entry.phase) if entry.by_run else texts.sentences["appended"]
             by = run if entry.by_run else None
-            return TimelineItem("version", start, end, by, name, phase, version=entry.version, position=last)
+            return TimelineItem("version", start, seconds, by, name, phase, version=entry.version, position=last)
         case PeerWait():
             outcome = texts.answers.get(entry.status, entry.status)
             name = texts.sentences["asked"] % {"agent": mask_and_reveal_hidden(entry.peer)}
-            return TimelineItem("peer", start, end, run, name, outcome, peers=True)
+            return TimelineItem("peer", start, seconds, run, name, outcome, peers=True)
         case Event():
             return _build_event_item(entry, start, run, texts)
 
 
 def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) -> TimelineItem:
-    if event.kind == "decision":
-        tool = mask_and_reveal_hidden(event.tool)
-        name = (
-            texts.sentences["verified"] % {"tool": tool}
-            if event.decision == DecisionKind.PROBE_UNKNOWN
-            else texts.sentences["decided"] % {"person": mask_and_reveal_hidden(event.actor), "tool": tool}
-        )
+    if event.kind in {"decision", "verified"}:
+        sentence = texts.sentences["verified" if event.kind == "verified" else "decided"]
+        name = sentence % {
+            "person": mask_and_reveal_hidden(event.actor),
+            "tool": mask_and_reveal_hidden(event.tool),
+        }
         shape, outcome = status_labels.get_status_shape_and_label(event.decision)
-        return TimelineItem("decision", at, at, run, name, outcome, call_pk=event.call_pk, shape=shape)
+        return TimelineItem(event.kind, at, 0.0, run, name, outcome, call_pk=event.call_pk, shape=shape)
     name = texts.sentences["run"] % {"number": run}
     return TimelineItem(
-        event.kind, at, at, run, name, texts.moments[event.kind], peers=event.kind in {"pause", "taken"}
+        event.kind, at, 0.0, run, name, texts.moments[event.kind], peers=event.kind in {"pause", "taken"}
     )
+
+
+def list_wait_labels(duration: str) -> tuple[str, ...]:
+    """List the possible labels of a bar of waiting, the longest first."""
+    labels = _("waiting for a person, %(duration)s"), _("waiting, %(duration)s")
+    return (*(str(label) % {"duration": duration} for label in labels), duration)
 
 
 def _get_last_message_position(length: int) -> int | None:

@@ -19,6 +19,8 @@ WIDTH = 960
 HEIGHT = 92
 _TOP = 8.0
 _BOTTOM = 78.0
+#: Distance of the first and of the last point from the edges.
+_INSET = 6.0
 #: Charts with more points have no dots.
 _MAX_DOTS = 60
 
@@ -47,13 +49,17 @@ class ChartDot:
 
 @dataclass(frozen=True, slots=True)
 class ChartStrip:
-    """One chart. `line` and `area` are SVG paths; `words` describes it for screen readers."""
+    """One chart with the newest value and the largest one, which is empty if it is the newest.
+
+    `line` and `area` are SVG paths; `words` describes the chart for screen readers.
+    """
 
     name: str
     line: str
     area: str
     dots: tuple[ChartDot, ...]
     dotted: bool
+    newest: str
     most: str
     words: str
 
@@ -83,14 +89,14 @@ def _compute_chart_strip_layout(
     name: str, points: Sequence[tuple[int, GrowthPoint, Number]], format_value: Callable[..., str], places: int
 ) -> ChartStrip:
     maximum = max(number for *_, number in points)
-    room = WIDTH / places
+    step = (WIDTH - 2 * _INSET) / max(1, places - 1)
     dots = []
     for index, point, number in points:
-        x = round((index + 0.5) * room, 1)
+        x = round(_INSET + index * step, 1)
         y = round(_BOTTOM - (_BOTTOM - _TOP) * (float(number) / float(maximum) if maximum > 0 else 0.0), 1)
-        left = round(index * room, 1)
+        left, right = max(0.0, x - step / 2), min(float(WIDTH), x + step / 2)
         title = gettext("Version %(version)s: %(value)s") % {"version": point.version, "value": format_value(number)}
-        dots.append(ChartDot(x, y, left, round(room, 1), point.version, title))
+        dots.append(ChartDot(x, y, round(left, 1), round(right - left, 1), point.version, title))
     line = "M" + "L".join(f"{dot.x} {dot.y}" for dot in dots)
     area = f"{line}V{_BOTTOM}H{dots[0].x}Z"
     (_, first, begin), (_, last, end) = points[0], points[-1]
@@ -111,6 +117,7 @@ def _compute_chart_strip_layout(
         area,
         tuple(dots),
         len(dots) <= _MAX_DOTS,
-        format_value(maximum),
+        format_value(end),
+        format_value(maximum) if maximum > end else "",
         words,
     )

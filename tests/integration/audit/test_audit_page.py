@@ -21,11 +21,12 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, Workspace
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.audit import audit_trail_query, event_sentences, folded_entries
 from harness_site.audit.audit_trail_query import AuditSubject
 from tests.support.audit_entries import list_entries
-from tests.support.factories import make_session, make_user, make_workspace
+from tests.support.factories import make_call, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +73,32 @@ def test_entry_names_actor_action_and_object(reader: Client) -> None:
     assert "Re-run approved" in page
     assert "call id call_9" in page
     assert "not sealed yet" in page
+
+
+def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    call = make_call(
+        session=session, call_id="call_9", sentence="Refund 40.00 EUR with sk_live_4eC39HqLyjWDarjtT1zdp7dc"
+    )
+    make_call(session=session, call_id="call_9", attempt=2, sentence="Refund 1.00 EUR")
+    votes = make_call(session=session, call_id="wire", step=5, approvals=2, sentence="Wire 9.00 EUR")
+    key = f"{INTERRUPT_KEY_PREFIX}q:0"
+    make_call(session=session, call_id="q", tool=INTERRUPT_TOOL, idempotency_key=key, args={"value": "Which port?"})
+    happened(session=session, decision="approve_rerun", call_id="call_9", step=call.step, attempt=1)
+    happened(session=session, decision="approve", call_id="wire")
+    happened(session=session, decision="respond", call_id="q")
+    happened(AuditKind.APPROVAL_REQUESTED, session=session, call_id="q")
+    happened(AuditKind.COMMENTED, session=session, call_id="gone")
+    response = reader.get("/audit/")
+    page = visible_text(response)
+    assert "alice decided “Refund 40.00 EUR with ‹masked›” in order-17: Re-run approved" in page
+    assert f'href="/review/calls/{call.pk}/"' in response.content.decode()
+    assert "alice voted on “Wire 9.00 EUR” in order-17: Approved" in page
+    assert f'href="/review/calls/{votes.pk}/"' in response.content.decode()
+    assert re.search(r"alice decided “.*Which port\?” in order-17: Answered Details", page)
+    assert re.search(r"alice asked a question in order-17: “.*Which port\?”", page)
+    assert "alice added a comment to a call in order-17" in page
+    assert [entry[2] for entry in list_entries("excerpted")] == [{"page": "audit"}]
 
 
 def test_sealed_entry_shows_its_number(reader: Client) -> None:

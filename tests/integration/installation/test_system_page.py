@@ -185,6 +185,12 @@ def test_refusing_mail_server_is_reported_with_a_hint(admin: Client, settings: S
     )
 
 
+def test_nobody_is_told_without_mail_and_webhooks(admin: Client, settings: Settings) -> None:
+    settings.MAIL_SERVER = None
+    text = visible_text(admin.get("/settings/system/"))
+    assert "Nobody is told about calls that wait for a decision. Set up mail, or create a webhook." in text
+
+
 def test_first_steps_show_the_checks_until_they_are_done(admin: Client, settings: Settings) -> None:
     text = visible_text(admin.get("/settings/first-steps/"))
     assert "dora · no second factor yet." in text

@@ -17,6 +17,7 @@ from harness_site.notifications.models import Delivery, Preferences, Webhook
 from harness_site.notifications.send_due_deliveries import send_due_deliveries
 from tests.integration.notifications.conftest import Start, interrupted, make_due, make_webhook
 from tests.support.audit_entries import list_entries
+from tests.support.client_login import sign_in
 from tests.support.factories import make_user, make_workspace
 from tests.support.page_text import visible_text
 from tests.support.site_process import free_port
@@ -55,6 +56,8 @@ class TestWebhooks:
         [
             ({"address": "http://hooks.example/"}, "The address has to begin with https://"),
             ({"address": "https://name:word@hooks.example/"}, "An address with a name and a password in it"),
+            ({"address": "https://127.0.0.1:9/hook"}, "127.0.0.1 is inside this network. Enter an address on the"),
+            ({"address": "https://localhost/"}, "localhost leads to "),
             ({"name": ""}, "Enter a value for “Name”."),
             ({"events": []}, "Enter a value for “Events”."),
         ],
@@ -119,7 +122,7 @@ class TestWebhooks:
         admin.post(f"{PAGE}{webhook.pk}/test/")
         page = visible_text(admin.get(PAGE))
         assert "The test message was not delivered. The log below says why." in page
-        assert "127.0.0.1 leads to 127.0.0.1, inside this network" in page
+        assert "127.0.0.1 is inside this network." in page
 
     def test_hostile_names_are_escaped(self, admin: Client) -> None:
         make_webhook(name="<script>alert(1)</script>")
@@ -204,6 +207,12 @@ class TestPreferences:
 
     def test_all_events_are_enabled_by_default(self, admin: Client) -> None:
         assert admin.get(self.PATH).content.decode().count(" checked") == 6
+
+    def test_approver_has_no_choice_about_messages_that_only_admins_get(self, alice: User) -> None:
+        approver = sign_in(Client(), alice)
+        assert 'name="escalation"' not in approver.get(self.PATH).content.decode()
+        approver.post(self.PATH, {"email": "on", "address": "", "interrupted": "on"})
+        assert Preferences.objects.get(user=alice).wants_event("escalation"), "if alice becomes an admin"
 
     def test_preferences_are_stored_and_recorded(self, admin: Client, dora: User) -> None:
         chosen = {"email": "on", "address": "", "interrupted": "on"}

@@ -13,6 +13,7 @@ from pytest_django.fixtures import Settings
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.accounts.models import Membership
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.create_due_notices import create_due_notices
@@ -320,8 +321,11 @@ def test_every_event_has_a_text(start_mail_server: Start, dora: User) -> None:
     interrupted("late", interrupted_at=clock.now() - timedelta(hours=5), decide_within=timedelta(hours=4))
     interrupted("near", interrupted_at=clock.now() - timedelta(hours=3, minutes=30), decide_within=timedelta(hours=4))
     interrupted("asks", status=CallStatus.AWAITING_APPROVAL)
+    key = f"{INTERRUPT_KEY_PREFIX}q:0"
+    interrupted(INTERRUPT_TOOL, status=CallStatus.AWAITING_APPROVAL, call_id="q", idempotency_key=key)
     told()
     assert sorted(mail["subject"].split(":")[0] for mail in office.messages) == [
+        "[Harness] Awaits an answer",
         "[Harness] Awaits approval",
         "[Harness] Due soon",
         "[Harness] Needs a decision",

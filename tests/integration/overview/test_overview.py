@@ -523,7 +523,8 @@ def test_the_list_behind_a_bar_of_decisions_has_those_that_were_counted(reader: 
             ("approve_rerun", "person", {}),
         ]
     ):
-        call = make_call(session=session, step=number, **{"issued_at": now, "interrupted_at": now, **fields})  # type: ignore[arg-type]
+        times = {"issued_at": now, "interrupted_at": now}
+        call = make_call(session=session, step=number, **{"status": CallStatus.COMPLETED, **times, **fields})  # type: ignore[arg-type]
         make_decision(
             call=call,
             kind=DecisionKind(kind),
@@ -531,14 +532,15 @@ def test_the_list_behind_a_bar_of_decisions_has_those_that_were_counted(reader: 
             final=kind != "approve_rerun",
             created_at=now,
         )
-    yesterday = make_decision(call=make_call(session=session, step=9), created_at=now - timedelta(days=1))
+    before = make_call(session=session, step=9, status=CallStatus.COMPLETED, interrupted_at=THEN)
+    yesterday = make_decision(call=before, created_at=now - timedelta(days=1))
     complete()
     assert load().waits.decisions == 4
     page = reader.get("/overview/").content.decode()
     (bar,) = re.findall(rf'href="(/review/[^"]*first={now:%Y-%m-%d}[^"]*)" aria-label="[^"]*3 decisions', page)
     listed = reader.get(bar.replace("&amp;", "&"))
     assert sorted(row.kind for row in listed.context["decisions"]) == ["approve", "confirm_landed", "mark_failed"]
-    assert "3 decisions" in visible_text(listed)
+    assert "3 decided calls" in visible_text(listed)
     (whole,) = re.findall(r'href="(/review/[?]tab=decided[^"]*)"><small>', page)
     shown = [row.pk for row in reader.get(whole.replace("&amp;", "&")).context["decisions"]]
     assert (len(shown), shown[-1]) == (4, min(yesterday.pk, *shown))

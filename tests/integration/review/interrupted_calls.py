@@ -15,7 +15,7 @@ def lost_call(*, session_id: str = "order-17", **fields: object) -> ToolCall:
     session = make_session(session_id=session_id, status=SessionStatus.NEEDS_REVIEW)
     make_messages(session=session, texts=["The lamp arrived broken.", "I am sending **40.00 EUR** back."])
     first = make_run(session=session, status=RunStatus.LOST, ended_at=THEN + timedelta(seconds=3.4))
-    Run.objects.filter(pk=first.pk).update(heartbeat_at=THEN - timedelta(seconds=1))
+    Run.objects.filter(pk=first.pk).update(heartbeat_at=THEN)
     first.refresh_from_db()
     make_checkpoint(session=session, run=first)
     second = make_run(session=session, status=RunStatus.WAITING, host="worker-1", pid=88)

@@ -63,7 +63,7 @@ def test_answer_is_recorded(alice: Client) -> None:
     call = question()
     response = alice.post(url(call), {"kind": "respond", "answer": "Storgata 3", "revision": 1}, follow=True)
     assert Decision.objects.get().result_text == "Storgata 3"
-    assert "Answered in words" in visible_text(response)
+    assert visible_text(response).count("Answered") == 4  # heading, two chips, and the event
 
 
 @pytest.mark.parametrize(("kind", "label"), [("approve", "Answered yes"), ("reject", "Answered no")])
@@ -71,7 +71,7 @@ def test_yes_and_no_are_called_so_after_the_decision(alice: Client, kind: str, l
     call = question()
     form = {"kind": kind, "reason": "The map.", "message": "The map.", "revision": 1}
     card = visible_text(alice.post(url(call), form, follow=True))
-    assert card.count(label) == 3
+    assert card.count(label) == 4
     assert label in visible_text(alice.get("/review/?tab=decided"))
     assert "Approved" not in card
     assert "Rejected" not in card
@@ -132,8 +132,20 @@ def test_options_of_a_question_are_its_answers(alice: Client) -> None:
 
 
 def test_agent_gets_the_value_of_the_chosen_option(alice: Client) -> None:
-    alice.post(url(question(CHOICES)), {"kind": "option-2", "revision": 1}, follow=True)
+    call = question(CHOICES)
+    card = visible_text(alice.post(url(call), {"kind": "option-2", "revision": 1}, follow=True))
     assert (Decision.objects.get().kind, Decision.objects.get().result_text) == ("respond", "Storgata 30")
+    assert "Answered: Number 30 " in card
+    assert "Number 30 · The agent gets “Storgata 30”." in card
+    assert "alice: Answered — “Number 30”" in card
+    assert "alice: “Number 30”" in visible_text(alice.get("/review/?tab=decided"))
+
+
+def test_reason_beside_a_chosen_option_leaves_the_option_named(alice: Client) -> None:
+    form = {"kind": "option-2", "reason": "As on the map.", "revision": 1}
+    card = visible_text(alice.post(url(question(CHOICES)), form, follow=True))
+    assert "Answered: Number 30 " in card
+    assert "alice: Answered — “Number 30” — “As on the map.”" in card
 
 
 def test_masked_option_reaches_the_agent_as_it_is_stored(alice: Client) -> None:

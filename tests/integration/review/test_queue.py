@@ -45,7 +45,7 @@ def test_query_count_is_independent_of_the_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED))
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
 
@@ -257,6 +257,50 @@ def test_invalid_url_parameters_are_a_bad_request(reader: Client, query: str) ->
     assert "This request is not valid" in visible_text(response)
 
 
+def test_decided_call_is_one_row_with_its_last_decision(reader: Client) -> None:
+    call = interrupted(0, status=CallStatus.REJECTED, approvals=2)
+    for revision, (kind, actor, final) in enumerate(
+        [
+            (DecisionKind.EDIT, "alice", True),
+            (DecisionKind.APPROVE, "alice", False),
+            (DecisionKind.APPROVE, "bob", True),
+            (DecisionKind.WITHDRAW, "bob", True),
+            (DecisionKind.REJECT, "carol", True),
+        ]
+    ):
+        make_decision(call=call, kind=kind, actor=actor, final=final, revision=revision, reason="R")
+    page = reader.get("/review/?tab=decided")
+    assert page.content.decode().count("data-row") == 1
+    assert (
+        "Before: alice changed the arguments · alice approved · bob approved · bob withdrew the decision Rejected"
+        in visible_text(page)
+    )
+    assert "<s><bdi>alice</bdi> approved</s> · <s><bdi>bob</bdi> approved</s>" in page.content.decode()
+    filtered = visible_text(reader.get("/review/?tab=decided&by=people"))
+    assert "1 decided call · 3 decisions" in filtered
+
+
+def test_call_that_waits_again_is_not_among_the_decided_ones(reader: Client) -> None:
+    voted = interrupted(0, status=CallStatus.AWAITING_APPROVAL, approvals=2)
+    make_decision(call=voted, kind=DecisionKind.APPROVE, final=False)
+    withdrawn = interrupted(1)
+    make_decision(call=withdrawn, revision=1)
+    make_decision(call=withdrawn, kind=DecisionKind.WITHDRAW, revision=2)
+    assert "No decided calls yet" in visible_text(reader.get("/review/?tab=decided"))
+
+
+def test_decided_calls_are_listed_by_their_last_decision_on_consecutive_pages(reader: Client) -> None:
+    calls = [interrupted(minute, status=CallStatus.COMPLETED) for minute in range(pending_calls.PAGE + 1)]
+    for call in calls:
+        make_decision(call=call, revision=1)
+    make_decision(call=calls[0], kind=DecisionKind.WITHDRAW, revision=2)
+    make_decision(call=calls[0], kind=DecisionKind.MARK_FAILED, revision=3)
+    first = reader.get("/review/?tab=decided")
+    assert [row.call_pk for row in first.context["decisions"]] == [call.pk for call in (calls[0], *calls[:1:-1])]
+    second = reader.get(f"/review/{first.context['more']}")
+    assert ([row.call_pk for row in second.context["decisions"]], second.context["more"]) == ([calls[1].pk], "")
+
+
 def test_decided_tab_lists_decisions_and_verifications(reader: Client) -> None:
     for kind, actor, actor_kind in (
         (DecisionKind.MARK_FAILED, "bob", ActorKind.PERSON),
@@ -274,7 +318,7 @@ def test_decided_tab_lists_decisions_and_verifications(reader: Client) -> None:
 
 
 def test_empty_decided_tab_is_explained(reader: Client) -> None:
-    assert "No decisions yet" in visible_text(reader.get("/review/?tab=decided"))
+    assert "No decided calls yet" in visible_text(reader.get("/review/?tab=decided"))
 
 
 def test_hostile_text_is_escaped(reader: Client) -> None:

@@ -21,10 +21,18 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Checkpoint, Join, PausedTask, PeerCall, Run, Session
 from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
-from harness_site.sessions.timeline.selectors.run_lanes import Stretch
-from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, Turn
+from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn
+from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait
 from harness_site.sessions.timeline.selectors.timeline_queries import CallGroupSize
-from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_messages,
+    make_run,
+    make_session,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -91,6 +99,27 @@ def test_turn_spans_from_the_previous_version_to_its_own(session: Session) -> No
         Turn("turn", at(8), at(9), 6, 0),
     ]
     assert [mark.version for mark in course.lane.marks] == [1, 2, 3, 4, 5, 6]
+
+
+def test_last_version_of_a_run_ends_a_model_turn_if_it_adds_an_answer(session: Session) -> None:
+    make_messages(session=session, texts=("May I have my money back?", "Yes."))
+    save(session, 1, length=1)
+    save(session, 5, Phase.RUN_TERMINAL, length=2)
+    save(session, 6, Phase.RUN_TERMINAL, length=2)
+    (course,) = read(session).courses
+    assert course.turns == [Turn("turn", at(0), at(1), 1, 1), Turn("model", at(1), at(5), 2, 2)]
+
+
+def test_waiting_is_not_part_of_a_turn(session: Session) -> None:
+    rejected = call(session, 2, None, "a", status=CallStatus.REJECTED)
+    make_decision(call=rejected, kind=DecisionKind.REJECT, created_at=later(7))
+    save(session, 1, Phase.POST_LLM, length=3)
+    save(session, 9, Phase.POST_TOOL_BATCH, length=4)
+    (course,) = read(session).courses
+    assert [(turn.kind, turn.periods_of_work, turn.worked) for turn in course.turns] == [
+        ("model", ((at(0), at(1)),), 1_000_000),
+        ("tools", ((at(1), at(2)), (at(7), at(9))), 3_000_000),
+    ]
 
 
 def test_calls_waits_and_events_are_on_their_runs(session: Session) -> None:

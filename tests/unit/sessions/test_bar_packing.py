@@ -53,7 +53,13 @@ def test_small_bar_is_not_hidden_by_a_long_one() -> None:
     rows = pack_bars([(0, 100, "long"), (50, 51, "short")])
     assert [[packed.items for packed in row] for row in rows] == [[["long"]], [["short"]]]
     rows = pack_bars([(0, 2, "short"), (1, 3, "too"), (2, 100, "long")])
-    assert [[packed.items for packed in row] for row in rows] == [[["short", "too"]], [["long"]]]
+    assert [[packed.items for packed in row] for row in rows] == [[["short", "too"], ["long"]]]
+
+
+def test_bar_after_a_short_one_stays_on_its_level() -> None:
+    (row,) = pack_bars([(0, 80, "turn"), (80, 80.4, "short"), (80.4, 160, "next")])
+    assert [(packed.items, packed.right) for packed in row] == [(["turn"], 79), (["short"], 83), (["next"], 159)]
+    assert row[2].x == 83 + GAP
 
 
 def test_adjacent_bars_share_a_level() -> None:

@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 
 from harness_site.core.epoch_microseconds import convert_to_microseconds
-from harness_site.sessions.timeline.time_axis import BREAK, Axis, AxisBreak, AxisLabel
+from harness_site.sessions.timeline.time_axis import MAX_BREAK_WIDTH, Axis, AxisBreak, AxisLabel
 
 BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
 
@@ -29,11 +29,22 @@ def test_time_is_to_scale() -> None:
 
 def test_long_idle_periods_are_folded() -> None:
     drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
-    assert [(fold.seconds, fold.width) for fold in drawn.folds] == [(10_800, BREAK), (19_197, BREAK)]
-    scale = (1000 - 2 * BREAK) / 5
+    assert [(fold.seconds, fold.width) for fold in drawn.folds] == [
+        (10_800, MAX_BREAK_WIDTH),
+        (19_197, MAX_BREAK_WIDTH),
+    ]
+    scale = (1000 - 2 * MAX_BREAK_WIDTH) / 5
     assert drawn.convert_to_x(at(1)) == round(scale, 1)
-    assert drawn.convert_to_x(at(10_802)) == round(2 * scale + BREAK, 1)
+    assert drawn.convert_to_x(at(10_802)) == round(2 * scale + MAX_BREAK_WIDTH, 1)
     assert drawn.convert_to_x(at(30_002)) == 1000
+
+
+@pytest.mark.parametrize(("busy", "folded"), [([], [36]), ([(8, 16)], [36]), ([(8, 52)], [])])
+def test_idle_period_is_folded_sooner_than_a_long_call(busy: list[tuple[int, int]], folded: list[int]) -> None:
+    moments = (0, 8, 16, 52, 60)
+    periods = [(at(start), at(end)) for start, end in busy]
+    drawn = Axis(map(at, moments), BEGIN, later(60), left=0, right=1000, busy=periods)
+    assert [fold.seconds for fold in drawn.folds] == folded
 
 
 def test_breaks_take_at_most_a_third_of_a_narrow_axis() -> None:
@@ -46,7 +57,7 @@ def test_breaks_take_at_most_a_third_of_a_narrow_axis() -> None:
 def test_day_is_left_out_where_a_narrow_axis_has_no_room_for_it() -> None:
     moments = (1.7, 2.2, 5.3, 39, 41.5)
     narrow = Axis(map(at, moments), later(1.7), later(41.5), left=50, right=334)
-    assert [label.text for label in narrow.build_labels()] == ["10:00:40"]
+    assert [label.text for label in narrow.build_labels()] == ["10:00:05", "10:00:40"]
 
 
 @pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 0.1, 9, 9.1), (0, 60, 120, 180, 240)])

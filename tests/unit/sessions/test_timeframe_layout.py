@@ -10,9 +10,9 @@ from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.timeline import timeframe_layout
 from harness_site.sessions.timeline.bar_packing import LEVELS
-from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, VersionMark
+from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
-from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe, Turn
+from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe
 from harness_site.sessions.timeline.timeframe_layout import LEFT, MARGIN, WIDTHS, Bar, Drawing
 from harness_site.sessions.timeline.timeline_items import (
     count_listed_items,
@@ -88,8 +88,8 @@ def test_few_items_are_drawn_individually() -> None:
     assert [bar.item and bar.item.call_pk for bar in drawing.lanes[0].bars[5:]] == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(("before", "after", "written"), [(4, 4, True), (0.1, 4, True), (0.2, 0.2, False)])
-def test_label_of_a_bar_is_not_crossed_by_a_break(before: float, after: float, written: bool) -> None:
+@pytest.mark.parametrize(("before", "after", "inside"), [(8, 4, False), (0.1, 1, True), (0.2, 0.2, True)])
+def test_label_of_a_bar_is_not_crossed_by_an_edge_of_a_break(before: float, after: float, inside: bool) -> None:
     end = before + 60 + after
     made = course(seconds=end + 10)
     made.lane.stretches.append(Stretch("ran", at(5), at(5.1), "look", 1))
@@ -100,8 +100,21 @@ def test_label_of_a_bar_is_not_crossed_by_a_break(before: float, after: float, w
     (fold,) = drawing.folds
     (bar,) = (bar for bar in drawing.lanes[0].bars if bar.kind == "wait")
     assert round(bar.x - fold.x, 1) <= 0 < bar.x + bar.width - fold.x  # it goes through the break
-    assert bool(bar.label) is written
-    assert bar.label_x + len(bar.label) * 6 < fold.x or bar.label_x > fold.x + fold.width or not written
+    assert bar.label in {"waiting for a person, 1 min", "waiting, 1 min"}
+    assert (fold.x < bar.label_x and bar.label_x + len(bar.label) * 6 < fold.x + fold.width) is inside
+    assert bar.label_x + len(bar.label) * 6 < fold.x or bar.label_x > fold.x + fold.width or inside
+
+
+def test_turn_is_drawn_without_the_time_in_which_it_waited() -> None:
+    made = course(seconds=100)
+    made.turns.append(Turn("model", at(10), at(90), 1, 3, ((at(20), at(80)),)))
+    made.lane.stretches.append(Stretch("wait", at(20), at(80), "pay", 2))
+    drawing = draw(Timeframe((made,), BEGIN, later(100), None))
+    before, after, wait = drawing.lanes[0].bars
+    assert (before.title, after.title) == ("Model turn to version 1: saved, 10 s",) * 2
+    assert before.x + before.width <= wait.x
+    assert after.x >= wait.x + wait.width
+    assert [fold.seconds for fold in drawing.folds] == [60]
 
 
 def test_many_items_are_counted_by_kind_with_visible_failures() -> None:
@@ -152,14 +165,16 @@ def test_each_kind_of_event_has_an_icon_and_a_label() -> None:
     taken.lane.takeover = Takeover(2, later(90), None)
     taken.events = [
         event("takeover", 90),
+        event("verified", 50, DecisionKind.PROBE_UNKNOWN, "verify hook of pay", "pay", 3),
         event("decision", 60, DecisionKind.MARK_FAILED, "bob", "pay", 3),
     ]
     drawing = draw(Timeframe((lost, taken), BEGIN, later(100), None))
-    assert [kind for kind, _ in drawing.signs] == ["crash", "takeover", "pause", "taken", "decision"]
+    assert [kind for kind, _ in drawing.signs] == ["crash", "takeover", "pause", "taken", "verified", "decision"]
     assert [sign.title for lane in drawing.lanes for sign in lane.signs] == [
         "Run 1: paused for other agents",
         "Run 1: the task was continued",
         "Run 1: the run was lost",
+        "The verify hook was asked about pay: Verify hook: outcome still unknown",
         "bob decided about pay: It did not happen",
         "Run 2: the session was taken over",
     ]

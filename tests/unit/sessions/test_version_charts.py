@@ -1,5 +1,6 @@
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import pairwise
 
 from harness_site.sessions.timeline import version_charts
 from harness_site.sessions.timeline.selectors.version_growth import POINTS, GrowthPoint, VersionGrowth
@@ -17,21 +18,26 @@ def grown(*points: tuple[str | None, int | None, int]) -> VersionGrowth:
 
 def test_each_series_is_scaled_to_its_maximum() -> None:
     drawn = version_charts.compute_version_chart_layout(grown(("0", 10, 1), ("0.5", 20, 2), ("1", 40, 4)))
-    assert [(strip.name, strip.most) for strip in drawn.strips] == [
-        ("Cost", "$1.00"),
-        ("Tokens", "40"),
-        ("Messages", "4"),
+    assert [(strip.name, strip.newest, strip.most) for strip in drawn.strips] == [
+        ("Cost", "$1.00", ""),
+        ("Tokens", "40", ""),
+        ("Messages", "4", ""),
     ]
     assert [dot.y for dot in drawn.strips[0].dots] == [78.0, 43.0, 8.0]
     assert drawn.strips[1].dots[1].title == "Version 2: 20"
     assert drawn.strips[2].words == "Messages: 1 at version 1, 4 at version 3, at most 4."
 
 
+def test_newest_value_is_the_total_also_if_it_was_larger() -> None:
+    drawn = version_charts.compute_version_chart_layout(grown(("0.13", None, 1), ("0.02", None, 2)))
+    assert (drawn.strips[0].newest, drawn.strips[0].most) == ("$0.02", "$0.13")
+
+
 def test_missing_series_is_named_and_missing_values_are_not_drawn() -> None:
     drawn = version_charts.compute_version_chart_layout(grown((None, None, 0), ("1", None, 0)))
     assert drawn.missing == ("tokens",)
     assert [(strip.name, len(strip.dots)) for strip in drawn.strips] == [("Cost", 1), ("Messages", 2)]
-    assert drawn.strips[0].line == "M720.0 8.0"
+    assert drawn.strips[0].line == "M954.0 8.0"
 
 
 def test_many_points_have_no_dots_but_have_tooltips() -> None:
@@ -40,5 +46,5 @@ def test_many_points_have_no_dots_but_have_tooltips() -> None:
     )
     strip = drawn.strips[0]
     assert (len(strip.dots), strip.dotted) == (POINTS, False)
-    assert strip.dots[0].left == 0
-    assert abs(strip.dots[-1].left + strip.dots[-1].width - version_charts.WIDTH) < 0.2
+    assert all(dot.left <= dot.x <= dot.left + dot.width <= version_charts.WIDTH for dot in strip.dots)
+    assert all(abs(dot.left + dot.width - after.left) < 0.2 for dot, after in pairwise(strip.dots))

@@ -6,6 +6,7 @@ they are named tuples, which are the fastest to create.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import BooleanField, Case, Exists, OuterRef, Q, QuerySet, When
 
 from checkpoints.db import clock
 from checkpoints.db.keyset_pagination import cast_field_to_text
@@ -28,8 +29,10 @@ from checkpoints.enums import (
     Phase,
 )
 from checkpoints.exceptions import IntegrityError
-from checkpoints.models import Checkpoint, Decision, Run, ToolCall
+from checkpoints.models import Checkpoint, Decision, Message, Run, ToolCall
+from checkpoints.versions.save_cadence import ENDING_PHASES
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
+from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts, build_run_facts
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents, Takeover
@@ -45,6 +48,13 @@ _SPAN_KINDS: Final[dict[str, str]] = {
     status.value: "failed" if status == CallStatus.FAILED else "ran"
     for status in CallStatus
     if status not in NOT_RUN_CALL_STATUSES
+}
+#: Phase that ends a turn → kind of the turn.
+_TURN_KINDS: Final[dict[str, str]] = {
+    Phase.TURN: "turn",
+    Phase.POST_LLM: "model",
+    Phase.POST_TOOL_BATCH: "tools",
+    Phase.POST_SUBAGENT_BATCH: "agents",
 }
 #: The key of the call of a stretch.
 _CALL = itemgetter(4)
@@ -70,7 +80,8 @@ class Stretch(NamedTuple):
 class VersionMark(NamedTuple):
     """A version (`kind` is version). `length` is its number of messages.
 
-    A version saved without a run belongs to the run before it.
+    A version saved without a run belongs to the run before it. `has_answer` is True for the last version of a run that
+    added an answer of the model.
     """
 
     kind: str
@@ -80,6 +91,36 @@ class VersionMark(NamedTuple):
     phase: str = Phase.TURN
     length: int = 0
     by_run: bool = True
+    has_answer: bool = False
+
+
+class Turn(NamedTuple):
+    """The work of a run from its start or its previous version until `version`, which has `length` messages.
+
+    `kind` is model, tools or agents by the phase of the version, else turn. During the `waits`, pairs of start and end
+    in order of time, the run waited for a person or for another agent.
+    """
+
+    kind: str
+    start: int
+    end: int
+    version: int
+    length: int
+    waits: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def worked(self) -> int:
+        """Microseconds of the turn without the waits."""
+        return self.end - self.start - sum(end - start for start, end in self.waits)
+
+    @property
+    def periods_of_work(self) -> tuple[tuple[int, int], ...]:
+        """Start and end of each period between the waits."""
+        if not self.waits:
+            return ((self.start, self.end),)
+        edges = [self.start, *(edge for wait in self.waits for edge in wait), self.end]
+        periods = tuple((start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end)
+        return periods or ((self.end, self.end),)
 
 
 @dataclass(slots=True)
@@ -138,8 +179,8 @@ def load_newest_run_lanes(session_pk: int, remembered: RunEvents | None = None) 
     pks = [run.pk for run in runs[:LANES]]
     calls = list(_query_run_calls(session_pk, pks))
     marks = list(_query_saved_versions(session_pk, pks))
-    for run, version, at, phase in reversed(marks[:MARKS]):
-        lanes[run].marks.append(VersionMark("version", at, at, version, phase))
+    for run, mark in build_version_marks(reversed(marks[:MARKS])):
+        lanes[str(run)].marks.append(mark)
     decisions = (
         group_decisions_by_call(
             CallDecisionRow(*row) for row in _query_status_changing_decisions([pk for pk, *_ in calls])
@@ -159,14 +200,62 @@ def _query_run_calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple
     return select_newest_calls().filter(session=session, run__in=runs)[: CALLS + 1]
 
 
-def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[str, int, int, str]]:
-    return _select_newest_versions().filter(session=session, run__in=runs)[: MARKS + 1]
+def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    return select_newest_versions().filter(session=session, run__in=runs)[: MARKS + 1]
 
 
 @cache
-def _select_newest_versions() -> QuerySet[Checkpoint, tuple[str, int, int, str]]:
-    checkpoints = Checkpoint.objects.order_by("-version")
-    return checkpoints.values_list(cast_field_to_text("run"), "version", Instant("created_at"), "phase")
+def select_newest_versions() -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    """Select what `build_version_marks` reads of all versions, newest first."""
+    answers = Message.objects.filter(
+        segment=OuterRef("segment"), position=OuterRef("length") - 1, role__in=sorted(AGENT_ROLES)
+    )
+    ends_with_answer = Case(
+        When(Q(phase__in=sorted(ENDING_PHASES)) & Exists(answers), then=True),
+        default=False,
+        output_field=BooleanField(),
+    )
+    columns = cast_field_to_text("run"), "version", Instant("created_at"), "phase", "length"
+    return Checkpoint.objects.order_by("-version").values_list(*columns, ends_with_answer)
+
+
+def build_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str | None, VersionMark]]:
+    """Yield the run and the mark of each row of `select_newest_versions`; the oldest version has to be the first."""
+    previous_length = 0
+    for run, version, at, phase, length, ends_with_answer in rows:
+        has_answer = bool(ends_with_answer) and length > previous_length
+        yield run, VersionMark("version", at, at, version, phase, length, run is not None, has_answer)
+        previous_length = length
+
+
+def list_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Iterator[Turn]:
+    """Yield the turns that the versions of a lane end.
+
+    The stretches of the lane in which it waited for a person, and the `waits` for other agents, are not time of a turn.
+    """
+    stretches = ((stretch.start, stretch.end) for stretch in lane.stretches if stretch.kind == "wait")
+    merged = merge_periods([*stretches, *waits])
+    starts, ends = [start for start, _ in merged], [end for _, end in merged]
+    since = lane.start
+    for mark in lane.marks:
+        kind = "model" if mark.has_answer else _TURN_KINDS.get(mark.phase)
+        if kind is not None and mark.by_run:
+            start = min(since, mark.end)
+            inside = merged[bisect_right(ends, start) : bisect_left(starts, mark.end)]
+            during = tuple((max(begin, start), min(end, mark.end)) for begin, end in inside)
+            yield Turn(kind, start, mark.end, mark.version, mark.length, during)
+        since = mark.end
+
+
+def merge_periods(periods: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge periods that overlap or touch; return them in order."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(periods):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tuple[Any, ...]]:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from checkpoints.db import clock
-from checkpoints.enums import Phase, RunStatus
+from checkpoints.enums import HOOK_KINDS, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds, fill_open_range_ends
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -24,6 +24,7 @@ from harness_site.sessions.timeline.selectors.run_lanes import (
     CallDecisionRow,
     Lane,
     Stretch,
+    Turn,
     VersionMark,
 )
 from harness_site.sessions.timeline.selectors.timeline_queries import CallGroupSize
@@ -38,29 +39,7 @@ SINGLE_CALLS = 500
 PARTS_OF_TIME = 256
 PARTS_OF_STEPS = 32
 
-#: Phase that ends a turn → kind of the turn.
-_TURNS: Final[dict[str, str]] = {
-    Phase.TURN: "turn",
-    Phase.POST_LLM: "model",
-    Phase.POST_TOOL_BATCH: "tools",
-    Phase.POST_SUBAGENT_BATCH: "agents",
-}
-
-
 _START, _END = itemgetter(1), itemgetter(2)
-
-
-class Turn(NamedTuple):
-    """The work of a run from its start or its previous version until `version`, which has `length` messages.
-
-    `kind` is model, tools or agents by the phase of the version, else turn.
-    """
-
-    kind: str
-    start: int
-    end: int
-    version: int
-    length: int
 
 
 class PeerWait(NamedTuple):
@@ -74,7 +53,10 @@ class PeerWait(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A moment: `kind` is crash, takeover, pause, taken or decision. A decision names its call and its actor."""
+    """A moment: `kind` is crash, takeover, pause, taken, verified or decision.
+
+    A decision names its call and its actor; the answer of a verify hook (`kind` is verified) is one of a program.
+    """
 
     kind: str
     start: int
@@ -185,10 +167,13 @@ def load_timeframe(
     if not courses:
         return None
     lanes = {key: run_course.lane for key, run_course in courses.items()}
-    _add_version_marks_and_turns(marks, courses)
+    _add_version_marks(marks, courses)
     calls_of_lanes = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
     run_lanes.add_calls_to_run_lanes(calls_of_lanes, decisions_by_call, lanes, events)
     _add_waits_for_agents(peer_rows, courses)
+    for run_course in courses.values():
+        waits = ((asked.start, asked.end) for asked in run_course.asked)
+        run_course.turns = list(run_lanes.list_lane_turns(run_course.lane, waits))
     _add_events(courses, pauses, decisions)
     for run_course in courses.values():
         _trim_run_to_span(run_course, span)
@@ -247,31 +232,18 @@ def _load_version_marks_and_cut(
     before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []
     after = timeline_queries.query_first_version_after(session_pk, span.until) if span.until is not None else []
     rows = (*before, *rows_inside, *after)
-    marks = [
-        (run, VersionMark("version", at, at, version, phase, length, by_run=run is not None))
-        for run, version, at, phase, length in rows
-    ]
-    return marks, cuts
+    return list(run_lanes.build_version_marks(rows)), cuts
 
 
-def _add_version_marks_and_turns(
-    marks: Iterable[tuple[str | None, VersionMark]], courses: dict[str, RunCourse]
-) -> None:
+def _add_version_marks(marks: Iterable[tuple[str | None, VersionMark]], courses: dict[str, RunCourse]) -> None:
     order = [*courses.values()]
     for run, mark in marks:
         if run is None:
             if mark.start >= order[0].lane.start:  # else it belongs to an earlier run that was left out
                 _find_run_at(order, mark.start).lane.marks.append(mark)
             continue
-        run_course = courses.get(run)
-        if run_course is None:
-            continue
-        lane_marks = run_course.lane.marks
-        start = lane_marks[-1].end if lane_marks else run_course.lane.start
-        lane_marks.append(mark)
-        kind = _TURNS.get(mark.phase)
-        if kind is not None:
-            run_course.turns.append(Turn(kind, min(start, mark.end), mark.end, mark.version, mark.length))
+        if run in courses:
+            courses[run].lane.marks.append(mark)
 
 
 def _add_waits_for_agents(peer_rows: Iterable[tuple[Any, ...]], courses: dict[str, RunCourse]) -> None:
@@ -298,8 +270,9 @@ def _add_events(
                 courses[run].events.append(_build_event("taken", taken_at))
     order = [*courses.values()]
     for row in decisions:
-        decision = Event("decision", row.at, row.at, row.kind, row.actor, row.tool, row.call_pk)
-        _find_run_at(order, row.at).events.append(decision)
+        kind = "verified" if row.kind in HOOK_KINDS else "decision"
+        event = Event(kind, row.at, row.at, row.kind, row.actor, row.tool, row.call_pk)
+        _find_run_at(order, row.at).events.append(event)
 
 
 def _build_event(kind: str, at: int) -> Event:

@@ -144,18 +144,13 @@ def prepare_runs_in_time_query(
 def prepare_versions_query(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return _select_newest_versions().filter(build_saved_between_condition(since, until), session=session)[:most]
+    versions = run_lanes.select_newest_versions().filter(build_saved_between_condition(since, until), session=session)
+    return versions[:most]
 
 
 def query_last_version_before(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return _select_newest_versions().filter(session=session, created_at__lt=moment)[:1]
+    return run_lanes.select_newest_versions().filter(session=session, created_at__lt=moment)[:1]
 
 
 def query_first_version_after(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return _select_newest_versions().filter(session=session, created_at__gt=moment).order_by("version")[:1]
-
-
-@cache
-def _select_newest_versions() -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    columns = cast_field_to_text("run"), "version", Instant("created_at"), "phase", "length"
-    return Checkpoint.objects.order_by("-version").values_list(*columns)
+    return run_lanes.select_newest_versions().filter(session=session, created_at__gt=moment).order_by("version")[:1]

@@ -18,7 +18,7 @@ from checkpoints.exceptions import (
     SessionBusy,
     WorkspaceNotFound,
 )
-from checkpoints.models import AuditEvent, Run, Session
+from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall
 from checkpoints.sessions import heartbeat
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import lose_run, start_session
@@ -159,6 +159,24 @@ def test_takeover_ends_a_live_run(open_checkpointer: Open) -> None:
     assert (runs(), audited("takeover"), audited("run_lost")) == ([(1, "lost"), (2, "running")], 1, 0)
     with pytest.raises(OwnershipLost):
         first.save_checkpoint("s", [], None, 0)
+
+
+def test_call_without_an_outcome_is_a_sign_of_life(open_checkpointer: Open) -> None:
+    first = start_session(open_checkpointer())
+    first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    Run.objects.update(heartbeat_at=F("started_at"))
+    lose_run(open_checkpointer)
+
+    seen_at = Run.objects.get(number=1).heartbeat_at
+    assert seen_at == ToolCall.objects.get().issued_at
+    assert json.loads(AuditEvent.objects.get(kind="takeover").details)["last_seen"] == seen_at.isoformat()
+
+
+def test_version_is_a_sign_of_life(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer()).save_checkpoint("s", [], None, 0)
+    Run.objects.update(heartbeat_at=F("started_at"))
+    lose_run(open_checkpointer)
+    assert Run.objects.get(number=1).heartbeat_at == Checkpoint.objects.get().created_at
 
 
 @pytest.mark.parametrize(
