@@ -148,7 +148,7 @@ def format_relative_deadline(moment: datetime, now: datetime) -> str:
         case "min", _:
             sentence = gettext("overdue for %(count)s min")
         case _:
-            sentence = gettext("overdue for %(count)s s")
+            return gettext("overdue")
     return sentence % {"count": amount}
 
 

@@ -19,6 +19,7 @@ from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
+from harness_site.review.selectors.calls_by_decider import count_calls_by_decider, may_decide_by_deadline
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters
 from harness_site.search.index_status import get_time_of_sums
 from harness_site.sessions.session_formatting import format_count, format_money
@@ -53,6 +54,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     first_call = pending_calls.find_first_call_of_queue(workspace.pk, urgent, agent)
     if first_call is not None:
         mark_excerpts_shown_in_response(request, "overview", {first_call.session_id})
+    waiting = count_calls_by_decider(request.membership)
     drawn = {
         "sessions": charts.draw_session_outcome_chart(period, sums.steps),
         "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
@@ -72,7 +74,10 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "listed_in_full": listed_in_full,
         "present": current_counts.load_current_counts(workspace.pk, agent),
         "lost": current_counts.count_sessions_with_lost_runs(workspace.pk, period, agent),
-        "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else None,
+        "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total,
+        "waiting_calls": waiting.own,
+        "own_share": waiting.own if waiting.has_others and not agent else None,
+        "may_decide_first_call": first_call is not None and may_decide_by_deadline(request.membership, first_call, now),
         "first_call": first_call,
         "first_call_is_urgent": any(urgent_calls.count for urgent_calls in urgent),
         "overdue": sum((urgent_calls.overdue for urgent_calls in urgent), BoundedCount(0)),

@@ -83,7 +83,8 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     decision = None if undecided else evidence.final_decision
     no_events: list[TraceEvent] = []
     agreements = list_incomplete_agreements(call, evidence.decisions, build_electorate(reader.workspace))
-    return {
+    person = reader.user.get_username()
+    card: dict[str, Any] = {
         "call": call,
         "session": call.session,
         "args": _get_shown_arguments(call),
@@ -100,12 +101,10 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "resumed": _is_decision_used(call, decision),
         "decision": decision,
         "chosen": find_chosen_option(call, decision),
-        "own_decision": decision is not None
-        and decision.actor_kind == ActorKind.PERSON
-        and decision.actor == reader.user.get_username(),
+        "own_decision": decision is not None and decision.actor_kind == ActorKind.PERSON and decision.actor == person,
         "agreed_before": _list_earlier_agreeing_decisions(evidence, decision),
         "agreements": agreements,
-        "own_votes": undecided and _has_agreement_of_person(agreements, reader.user.get_username()),
+        "own_votes": undecided and _has_agreement_of_person(agreements, person),
         "edit": call_or_use_fallback(
             f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
         ),
@@ -126,10 +125,14 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
         "withdrawal": _build_withdrawal_context(call, decision),
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
-        "next_call": None
-        if undecided
-        else pending_calls.find_next_call_to_decide(reader.workspace, with_overdue=reader.role == Role.ADMIN),
     }
+    waits_for_others = card["own_votes"] or (reader.role == Role.APPROVER and not card["may_decide"])
+    card["leads_onward"] = not undecided or waits_for_others
+    if card["leads_onward"]:
+        card["next_call"] = pending_calls.find_next_call_to_decide(
+            reader.workspace, person, with_overdue=reader.role == Role.ADMIN, except_call=call.pk
+        )
+    return card
 
 
 def _get_shown_arguments(call: ToolCall) -> Any:

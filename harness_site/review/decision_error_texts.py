@@ -31,17 +31,25 @@ from harness_site.core import formatting, status_labels
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.review.decision_options import APPROVALS
 
+#: Decisions that are the same without a look at the text for the agent.
+_SAME_WITHOUT_RESULT: Final = frozenset(
+    {DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.APPROVE_RERUN, DecisionKind.MARK_FAILED}
+)
 #: Sentence that says what was not done.
 NOTHING: Final = gettext_lazy("Your decision was not recorded.")
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionProblem:
-    """Problem with a decision; `status` is the HTTP status of the response."""
+    """Problem with a decision; `status` is the HTTP status of the response.
+
+    `is_agreement` is True if somebody else has recorded the same decision, so that nothing is wrong.
+    """
 
     status: int
     what: str
     todo: str
+    is_agreement: bool = False
 
 
 def build_decision_problem(
@@ -104,8 +112,20 @@ def _is_decision_withdrawable(call: ToolCall) -> bool:
     return not decision_withdrawal.has_run_used_decision(call, decision)
 
 
-def build_problem_of_decision_by_other(decision: Decision, call: ToolCall) -> DecisionProblem:
-    """Describe the decision of somebody else to a reader whose form about `call` is still open."""
+def build_problem_of_decision_by_other(
+    decision: Decision, call: ToolCall, *, kind: str, result: str | None
+) -> DecisionProblem:
+    """Describe the decision of somebody else to a reader whose answer about `call` comes after it.
+
+    `kind` and `result` are the reader's answer; they are empty without one.
+    """
+    if decision.kind == kind and (kind in _SAME_WITHOUT_RESULT or decision.result_text == result):
+        what = _("{name} gave the same answer at {time}: {decision}.").format(
+            name=mask_and_reveal_hidden(decision.actor),
+            time=formatting.format_utc_time(decision.created_at),
+            decision=str(translate_label(DecisionKind(decision.kind))).lower(),
+        )
+        return DecisionProblem(409, what, _("It is recorded, so there is nothing left to do."), is_agreement=True)
     label = str(translate_label(DecisionKind(decision.kind)))
     session_id = call.session.session_id
     return build_decision_problem(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import ClassVar
@@ -175,7 +175,7 @@ class PendingRowBuilder:
             mask_values_in_context(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
         ):
-            why = _describe_unknown_outcome(call, hook_could_not_tell=hook_could_not_tell)
+            why = _describe_peculiarity(call, hook_could_not_tell=hook_could_not_tell)
             return self._build_row_in_masking_context(call, agreements, company, together, now, why)
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()) -> OutageGroupRow:
@@ -222,7 +222,7 @@ class PendingRowBuilder:
             address=f"{self._cards}{call.pk}/",
             sentence=call_sentences.format_call_sentence(call),
             args=call.args,
-            tool=self._build_filter_link("tool", call.tool, self._only_tool),
+            tool=self._build_tool_filter_link(call),
             agent=self._build_filter_link("agent", session.agent, self._only_agent) if session.agent else None,
             session_pk=session.pk,
             session_address=self._sessions.build_session_url(session.pk),
@@ -246,6 +246,10 @@ class PendingRowBuilder:
             else reverse("harness_sessions:session-quarantine", args=[session.pk]),
         )
 
+    def _build_tool_filter_link(self, call: ToolCall) -> FilterLink:
+        link = self._build_filter_link("tool", call.tool, self._only_tool)
+        return replace(link, name=gettext("question")) if call.is_question else link
+
     def _build_filter_link(self, parameter: str, value: str, label: str) -> FilterLink:
         """Build the link to the calls of one tool or agent, once for all rows that may show the same of its name."""
         name = mask_and_reveal_hidden(value)
@@ -263,10 +267,10 @@ class PendingRowBuilder:
         return FilterLink(words, build_filter_url(self._query, risk=call.risk), label)
 
 
-def _describe_unknown_outcome(call: ToolCall, *, hook_could_not_tell: bool) -> str:
-    """Return what distinguishes a call whose outcome is unknown from most others; empty for one that has not run."""
+def _describe_peculiarity(call: ToolCall, *, hook_could_not_tell: bool) -> str:
+    """Return what distinguishes a call from most others: why its outcome is unknown, or that a person changed it."""
     if call.status == CallStatus.AWAITING_APPROVAL:
-        return ""
+        return gettext("the arguments were changed") if call.asked_args_digest else ""
     why = "" if call.reason == InterruptReason.RUN_LOST else status_labels.format_interrupt_reason(call.reason)
     hook = status_labels.explain_verify_hook_ability(call.verifiable, hook_could_not_tell=hook_could_not_tell)
     return " · ".join(filter(None, (why, hook if call.verifiable else "")))

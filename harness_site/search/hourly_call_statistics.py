@@ -17,6 +17,7 @@ from checkpoints.db.sql_quoting import build_insert_sql, convert_values, quote_t
 from checkpoints.enums import APPROVAL_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import AuditEvent
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from harness_site.search.models import DecisionSums, ToolSums
 
 KEYS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, str]]] = {
@@ -58,12 +59,14 @@ def build_call_tally(workspace: int, call: Any) -> Tally | None:
     """Return the amounts of a call that is settled for good; `call` has the required fields of `ToolCall`.
 
     None for one that did not run, and for one of an imported session without times or results. An interrupted call
-    that ran again counts with its interruption, and the attempt that replaced it counts beside it.
+    that ran again counts with its interruption, and the attempt that replaced it counts beside it. A call that a
+    framework's own interrupt asked people about has no duration, because it contains the time that they took.
     """
     if call.status == CallStatus.REJECTED or call.reason == InterruptReason.NO_RESULT or not call.session__has_times:
         return None
     interrupted = call.interrupted_at is not None
-    timed = not interrupted and call.settled_at not in {None, call.issued_at}
+    asked_people = call.idempotency_key.startswith(INTERRUPT_KEY_PREFIX)
+    timed = not interrupted and not asked_people and call.settled_at not in {None, call.issued_at}
     seconds = (call.settled_at - call.issued_at).total_seconds() if timed else 0.0
     amounts = (1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0))
     return Tally(

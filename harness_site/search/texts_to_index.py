@@ -42,7 +42,15 @@ _FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.MESSAGE: ("pk", "session_id", "message_id", "body", "position", "created_at"),
     Kind.CALL: (
         *("pk", "session_id", "call_id", "tool", "sentence", "args", "result", "error_type", "status", "revision"),
-        *("issued_at", "settled_at", "interrupted_at", "reason", "session__has_times", "session__agent"),
+        *(
+            "issued_at",
+            "settled_at",
+            "interrupted_at",
+            "reason",
+            "session__has_times",
+            "session__agent",
+            "idempotency_key",
+        ),
     ),
     Kind.DECISION: (
         *("pk", "session_id", "kind", "final", "actor", "actor_kind", "reason", "evidence", "result", "created_at"),

@@ -21,6 +21,7 @@ from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering import display_text
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
@@ -111,7 +112,7 @@ def build_workspace_call_lines(
 def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
     """Return the function that builds a line; the words that all lines share are looked up once."""
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
-    run = _("run %(number)s")
+    run, question = _("run %(number)s"), conditional_escape(_("Question"))
 
     def line(session_pk: int, record: CallRecord) -> CallLine:
         shape, status = session_formatting.format_call_status_chip(record)
@@ -124,7 +125,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             record=record,
             css_class="unknown" if record.status == CallStatus.INTERRUPTED else "waits" if record.is_undecided else "",
             address=urls.build_call_url(session_pk, record.pk),
-            tool=allow_line_breaks_in_name(mask_and_reveal_hidden(record.tool)),
+            tool=question if record.is_question else _render_tool_name(record.tool),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
             sentence=sentence,
             args=args,
@@ -138,6 +139,10 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
         )
 
     return line
+
+
+def _render_tool_name(name: str) -> SafeString:
+    return build_html('<span class="mono">{}</span>', allow_line_breaks_in_name(mask_and_reveal_hidden(name)))
 
 
 def _format_attempt_and_replays(record: CallRecord) -> str:

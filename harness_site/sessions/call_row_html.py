@@ -8,14 +8,16 @@ from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
 
 
-def render_call_heading_cell(call: CallLine) -> SafeString:
-    return build_html(
-        '<th scope="row"><a class="mono" data-row href="{}">{}</a> <small><code title="{}">{}</code></small></th>',
-        call.address,
-        call.tool,
-        call.call_id,
-        call.call_id,
-    )
+def render_call_heading(call: CallLine) -> SafeString:
+    """Render what a call does, with its tool below; the name of the tool is the heading of one without a sentence."""
+    if not call.sentence:
+        return build_html('<a data-row href="{}">{}</a>', call.address, call.tool)
+    sentence = '<a data-row href="{}" dir="auto">{}</a> <small>{}</small>'
+    return build_html(sentence, call.address, call.sentence, call.tool)
+
+
+def render_call_id(call: CallLine) -> SafeString:
+    return build_html('<small class="call-id"><code title="{}">{}</code></small>', call.call_id, call.call_id)
 
 
 def render_session_cell(line: WorkspaceCallLine) -> SafeString:

@@ -15,6 +15,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json, parse_json_or_return_text
 from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part, TextPart
 from checkpoints.models import ToolCall
+from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.sessions.display_status import Standing
 from harness_site.core import formatting, status_labels
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
@@ -133,6 +134,12 @@ def format_call_status_chip(record: CallRecord) -> tuple[str, str]:
     if record.is_question and record.status == CallStatus.AWAITING_APPROVAL:
         label = gettext("Awaiting answer")
     return shape, label
+
+
+def list_call_status_choices() -> list[tuple[str, str]]:
+    """List the statuses of calls with their labels, for a filter. Questions have the statuses of calls."""
+    waits = {CallStatus.AWAITING_APPROVAL.value: gettext("Awaiting approval or answer")}
+    return [(value, waits.get(value, str(label))) for value, label in build_choices(CallStatus)]
 
 
 def format_role_name(role: str) -> str:

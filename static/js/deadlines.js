@@ -51,7 +51,7 @@ function updateDeadlines() {
   closeExpiredForm();
 }
 
-setInterval(updateLevels, 10000);
+setInterval(updateLevels, 1000);
 document.body.addEventListener("htmx:afterSettle", updateDeadlines);
 document.addEventListener("visibilitychange", updateDeadlines);
 updateDeadlines();

@@ -138,6 +138,12 @@ function observeForm() {
   if (form()) sight.observe(form());
 }
 
+// If the call is decided meanwhile, the page says so calmly where that is the answer which the reader has chosen.
+document.body.addEventListener("htmx:configRequest", ({ detail }) => {
+  const chosen = form()?.querySelector("input[name='kind']:checked");
+  if (detail.elt.id === "call-events" && chosen) detail.parameters.kind = chosen.value;
+});
+
 let places = [];
 document.body.addEventListener("htmx:beforeSwap", ({ target }) => {
   places = target.id === "main" ? [] : measureForm();

@@ -36,15 +36,16 @@ function formatDueIn(count, unit) {
 function formatOverdue(count, unit) {
   if (unit === "day") return ngettext("overdue for %(count)s day", "overdue for %(count)s days", count);
   if (unit === "h") return gettext("overdue for %(count)s h", { count });
-  return unit === "min" ? gettext("overdue for %(count)s min", { count }) : gettext("overdue for %(count)s s", { count });
+  return unit === "min" ? gettext("overdue for %(count)s min", { count }) : gettext("overdue");
 }
 
-function updateTimes() {
-  for (const element of document.querySelectorAll("time[data-time='ago'], time[data-time='due']")) {
+function updateTimes(selector) {
+  for (const element of document.querySelectorAll(selector)) {
     const format = element.dataset.time === "due" ? formatDue : formatAgo;
     const text = format((Date.now() - new Date(element.dateTime)) / 1000);
     if (element.textContent !== text) element.textContent = text;
   }
 }
 
-setInterval(updateTimes, 10000);
+setInterval(updateTimes, 10000, "time[data-time='ago']");
+setInterval(updateTimes, 1000, "time[data-time='due']"); // the last minute of a deadline is counted second by second

@@ -245,6 +245,7 @@ document.body.addEventListener("htmx:beforeSwap", (event) => {
 });
 
 document.body.addEventListener("htmx:afterSettle", () => {
+  markOutlineEntry();
   if (!scrollAnchor) return;
   const shift = scrollAnchor.element.getBoundingClientRect().top - scrollAnchor.top;
   scrollAnchor = null;

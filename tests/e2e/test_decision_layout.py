@@ -142,5 +142,8 @@ def test_form_closes_when_the_deadline_passes(start_payer: StartPayer, open_page
     page_actions.fill_in_decision(page, "Approve", "The contract says so.")
     expect(page.get_by_text("Only an admin can decide now. Nothing runs until then.")).to_be_visible()
     expect(page.get_by_role("button", name="Approve this call")).to_be_hidden()
-    expect(page_actions.reason_field(page)).to_have_value("The contract says so.")
+    expect(page.get_by_role("radio").filter(visible=True)).to_have_count(0)
+    expect(page.get_by_role("textbox", name="Your text")).to_have_value("The contract says so.")
+    expect(page.get_by_text("Your text is still here.").filter(visible=True)).to_have_count(1)
+    expect(page.locator(".note.bad").filter(visible=True)).to_have_count(1)
     assert payer.payments == []

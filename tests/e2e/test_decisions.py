@@ -47,7 +47,7 @@ def open_cards(
     return open_for
 
 
-def test_simultaneous_decisions_record_one_and_report_the_conflict(
+def test_simultaneous_decisions_record_one_and_report_the_other(
     open_cards: Callable[..., list[Page]], page_monitors: list[PageMonitor]
 ) -> None:
     pages = dict(zip(("alice", "bob"), open_cards("alice", "bob"), strict=True))
@@ -66,10 +66,9 @@ def test_simultaneous_decisions_record_one_and_report_the_conflict(
     assert len(refused_users) == 1
     loser = refused_users.pop()
     winner = ({"alice", "bob"} - {loser}).pop()
-    alert = pages[loser].get_by_role("alert")
-    expect(alert).to_contain_text(f"{winner} decided first, at ")
-    expect(alert).to_contain_text(" UTC")
-    expect(alert).to_contain_text(f"{REASON} I am {loser}.")
+    note = pages[loser].get_by_role("status").filter(has_text=f"{winner} gave the same answer at ")
+    expect(note).to_contain_text(" UTC")
+    expect(note).to_contain_text(f"{REASON} I am {loser}.")
     expect(pages[winner].get_by_role("main").get_by_text(f"{REASON} I am {winner}.").first).to_be_visible()
 
 

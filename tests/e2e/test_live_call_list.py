@@ -20,7 +20,7 @@ def test_expanded_arguments_stay_with_their_call(site: Site, open_page: OpenPage
     page = open_page("carol")
     page.goto(log_call(site, "followed", "call_1", "apples"))
     rows = page.locator("table.calls tbody tr")
-    arguments = rows.locator("td.args")
+    arguments = rows.locator("th > .args")
     rows.first.get_by_role("link", name="show all").click()
     expect(arguments.first.locator(":scope > .args")).to_be_visible()
 

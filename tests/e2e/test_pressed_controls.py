@@ -33,7 +33,7 @@ def calls_page(site: Site, open_page: OpenPage) -> Page:
 
 
 def test_pressed_link_acts_after_its_replacement(calls_page: Page) -> None:
-    link = calls_page.locator("table.calls tbody tr").first.locator("th a")
+    link = calls_page.locator("table.calls tbody tr").first.locator("th a[data-row]")
     press_while_replaced(calls_page, link, "table.calls")
     expect(calls_page).to_have_url(re.compile(r"/calls/[0-9]+/$"))
 
@@ -54,7 +54,7 @@ def test_pressed_text_inside_a_link_acts_once(calls_page: Page) -> None:
 
 def test_release_on_another_control_does_nothing(calls_page: Page) -> None:
     address = calls_page.url
-    link = calls_page.locator("table.calls tbody tr").first.locator("th a")
+    link = calls_page.locator("table.calls tbody tr").first.locator("th a[data-row]")
     link.hover()
     calls_page.mouse.down()
     calls_page.evaluate("document.querySelector('table.calls th a').outerHTML = '<a href=\"/audit/\">elsewhere</a>'")

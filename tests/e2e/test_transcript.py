@@ -29,7 +29,8 @@ SAVE_TRANSCRIPT = """
 import sys
 from checkpoints import SyncCheckpointer
 contents = [[{"kind": "text", "text": text}] for text in sys.argv[2:]]
-transcript = [{"id": f"m{n}", "role": "assistant", "blocks": blocks} for n, blocks in enumerate(contents)]
+roles = "assistant", "user", "assistant"
+transcript = [{"id": f"m{n}", "role": roles[n], "blocks": blocks} for n, blocks in enumerate(contents)]
 with SyncCheckpointer.open(sys.argv[1]) as checkpointer:
     checkpointer.start_session("live-transcript", "Tell me more")
     checkpointer.save_checkpoint("live-transcript", transcript, None, 0)
@@ -119,6 +120,8 @@ def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: Open
     expect(page.locator(".tabs [aria-current]")).to_have_text("Transcript 1")
     save_transcript(site, long_text, "And one thing more.")
     expect(page.locator("#m-1")).to_contain_text("And one thing more.")
+    expect(page.locator("#as-of summary")).to_contain_text("v2")
+    expect(page.locator("#outline")).to_contain_text("And one thing more.")
     expect(end_of_text).to_be_visible()
     page.get_by_role("link", name="1 new message").click()
     expect(page.locator("#m-1")).to_be_in_viewport()

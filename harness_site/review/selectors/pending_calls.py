@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 
-from django.db.models import Q, QuerySet, TextChoices
+from django.db.models import OuterRef, Q, QuerySet, Subquery, TextChoices
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.db import clock
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Risk
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, CallStatus, DecisionKind, Risk
 from checkpoints.models import Decision, ToolCall, Workspace
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors import queue_order
@@ -191,16 +191,25 @@ def find_first_call_of_queue(
     return min((call for call in longest if call is not None), key=_get_waiting_since, default=None)
 
 
-def find_next_call_to_decide(workspace: Workspace, *, with_overdue: bool) -> ToolCall | None:
-    """Return the call that comes first in the review queue among those that somebody may decide now.
+def find_next_call_to_decide(
+    workspace: Workspace, person: str, *, with_overdue: bool, except_call: int
+) -> ToolCall | None:
+    """Return the call that comes first in the review queue among those that a person may decide now.
 
-    Nobody decides a call of a quarantined session, and only who may decide overdue calls gets one (`with_overdue`).
+    Nobody decides a call of a quarantined session, and only who may decide overdue calls gets one (`with_overdue`). A
+    call that waits for other people, because this person has decided it or changed its arguments, comes not either.
     """
     now = clock.now()
     urgent: list[ToolCall] = []
     others: list[ToolCall] = []
+    own_decisions = Decision.objects.filter(
+        tool_call=OuterRef("pk"), actor_kind=ActorKind.PERSON, actor=person, args_digest=OuterRef("args_digest")
+    ).order_by("-pk")
     for status in sorted(UNDECIDED_CALL_STATUSES):
         calls = _select_calls_with_status(status).filter(workspace=workspace, session__quarantined_at=None)
+        calls = calls.annotate(own_decision=Subquery(own_decisions.values("kind")[:1]))
+        waits_for_person = Q(approvals=1) | Q(own_decision=None) | Q(own_decision=DecisionKind.WITHDRAW)
+        calls = calls.exclude(pk=except_call).filter(waits_for_person)
         calls = calls.annotate(due=queue_order.build_deadline_expression(status))
         if not with_overdue:
             calls = calls.filter(Q(decide_within=None) | Q(due__gte=now))

@@ -19,7 +19,8 @@ from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.pending_call_rows import PendingCallRow
 from harness_site.review.question_choices import find_chosen_option
-from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
+from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
+from harness_site.review.selectors.pending_calls import BoundedCount
 from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.templatetags.harness_tags import render_deadline
 
@@ -54,12 +55,12 @@ def render_call_origin(row: PendingCallRow, session_word: str) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def count_waiting_calls(context: Context, membership: Membership | None) -> BoundedCount | None:
-    """Count the calls of the reader's workspace that need a decision; None for readers without a workspace.
+    """Count the calls that the reader may decide now; None for readers without a workspace. An auditor's are all.
 
     A view that has counted them already gives the number as `waiting_calls`.
     """
     counted: BoundedCount | None = context.get("waiting_calls")
-    return counted if counted is not None or membership is None else count_pending_calls(membership.workspace)
+    return counted if counted is not None or membership is None else count_calls_by_decider(membership).own
 
 
 @register.simple_tag(name="favicon")

@@ -15,7 +15,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
-from checkpoints.exceptions import CheckpointsError, NotFound
+from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
@@ -45,7 +45,7 @@ from harness_site.review.forms import (
     WithdrawForm,
     build_bound_decision_form,
 )
-from harness_site.review.record_decision import build_decision_target, record_decision_from_form
+from harness_site.review.record_decision import build_decision_target, get_result_text, record_decision_from_form
 from harness_site.review.selectors import call_evidence
 from harness_site.review.upload_limits import is_upload_too_large
 
@@ -85,9 +85,19 @@ def _record_decision_and_redirect(
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = refresh_call_and_mask_secrets_or_404(request, call.pk)
-        return render_decision_card(request, call, form=form, problem=build_decision_problem(error, call))
+        problem = _find_decision_by_other(call, form) if isinstance(error, AlreadyDecided) else None
+        problem = problem or build_decision_problem(error, call)
+        return render_decision_card(request, call, form=form, problem=problem)
     claim_services.remove_claims_after_decision(call, by=request.membership)
     return redirect("harness_review:card", call.pk)
+
+
+def _find_decision_by_other(call: ToolCall, form: OutcomeForm | ApprovalForm) -> DecisionProblem | None:
+    decision = None if call.undecided else call_evidence.load_call_evidence(call).final_decision
+    if decision is None:
+        return None
+    kind, result = form.cleaned_data["kind"], get_result_text(call, form)
+    return build_problem_of_decision_by_other(decision, call, kind=kind, result=result)
 
 
 @require_POST
@@ -211,7 +221,10 @@ def render_decision_card(
         "withdraw_form": withdraw_form,
     }
     if context["decision"] and not context["own_decision"] and context["seen"] != str(call.revision):
-        context["decided_meanwhile"] = build_problem_of_decision_by_other(context["decision"], call)
+        # The live part sends the chosen answer along.
+        context["decided_meanwhile"] = build_problem_of_decision_by_other(
+            context["decision"], call, kind=request.GET.get("kind", ""), result=None
+        )
     # A file is shown if a decision cites it.
     context["files"] = evidence_files.list_cited_evidence_files(call) if context["known"].decisions else []
     if context["undecided"] and call.session.quarantined_at is None:

@@ -28,6 +28,7 @@ from harness_site.review.detect_lost_runs_on_page_load import interrupt_calls_of
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
+from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, UrgentCalls
 from harness_site.review.selectors.queue_order import QueueSort
@@ -45,6 +46,7 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         for status in STATUS_OF.values()
     )
     counts = {"interrupted": interrupted, "awaiting": awaiting}
+    waiting = count_calls_by_decider(request.membership)
     urgent = {
         name: _list_first_urgent_calls_of_tab_and_count(request, name, filters) if count else UrgentCalls()
         for name, count in counts.items()
@@ -65,7 +67,9 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         "awaiting": awaiting,
         "urgent": {name: calls.count for name, calls in urgent.items()},
         "found": interrupted + awaiting,
-        "waiting_calls": None if filters else interrupted + awaiting,
+        "pending": waiting,
+        "waiting_calls": waiting.own,
+        "is_filtered": query_filters.has_filters,
         "here": request.GET.urlencode(),
         "refresh_url": _build_refresh_url(request, tab, is_empty=tab_context["is_empty"]),
     }
@@ -76,9 +80,7 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
 @require_member(Role.AUDITOR)
 def show_queue_count(request: MemberRequest) -> HttpResponse:
     """Render the number beside `Review` for open pages."""
-    return render(
-        request, "parts/waiting.html", {"waiting": pending_calls.count_pending_calls(request.membership.workspace)}
-    )
+    return render(request, "parts/waiting.html", {"waiting": count_calls_by_decider(request.membership).own})
 
 
 def _list_first_urgent_calls_of_tab_and_count(request: MemberRequest, tab: str, filters: CallFilters) -> UrgentCalls:

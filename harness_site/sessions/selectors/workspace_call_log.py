@@ -17,6 +17,7 @@ from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus, InterruptReason
 from checkpoints.models import ToolCall
+from checkpoints.models.tool_call import IS_QUESTION
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.core.utc_time_range_parameters import TimeRange
 from harness_site.search.hourly_call_statistics import COUNTED_INTERRUPTIONS
@@ -75,13 +76,15 @@ class CallLogPage:
 
 @dataclass(frozen=True, slots=True)
 class ToolRates:
-    """Outcomes of the calls of a tool; `took` is the average duration of a completed one."""
+    """Outcomes of the calls of a tool; `took` is the average duration of a completed one that is no question."""
 
     tool: str
     calls: int
     completed: int
     failed: int
     interrupted: int
+    rejected: int
+    waiting: int
     replays: int
     took: timedelta | None
 
@@ -142,6 +145,7 @@ def _query_calls_around_rating_limit(workspace: int, since: datetime, until: dat
 def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QuerySet[Any, Any]:
     duration = ExpressionWrapper(F("settled_at") - F("issued_at"), output_field=DurationField())
     completed = Q(status=CallStatus.COMPLETED)
+    ran = Q(interrupted_at=None) & ~Q(settled_at=F("issued_at")) & ~IS_QUESTION
     sums = (
         _query_issued_calls(workspace, since, until)
         .values("tool")
@@ -150,8 +154,10 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
             completed=Count("pk", filter=completed),
             failed=Count("pk", filter=Q(status=CallStatus.FAILED)),
             interrupted=Count("interrupted_at", filter=~Q(reason=InterruptReason.NO_RESULT)),
+            rejected=Count("pk", filter=Q(status=CallStatus.REJECTED)),
+            waiting=Count("pk", filter=Q(status=CallStatus.AWAITING_APPROVAL)),
             replays=Count("pk", filter=Q(replay_count__gt=0)),
-            took=Avg(duration, filter=completed & Q(interrupted_at=None) & ~Q(settled_at=F("issued_at"))),
+            took=Avg(duration, filter=completed & ran),
         )
     )
     return sums.order_by("-calls", "tool")[:_TOOLS]

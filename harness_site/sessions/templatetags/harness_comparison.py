@@ -18,6 +18,7 @@ from checkpoints.formats.content_blocks import ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import display_text, json_tree, markdown
 from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.rendering.json_tree import RenderedTree
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
@@ -194,10 +195,16 @@ def render_beginning_as_markdown(content: str) -> SafeString:
 
 
 @register.simple_tag
+def build_json_excerpt(value: Any) -> RenderedTree:
+    """Build the beginning of a JSON value as a labelled list."""
+    return json_tree.render_json_tree(value, limit=json_tree.PREVIEW)
+
+
+@register.simple_tag
 def build_result_excerpt(result: ResultPart) -> dict[str, Any]:
     """Build the beginning of a tool result: a JSON object or list as a labelled list, anything else as text."""
     text = content_blocks.parts_to_text((result,))
     value = session_formatting.parse_json_container(text)
     if value is not None:
-        return {"tree": json_tree.render_json_tree(value, limit=json_tree.PREVIEW)}
+        return {"tree": build_json_excerpt(value)}
     return {"tree": None, "text": display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text))}

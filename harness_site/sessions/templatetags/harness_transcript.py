@@ -61,7 +61,8 @@ register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_resu
 register.simple_tag(render_prompt_links)
 register.simple_tag(render_session_rows)
 for _render_cell in (
-    call_row_html.render_call_heading_cell,
+    call_row_html.render_call_heading,
+    call_row_html.render_call_id,
     call_row_html.render_session_cell,
     call_row_html.render_call_status_cell,
     call_row_html.render_call_duration_cell,
@@ -81,6 +82,7 @@ register.filter("gap", session_formatting.format_time_without_run)
 register.filter("image_source", session_formatting.build_image_source)
 register.filter("audio_source", session_formatting.build_audio_source)
 register.filter("money", session_formatting.format_money)
+register.filter("rounded_money", session_formatting.render_rounded_money)
 register.filter("money_delta", session_formatting.format_money_delta)
 register.filter("exact", formatting.format_utc_time)
 register.filter("portion", session_formatting.format_count_with_share)

@@ -1,7 +1,7 @@
 """Layout of the timeline overview in SVG units.
 
-The time scale is logarithmic between neighbouring events, up to a minute, so that the milliseconds of a tool and the
-hour a session waited for a person are visible side by side.
+The time scale is logarithmic between neighbouring events, and none of these distances takes much more than a third of
+it, so that the milliseconds of a tool and the hour a session waited for a person are visible side by side.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import log1p
 from typing import Final
 
@@ -32,9 +32,8 @@ TOP = 18
 _LEAST = 5
 #: Width of one letter of a label, to test whether it fits.
 _LETTER = 7.0
-#: Time unit of the logarithmic scale, in microseconds; neighbouring events are at most as far apart as a minute.
+#: Time unit of the logarithmic scale, in microseconds.
 _GRAIN = 50_000
-_MAX_DISTANCE = log1p(60_000_000 / _GRAIN)
 #: Kind of a stretch → title of its bar.
 _BAR_TITLES: Final[dict[str, str | Promise]] = {
     "wait": gettext_lazy("%(tool)s waited %(duration)s for a decision"),
@@ -134,9 +133,10 @@ def _list_lane_instants(lane: Lane) -> list[int]:
 
 class _Scale:
     def __init__(self, instants: Sequence[int]) -> None:
-        places = [0.0]
-        for before, after in pairwise(instants):
-            places.append(places[-1] + _measure_distance(before, after))
+        distances = [_measure_distance(before, after) for before, after in pairwise(instants)]
+        longest = max(distances, default=0.0)
+        limit = (sum(distances) - longest) / 2 or longest  # so that the longest one takes about a third
+        places = [0.0, *accumulate(min(distance, limit) for distance in distances)]
         self._instants, self._places = instants, places
         self._unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
 
@@ -150,7 +150,7 @@ class _Scale:
 
 
 def _measure_distance(start: int, end: int) -> float:
-    return min(log1p((end - start) / _GRAIN), _MAX_DISTANCE)
+    return log1p((end - start) / _GRAIN)
 
 
 def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:

@@ -5,10 +5,8 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.content_blocks import CallPart
-from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.search.query_terms import SearchQuery
@@ -16,7 +14,11 @@ from harness_site.sessions import clipboard_text
 from harness_site.sessions.call_row_display import build_session_call_lines
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
+from harness_site.sessions.session_formatting import (
+    get_call_result_parts,
+    list_call_status_choices,
+    parse_stored_value,
+)
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
@@ -39,7 +41,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
         "page": page,
         "rows": build_session_call_lines(pk, page.rows),
         "wanted": filters,
-        "statuses": build_choices(CallStatus),
+        "statuses": list_call_status_choices(),
         "first_page": parse_number_parameter(request, "before") is None,
     }
     return render(request, "sessions/calls.html", context)

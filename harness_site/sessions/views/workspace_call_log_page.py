@@ -6,12 +6,12 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus
-from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.utc_time_range_parameters import TimeRange
+from harness_site.sessions import session_formatting
 from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
@@ -38,7 +38,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "rates": workspace_call_log.load_tool_success_rates(workspace, filters) if after is None else None,
         "wanted": filters,
         "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
-        "statuses": build_choices(CallStatus),
+        "statuses": session_formatting.list_call_status_choices(),
         "following": _build_list_url(request, after=str(page.after)) if page.after else "",
         "later": after is not None,
         "newest": _build_list_url(request),

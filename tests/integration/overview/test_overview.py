@@ -18,6 +18,7 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Ph
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from harness_site.overview import charts, current_counts, totals, utc_periods, views
 from harness_site.overview.totals import SessionTotals
 from harness_site.review.selectors import pending_calls
@@ -177,7 +178,9 @@ def test_an_overdue_call_comes_before_one_that_has_waited_longer(reader: Client)
     strip = response.content.decode().partition("first-call")[2].partition("</p>")[0]
     assert f'href="/review/calls/{overdue.pk}/"' in strip
     assert 'class="deadline overdue"' in strip
-    assert ">Decide<" in strip
+    assert ">View<" in strip  # only an admin decides it now
+    reader.force_login(make_user(name="dora", role=Role.ADMIN))
+    assert ">Decide<" in reader.get("/overview/").content.decode().partition("first-call")[2].partition("</p>")[0]
 
 
 def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:
@@ -668,13 +671,15 @@ def test_each_settled_call_counts_once() -> None:
     settled("quick", seconds=0.5, status=CallStatus.FAILED)
     settled("lost", interrupted_at=datetime.now(UTC))
     settled("never", status=CallStatus.REJECTED)
+    settled("interrupt", seconds=3_600, idempotency_key=f"{INTERRUPT_KEY_PREFIX}q1:0")  # a person took so long
     now = datetime.now(UTC)
     waiting = make_call(session=make_session(), tool="waiting", issued_at=now, interrupted_at=now)
     complete()
     complete()
     sums = load()
     found = {tool.name: tool for tool in sums.tools}
-    assert sorted(found) == ["lost", "quick", "slow", "waiting"]
+    assert sorted(found) == ["interrupt", "lost", "quick", "slow", "waiting"]
+    assert (found["interrupt"].calls, found["interrupt"].mean) == (1, None)
     assert (found["slow"].calls, round(found["slow"].mean or 0)) == (2, 30)
     assert (found["quick"].failed_share, found["lost"].interrupted_share) == (1, 1)
     assert found["lost"].mean is None

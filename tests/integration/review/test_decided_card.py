@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -124,6 +125,21 @@ def test_next_call_is_one_that_the_reader_may_decide(reader: Client) -> None:
     assert f'href="/review/calls/{overdue.pk}/">Next call' in raw(reader, call)
 
 
+def test_call_that_waits_for_others_leads_to_the_next_one(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, revision=1)
+    asked: dict[str, Any] = {"session": call.session, "run": call.run, "status": CallStatus.AWAITING_APPROVAL}
+    voted = make_call(call_id="call_10", args={"order": 18}, approvals=2, **asked)
+    make_decision(call=voted, kind=DecisionKind.APPROVE, actor="alice", final=False)
+    overdue = make_call(call_id="call_11", args={"order": 19}, decide_within=timedelta(minutes=5), **asked)
+    pages = [raw(reader, each) for each in (call, voted, overdue)]
+    assert not any("Next call" in page for page in pages)
+    assert all("Back to review" in page for page in pages)
+    other = make_call(call_id="call_12", args={"order": 20}, approvals=2, **asked)
+    assert all(f'href="/review/calls/{other.pk}/">Next call' in raw(reader, each) for each in (call, voted, overdue))
+    assert "Next call" not in raw(reader, other)
+
+
 def test_call_without_a_decision(reader: Client) -> None:
     session = make_session()
     make_run(session=session)
@@ -138,4 +154,4 @@ def test_message_that_is_the_reason_too_is_shown_once_beside_the_events(reader: 
     make_decision(call=call, kind=DecisionKind.REJECT, reason="Wrong payee.", result="Wrong payee.")
     decision = page(reader, call).partition("Message to the agent")
     assert "Wrong payee." not in decision[0].rpartition("Decision")[2]
-    assert decision[2].startswith(" Wrong payee. Open session")
+    assert decision[2].startswith(" Wrong payee. Back to review Open session")

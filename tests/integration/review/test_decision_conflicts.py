@@ -1,6 +1,7 @@
 """Decisions that conflict with the end or a takeover of the session."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -51,14 +52,37 @@ def test_form_about_a_decided_call_names_the_first_decision(alice: Client, sessi
     make_decision(call=call, kind=DecisionKind.REJECT, actor="bob")
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.REJECTED, revision=2, replay_count=1)
     Session.objects.update(status=session_status)
-    for form in (APPROVE, REJECT):
-        response = alice.post(url(call), form)
-        page = visible_text(response)
-        assert response.status_code == 409
-        assert "bob decided first, at " in page
-        assert "If that decision is wrong, tell them." in page
-        assert "take it off the list" not in page
-        assert "before the run uses it" not in page
+    response = alice.post(url(call), APPROVE)
+    page = visible_text(response)
+    assert response.status_code == 409
+    assert "bob decided first, at " in page
+    assert "If that decision is wrong, tell them." in page
+    assert "take it off the list" not in page
+    assert "before the run uses it" not in page
+
+
+@pytest.mark.parametrize(
+    ("decided", "form", "is_same"),
+    [
+        ({"kind": DecisionKind.APPROVE}, APPROVE, True),
+        ({"kind": DecisionKind.REJECT}, REJECT, True),
+        ({"kind": DecisionKind.RESPOND, "result": "I paid it by hand."}, RESPOND, True),
+        ({"kind": DecisionKind.RESPOND, "result": "Nobody pays it."}, RESPOND, False),
+        ({"kind": DecisionKind.REJECT}, APPROVE, False),
+    ],
+)
+def test_second_person_with_the_same_answer_sees_a_calm_note(
+    alice: Client, decided: dict[str, Any], form: dict[str, Any], is_same: bool
+) -> None:
+    call = awaiting()
+    make_decision(call=call, actor="bob", **decided)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED, revision=2)
+    page = alice.post(url(call), form)
+    calm = ("bob gave the same answer at " in visible_text(page), b"note bad refusal-note" not in page.content)
+    assert calm == (is_same, is_same)
+    if form == APPROVE:  # of other answers, the page does not send the text along
+        update = alice.get(f"{url(call)}?seen=1&kind=approve", headers={"HX-Request": "true"})
+        assert ("bob gave the same answer at " in visible_text(update)) == is_same
 
 
 def test_rerun_in_a_cancelled_session_is_refused(alice: Client) -> None:

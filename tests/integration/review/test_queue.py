@@ -34,7 +34,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute, verifiable=True)
-    with django_assert_num_queries(19):
+    with django_assert_num_queries(20):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -45,7 +45,7 @@ def test_query_count_is_independent_of_the_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED))
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
 
@@ -211,7 +211,7 @@ def test_filters_are_applied_and_shown(reader: Client) -> None:
     interrupted(1, agent="maintainer-bot")
     page = visible_text(reader.get("/review/?tool=refund_card&agent=maintainer-bot"))
     assert "Filtered by: tool refund_card agent maintainer-bot" in page
-    assert "1 call needs a decision" in page
+    assert "1 of 2 waiting calls matches the filters" in page
     assert "Send email" not in page
 
 
@@ -223,7 +223,27 @@ def test_navigation_count_ignores_filters(reader: Client) -> None:
 
 def test_filter_without_results_is_reported(reader: Client) -> None:
     interrupted(0)
-    assert "No waiting calls match these filters." in visible_text(reader.get("/review/?tool=nothing"))
+    page = visible_text(reader.get("/review/?tool=nothing"))
+    assert "No waiting call matches the filters" in page
+    assert "The filters hide 1 call. Clear filters" in page
+    make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, tool="pay")
+    page = visible_text(reader.get("/review/?tool=pay&tab=interrupted"))
+    assert "1 of 2 waiting calls matches the filters" in page
+    assert "The matching calls are in the other tab." in page
+
+
+def test_question_and_changed_arguments_are_named_in_their_rows(reader: Client) -> None:
+    question = make_call(
+        session=make_session(agent="desk"),
+        status=CallStatus.AWAITING_APPROVAL,
+        tool="interrupt",
+        call_id="q1",
+        idempotency_key="framework-interrupt:q1:0",
+    )
+    make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, asked_args_digest="5e" * 32)
+    page = visible_text(reader.get("/review/?tab=awaiting"))
+    assert f"question · desk · session {question.session.session_id}" in page
+    assert page.count("the arguments were changed") == 1
 
 
 def test_pages_are_consecutive(reader: Client) -> None:

@@ -13,12 +13,12 @@ from pytest_django import DjangoAssertNumQueries
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import SecondPersonRequired
-from checkpoints.models import Decision, ToolCall
+from checkpoints.models import Decision, Session, ToolCall
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, Membership, TokenRole
 from harness_site.review.selectors import pending_calls
 from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
-from tests.support.factories import make_call, make_decision, make_late_result, make_user, make_workspace
+from tests.support.factories import make_call, make_decision, make_late_result, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -257,7 +257,44 @@ def test_row_shows_missing_approvals_and_deadline(people: dict[str, Client]) -> 
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     page = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "needs 2 people · bob approved due in 2 h 1 of 2 approvals" in page
-    assert "Approved · one of 2" in visible_text(people["carol"].get("/review/?tab=decided"))
+
+
+def test_queue_and_badge_count_the_calls_that_the_reader_may_decide(people: dict[str, Client]) -> None:
+    now = datetime.now(UTC)
+    for number, fields in enumerate(
+        [{}, {"decide_within": timedelta(minutes=5)}, {"approvals": 2}, {"approvals": 2}, {"approvals": 2}]
+    ):
+        call = make_call(
+            session=make_session(),
+            status=CallStatus.AWAITING_APPROVAL,
+            issued_at=now - timedelta(minutes=10),
+            **fields,  # type: ignore[arg-type]
+        )
+        if number >= 2:
+            make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob", revision=1)
+        if number == 3:  # bob has taken back his vote
+            make_decision(call=call, kind=DecisionKind.WITHDRAW, final=False, actor="bob", revision=2)
+        if number == 4:
+            Session.objects.filter(pk=call.session_id).update(quarantined_at=now)
+    admin = "1 more needs an admin"
+    other = "1 more waits for another person"
+    nobody = "1 more is quarantined"
+    for name, number, beside in (("bob", 2, {admin, other}), ("alice", 3, {admin}), ("dora", 4, set())):
+        page = people[name].get("/review/?tab=awaiting")
+        text = visible_text(page)
+        assert f"{number} calls need your decision" in text, name
+        assert {sentence for sentence in (admin, other) if sentence in text} == beside, name
+        assert nobody in text
+        assert ("only an admin can decide now" in text) == (admin in beside)
+        assert f'id="waiting" data-said="{number}"' in page.content.decode()
+        assert visible_text(people[name].get("/review/count/")).startswith(f"{number} ")
+        overview = people[name].get("/overview/")
+        assert f'id="waiting" data-said="{number}"' in overview.content.decode()
+        assert f"Needs a decision5 {number} by you" in visible_text(overview)
+        assert len(page.context["rows"]) == 5
+    auditor = visible_text(people["carol"].get("/review/?tab=awaiting"))
+    assert "5 calls need a decision" in auditor
+    assert admin not in auditor
 
 
 def test_card_of_a_call_that_was_decided_late_names_the_deadline(people: dict[str, Client]) -> None:
@@ -323,7 +360,7 @@ def test_query_count_is_independent_of_the_votes(
             session=first.session, run=first.run, call_id=f"c{number}", status=CallStatus.AWAITING_APPROVAL, approvals=2
         )
         make_decision(call=call, kind=DecisionKind.APPROVE, final=False)
-    with django_assert_num_queries(19):
+    with django_assert_num_queries(20):
         response = people["carol"].get("/review/?tab=awaiting")
     assert response.content.decode().count("data-row") == calls
 

@@ -143,7 +143,7 @@ def test_page_describes_the_changes(session: Session, reader: Client) -> None:
     response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
     page = visible_text(response)
     assert "Version 1 → version 2" in page
-    assert "Messages+1 Edited1 Plan steps done0 Tool calls0 Cost+$0.012 Tokens–" in page
+    assert "Messages+1 Edited1 Plan steps done0 Logged calls0 Cost+$0.012 Tokens–" in page
     assert "… 1 unchanged message · read it · show it here" in page
     assert "Pay — was “to do”, now “in progress”" in page
     html = response.content.decode()
@@ -198,7 +198,7 @@ def test_calls_of_a_transcript_without_times_are_counted_by_version(session: Ses
     ]
     assert [record.pk for record in compared(session, 1, 2).calls.first] == [calls[1].pk, calls[2].pk]
     assert compared(session, 3, 1).calls.count == 3
-    assert "Tool calls2 " in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert "Logged calls2 " in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
     rows = reader.get(f"/sessions/{session.pk}/versions/").context["page"].rows
     assert [row.calls for row in rows] == [1, 2, 1]
 

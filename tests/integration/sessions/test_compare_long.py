@@ -98,8 +98,8 @@ def test_first_of_many_calls_are_shown_and_all_counted(
     assert "tool_19" in page
     assert "tool_20" not in page
     if counted == 25:
-        assert "Tool calls25+" in page
+        assert "Logged calls25+" in page
         assert "More than 5 later calls are not shown here. Show all tool calls of the session" in page
     else:
-        assert "Tool calls30" in page
+        assert "Logged calls30" in page
         assert "10 later calls are not shown here. Show all tool calls of the session" in page

@@ -17,14 +17,15 @@ def read_costs_page(client: Client, cost_basis: CostBasis) -> str:
 
 
 def test_totals_are_shown_where_no_version_states_its_usage(client: Client) -> None:
-    page = read_costs_page(client, CostBasis.UNKNOWN).partition("Whole session")[0]
-    assert "Cost – unknown: neither the agent nor a price table states it" in page
-    assert "Tokens 4,200" in page.partition("History")[2]
+    page = read_costs_page(client, CostBasis.UNKNOWN).partition("History")[2]
+    assert "Cost– Tokens4,200 Input– Output–" in page
+    assert "The cost is unknown: neither the agent nor a price table states it." in page
     assert "Usage is not recorded by turn." in page
     assert "By turn" not in page
 
 
 def test_turns_are_listed_where_a_version_states_its_cost(client: Client) -> None:
     page = read_costs_page(client, CostBasis.STATED)
+    assert "Cost$0.00 Tokens4,200 Input– Output–" in page.partition("History")[2]
     assert "By turn" in page
     assert "Usage is not recorded by turn." not in page

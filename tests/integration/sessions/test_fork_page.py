@@ -215,8 +215,8 @@ def test_versions_show_the_number_of_calls(session: Session, approver: Client) -
     call(session, CallStatus.COMPLETED, 2, issued_at=THEN + timedelta(minutes=1))
     make_call(session=session, issued_at=THEN + timedelta(minutes=2))
     words = visible_text(approver.get(f"/sessions/{session.pk}/versions/"))
-    assert "2 tool calls" in words
-    assert "1 tool call " in words
+    assert "2 logged calls" in words
+    assert "1 logged call " in words
 
 
 def test_text_of_agents_is_escaped(approver: Client) -> None:

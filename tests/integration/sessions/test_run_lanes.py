@@ -161,11 +161,21 @@ def test_label_of_a_short_bar_is_beside_it(session: Session) -> None:
 
 def test_label_of_a_wait_fits_its_width(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
-    make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(2.3))
-    make_call(session=session, call_id="b", status=CallStatus.ISSUED, issued_at=later(2.31))
+    make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(2.1))
+    make_call(session=session, call_id="b", status=CallStatus.ISSUED, issued_at=later(2.11))
     drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
     assert drawing
-    assert drawing.rows[0].bars[0].label == "waiting, 300 ms"
+    assert drawing.rows[0].bars[0].label == "waiting, 100 ms"
+
+
+def test_wait_that_goes_on_takes_about_a_third(session: Session) -> None:
+    make_call(session=session, issued_at=later(2), interrupted_at=later(3))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    assert drawing
+    (row,) = drawing.rows
+    wait = row.bars[-1]
+    assert wait.width <= overview_layout.WIDTH * 0.35
+    assert wait.x <= row.x + row.width <= wait.x + wait.width
 
 
 def test_omitted_earlier_items_are_reported(session: Session) -> None:

@@ -12,6 +12,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, InterruptReason, Role
 from checkpoints.models import Decision, LateResult, Session, ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.core.utc_time_range_parameters import TimeRange
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
@@ -72,7 +73,7 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     make_call(session=identity_provider, call_id="not ours", idempotency_key="k")
     assert found(session) == ["late", "c1", "c0"]
     words = visible_text(reader.get("/calls/"))
-    assert "send late A lamp mailer" in words
+    assert "send amount 40.00, currency EUR, order 17 late A lamp mailer" in words
     assert "not ours" not in words
     assert "Success and duration by tool all 3 calls" in words
 
@@ -83,7 +84,7 @@ def test_call_with_a_sentence_is_listed_with_it_in_place_of_its_arguments(sessio
     make_call(session=session, call_id="call_10", tool="ship", args={"parcel": 39})
     for page in ("/calls/", f"/sessions/{session.pk}/calls/"):
         words = visible_text(reader.get(page))
-        assert "Refund order 17 with" in words
+        assert "Refund order 17 with ‹masked› refund call_9" in words
         assert "api_key" not in words
         assert "sk_live" not in words
         assert "parcel: 39" in words or "parcel 39" in words
@@ -203,17 +204,34 @@ def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None
     make_calls(session, 6)
     lost = make_call(session=session, call_id="lost", tool="pay", step=99, replay_count=2)
     make_decision(call=lost)
+    make_call(session=session, call_id="no", tool="pay", status=CallStatus.REJECTED)
+    make_call(session=session, call_id="asks", tool="pay", status=CallStatus.AWAITING_APPROVAL)
     tools = {
         tool.tool: tool
         for tool in workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
     }
     pay, mail = tools["pay"], tools["mail"]
-    assert (pay.calls, pay.completed, pay.failed, pay.interrupted, pay.replays) == (4, 2, 1, 1, 1)
+    assert (pay.calls, pay.completed, pay.failed, pay.interrupted, pay.replays) == (6, 2, 1, 1, 1)
+    assert (pay.rejected, pay.waiting) == (1, 1)
     assert (mail.calls, mail.completed, mail.failed, mail.interrupted) == (3, 2, 1, 0)
     assert pay.took == timedelta(seconds=2)
     words = visible_text(reader.get("/calls/"))
-    assert "pay 4 2 (50 %) 1 (25 %) 1 (25 %) 1 2.0 s" in words
+    assert "pay 6 2 (33 %) 1 (17 %) 1 (17 %) 1 (17 %) 1 1 2.0 s" in words
     assert "alice: It happened" in words
+
+
+def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, reader: Client) -> None:
+    key = f"{INTERRUPT_KEY_PREFIX}q:0"
+    question = make_call(session=session, call_id="q", tool=INTERRUPT_TOOL, idempotency_key=key, sentence="Which one?")
+    ToolCall.objects.update(status=CallStatus.AWAITING_APPROVAL)
+    words = visible_text(reader.get("/calls/?status=awaiting_approval"))
+    assert "Awaiting approval or answer" in words
+    assert "Which one? Question q" in words
+    assert words.partition("Which one?")[2].count("Awaiting answer") == 1
+    settled = question.issued_at + timedelta(hours=3)
+    ToolCall.objects.update(status=CallStatus.COMPLETED, settled_at=settled, interrupted_at=None)
+    (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+    assert (rates.completed, rates.took) == (1, None)
 
 
 def test_call_is_found_by_its_key(session: Session, reader: Client) -> None:
@@ -249,7 +267,7 @@ def test_long_arguments_are_truncated_with_a_link(session: Session, reader: Clie
         assert f'<a class="whole" href="{address}" hx-get="{address}" hx-select=".call > .args"' in html
         assert html.count('class="whole"') == 1
         assert html.count("why ") < 50
-        assert "order 17</td>" in html.replace("\n", "")
+        assert "order 17</div>" in html.replace("\n", "")
         assert "show all arguments 2.0 KB" in visible_text(reader.get(page))
         assert "hunter22" not in html
     assert reader.get(address).content.decode().count("why ") >= 500

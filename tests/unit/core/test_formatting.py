@@ -47,7 +47,7 @@ def test_ago(seconds: int, words: str) -> None:
         (3600, "due in 1 h"),
         (59.9, "due in 59 s"),
         (0.4, "due in 0 s"),
-        (0, "overdue for 0 s"),
+        (0, "overdue"),
         (-61, "overdue for 1 min"),
         (-200_000, "overdue for 2 days"),
     ],

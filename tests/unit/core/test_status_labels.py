@@ -22,6 +22,11 @@ def test_only_unknown_outcomes_are_hatched() -> None:
     assert hatched == {SessionStatus.NEEDS_REVIEW, CallStatus.INTERRUPTED, DecisionKind.PROBE_UNKNOWN}
 
 
+def test_approved_call_looks_like_a_session_that_can_go_on() -> None:
+    approved = CallStatus.APPROVED, CallStatus.RERUN_APPROVED, SessionStatus.READY
+    assert {status_labels.STATES[status][0] for status in approved} == {"run"}
+
+
 def test_unknown_status_is_shown_as_stored() -> None:
     assert status_labels.get_status_shape_and_label("half_done") == ("off", "Half done")
 
