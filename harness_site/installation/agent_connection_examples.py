@@ -109,7 +109,7 @@ def build_http_example_blocks() -> list[Block]:
 
 CONNECTIONS: Final = (
     Connection("python", "Python", build_python_example_blocks, example_agent_sources.PYTHON_APPROVAL),
-    Connection("langgraph", "LangGraph", build_langgraph_example_blocks),
+    Connection("langgraph", "LangGraph", build_langgraph_example_blocks, example_agent_sources.LANGGRAPH_APPROVAL),
     Connection("claude", "Claude Agent SDK", build_claude_example_blocks),
     Connection("openai-agents", "OpenAI Agents", build_openai_agents_example_blocks),
     Connection("pydantic-ai", "Pydantic AI", build_pydantic_ai_example_blocks),

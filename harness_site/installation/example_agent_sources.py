@@ -83,10 +83,7 @@ HTTP: Final = _build_program(_SERVER)
 HTTP_APPROVAL: Final = _build_program_with_approval(_SERVER)
 DJANGO: Final = _build_program("", _DJANGO_IMPORTS)
 DJANGO_APPROVAL: Final = _build_program_with_approval("", _DJANGO_IMPORTS)
-LANGGRAPH: Final = """import os
-
-from langchain.agents import create_agent
-from langchain_core.language_models import GenericFakeChatModel
+_LANGGRAPH_MODEL: Final = """from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver
@@ -104,10 +101,32 @@ def send_note(text: str) -> str:
 
 call = {"name": "send_note", "args": {"text": "hello"}, "id": "call_1"}
 model = ScriptedModel(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("The note is sent.")]))
+"""
+LANGGRAPH: Final = f"""import os
+
+from langchain.agents import create_agent
+{_LANGGRAPH_MODEL}\
 with HarnessSaver.open(os.environ["HARNESS_DATABASE_URL"]) as saver:
     agent = create_agent(model, [send_note], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
-    question = {"messages": [{"role": "user", "content": "Send a note"}]}
-    agent.invoke(question, {"configurable": {"thread_id": "first-session"}})
+    question = {{"messages": [{{"role": "user", "content": "Send a note"}}]}}
+    agent.invoke(question, {{"configurable": {{"thread_id": "first-session"}}}})
+"""
+LANGGRAPH_APPROVAL: Final = f"""import os
+import time
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+{_LANGGRAPH_MODEL}\
+thread = {{"configurable": {{"thread_id": "first-approval"}}}}
+with HarnessSaver.open(os.environ["HARNESS_DATABASE_URL"]) as saver:
+    asks = HumanInTheLoopMiddleware(interrupt_on={{"send_note": True}})
+    agent = create_agent(model, [send_note], checkpointer=saver, middleware=[asks, HarnessMiddleware(saver)])
+    agent.invoke({{"messages": [{{"role": "user", "content": "Send a note"}}]}}, thread)
+    print("The note waits for your decision. Open Review in the browser.", flush=True)
+    while (command := saver.build_resume(thread)) is None:
+        time.sleep(1)
+    state = agent.invoke(command, thread)
+    print("The agent continued:", state["messages"][-1].content)
 """
 OPENAI_AGENTS: Final = """import asyncio
 import os

@@ -19,7 +19,7 @@ from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
-from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
+from harness_site.review.selectors.calls_by_decider import count_calls_by_decider, may_decide_by_deadline
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters
 from harness_site.search.index_status import get_time_of_sums
 from harness_site.sessions.session_formatting import format_count, format_money
@@ -76,6 +76,8 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "lost": current_counts.count_sessions_with_lost_runs(workspace.pk, period, agent),
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total,
         "waiting_calls": waiting.own,
+        "own_share": waiting.own if waiting.has_others and not agent else None,
+        "may_decide_first_call": first_call is not None and may_decide_by_deadline(request.membership, first_call, now),
         "first_call": first_call,
         "first_call_is_urgent": any(urgent_calls.count for urgent_calls in urgent),
         "overdue": sum((urgent_calls.overdue for urgent_calls in urgent), BoundedCount(0)),

@@ -58,6 +58,12 @@ def count_calls_by_decider(reader: Membership) -> CallsByDecider:
     return CallsByDecider(count_pending_calls(reader.workspace), 0, 0, 0)
 
 
+def may_decide_by_deadline(reader: Membership, call: ToolCall, now: datetime) -> bool:
+    """Return whether the role of a member suffices at the time `now`: after the deadline, only admins decide."""
+    is_overdue = call.deadline is not None and call.deadline < now
+    return reader.has_role(Role.ADMIN if is_overdue else Role.APPROVER)
+
+
 def _count_calls_of_decider(reader: Membership) -> CallsByDecider:
     calls = list(_select_undecided_calls().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
     has_more, calls = len(calls) > COUNT_LIMIT, calls[:COUNT_LIMIT]
@@ -73,8 +79,7 @@ def _find_decider(call: ToolCall, reader: Membership, voted: frozenset[int], now
         return "nobody"
     if call.pk in voted:
         return "others"
-    is_overdue = call.deadline is not None and call.deadline < now
-    return "admin" if is_overdue and reader.role != Role.ADMIN else "reader"
+    return "reader" if may_decide_by_deadline(reader, call, now) else "admin"
 
 
 def _list_calls_with_vote(reader: Membership, calls: Iterable[ToolCall]) -> frozenset[int]:

@@ -178,7 +178,9 @@ def test_an_overdue_call_comes_before_one_that_has_waited_longer(reader: Client)
     strip = response.content.decode().partition("first-call")[2].partition("</p>")[0]
     assert f'href="/review/calls/{overdue.pk}/"' in strip
     assert 'class="deadline overdue"' in strip
-    assert ">Decide<" in strip
+    assert ">View<" in strip  # only an admin decides it now
+    reader.force_login(make_user(name="dora", role=Role.ADMIN))
+    assert ">Decide<" in reader.get("/overview/").content.decode().partition("first-call")[2].partition("</p>")[0]
 
 
 def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:

@@ -288,7 +288,9 @@ def test_queue_and_badge_count_the_calls_that_the_reader_may_decide(people: dict
         assert ("only an admin can decide now" in text) == (admin in beside)
         assert f'id="waiting" data-said="{number}"' in page.content.decode()
         assert visible_text(people[name].get("/review/count/")).startswith(f"{number} ")
-        assert f'id="waiting" data-said="{number}"' in people[name].get("/overview/").content.decode()
+        overview = people[name].get("/overview/")
+        assert f'id="waiting" data-said="{number}"' in overview.content.decode()
+        assert f"Needs a decision5 {number} by you" in visible_text(overview)
         assert len(page.context["rows"]) == 5
     auditor = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "5 calls need a decision" in auditor
