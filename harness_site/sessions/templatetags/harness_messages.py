@@ -32,6 +32,7 @@ _PASSED: Final = (
     "permissions_by_position",
     "is_imported",
     "brief",
+    "call_above",
     "me",
 )
 #: Key of these variables in the state of a template that is being rendered.

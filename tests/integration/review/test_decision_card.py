@@ -10,13 +10,23 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import LateResult, Session, ToolCall
 from checkpoints.seals.decision_keys import get_decision_keys
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
 from tests.integration.review.interrupted_calls import lost_call, page, raw
-from tests.support.factories import THEN, make_call, make_decision, make_late_result, make_run, make_session, make_user
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_late_result,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+)
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -233,6 +243,17 @@ def test_card_names_another_undecided_call(reader: Client) -> None:
     make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
     held = "Then: The session stays paused: 1 other call needs a decision."
     assert page(reader, call).count(held) == 3
+
+
+def test_call_is_not_repeated_in_the_conversation_around_it(reader: Client) -> None:
+    session = make_session(status=SessionStatus.NEEDS_REVIEW)
+    asked = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {"payee": "Northwind"}}]
+    make_message(session=session, role="assistant", blocks=asked)
+    make_checkpoint(session=session)
+    call = make_call(session=session, call_id="c1", tool="pay", args={"payee": "Northwind"}, step=1)
+    around = page(reader, call).partition("Around the call")[2]
+    assert "This is the call above." in around
+    assert "Northwind" not in around
 
 
 def test_no_answer_is_preselected(reader: Client) -> None:
