@@ -12,13 +12,18 @@ from typing import Any, Literal, TypeAlias
 from django.db.models import QuerySet
 
 from checkpoints.db import clock
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, Role
+from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.review.selectors import queue_order
-from harness_site.review.selectors.pending_calls import COUNT_LIMIT, BoundedCount, count_pending_calls
+from harness_site.review.selectors.pending_calls import (
+    COUNT_LIMIT,
+    UNDECIDED_STATUS_LITERALS,
+    BoundedCount,
+    count_pending_calls,
+)
 from harness_site.sessions.selectors import multi_person_approvals
 
 Decider: TypeAlias = Literal["reader", "admin", "others", "nobody"]
@@ -106,6 +111,6 @@ def _list_calls_with_vote(reader: Membership, pks: Sequence[int]) -> frozenset[i
 
 @cache
 def _select_what_tells_the_decider() -> QuerySet[Any, Any]:
-    calls: QuerySet[Any, Any] = ToolCall.objects.filter(status__in=sorted(UNDECIDED_CALL_STATUSES))
+    calls: QuerySet[Any, Any] = ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS)
     calls = calls.annotate(due=queue_order.build_deadline_expression(None))
     return calls.values_list("pk", "approvals", "due", "session__quarantined_at", named=True)
