@@ -162,12 +162,12 @@ def test_members_and_notifications_by_keyboard_only(open_page: OpenPage, page_mo
     expect(page.get_by_text("Paused", exact=True)).to_be_visible()
 
     page.goto("/accounts/notifications/")
-    page_actions.press_tab_until_focused(page, "checkbox", "Reminder before a deadline")
+    page_actions.press_tab_until_focused(page, "checkbox", "Deadline is near")
     keys.press("Space")
     keys.press("Enter")
     expect(page.get_by_role("heading", level=1, name="dora")).to_be_visible()
     page.goto("/accounts/notifications/")
-    expect(page.get_by_role("checkbox", name="Reminder before a deadline")).not_to_be_checked()
+    expect(page.get_by_role("checkbox", name="Deadline is near")).not_to_be_checked()
 
 
 def test_other_accounts_can_still_sign_in(open_page: OpenPage) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from django.db.models import QuerySet
 
 from checkpoints.db import clock
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, Role
+from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core.unreadable_rows import call_or_use_fallback
-from harness_site.review.selectors.pending_calls import COUNT_LIMIT, BoundedCount, count_pending_calls
+from harness_site.review.selectors import queue_order
+from harness_site.review.selectors.pending_calls import (
+    COUNT_LIMIT,
+    UNDECIDED_STATUS_LITERALS,
+    BoundedCount,
+    count_pending_calls,
+)
 from harness_site.sessions.selectors import multi_person_approvals
 
 Decider: TypeAlias = Literal["reader", "admin", "others", "nobody"]
@@ -49,8 +55,8 @@ class CallsByDecider:
 
 
 def count_calls_by_decider(reader: Membership) -> CallsByDecider:
-    """Count the pending calls of the reader's workspace, up to `COUNT_LIMIT`: one query, or up to six if calls need
-    several people. With a call that cannot be read, all count as the reader's."""
+    """Count the pending calls of the reader's workspace, up to `COUNT_LIMIT`: one query, or up to five if calls need
+    several people. With a row that cannot be read, all count as the reader's."""
     if reader.role != Role.AUDITOR:
         counts = call_or_use_fallback("Who may decide the calls", lambda: _count_calls_of_decider(reader), None)
         if counts is not None:
@@ -65,30 +71,31 @@ def may_decide_by_deadline(reader: Membership, call: ToolCall, now: datetime) ->
 
 
 def _count_calls_of_decider(reader: Membership) -> CallsByDecider:
-    calls = list(_select_undecided_calls().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
-    has_more, calls = len(calls) > COUNT_LIMIT, calls[:COUNT_LIMIT]
-    voted, now = _list_calls_with_vote(reader, calls), clock.now()
+    found = list(_select_what_tells_the_decider().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
+    has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
+    voted = _list_calls_with_vote(reader, [call.pk for call in calls if call.approvals > 1])
+    now = clock.now()
     numbers = Counter(_find_decider(call, reader, voted, now) for call in calls)
     return CallsByDecider(
         BoundedCount(numbers["reader"], has_more), numbers["admin"], numbers["others"], numbers["nobody"]
     )
 
 
-def _find_decider(call: ToolCall, reader: Membership, voted: frozenset[int], now: datetime) -> Decider:
-    if call.session.quarantined_at is not None:
+def _find_decider(call: Any, reader: Membership, voted: frozenset[int], now: datetime) -> Decider:
+    if call.session__quarantined_at is not None:
         return "nobody"
     if call.pk in voted:
         return "others"
-    return "reader" if may_decide_by_deadline(reader, call, now) else "admin"
+    is_overdue = call.due is not None and call.due < now
+    return "admin" if is_overdue and reader.role != Role.ADMIN else "reader"
 
 
-def _list_calls_with_vote(reader: Membership, calls: Iterable[ToolCall]) -> frozenset[int]:
-    """List the keys of the calls of several people about which the reader has decided, and whose vote still counts."""
-    several = sorted(call.pk for call in calls if call.approvals > 1)
-    if not several:
+def _list_calls_with_vote(reader: Membership, pks: Sequence[int]) -> frozenset[int]:
+    """List the keys of those of these calls about which the reader has decided, and whose vote still counts."""
+    if not pks:
         return frozenset()
     name = reader.user.get_username()
-    votes = Decision.objects.filter(tool_call__in=several, actor=name, actor_kind=ActorKind.PERSON, final=False)
+    votes = Decision.objects.filter(tool_call__in=pks, actor=name, actor_kind=ActorKind.PERSON, final=False)
     voted_once = set(votes.values_list("tool_call", flat=True))
     if not voted_once:
         return frozenset()
@@ -103,7 +110,7 @@ def _list_calls_with_vote(reader: Membership, calls: Iterable[ToolCall]) -> froz
 
 
 @cache
-def _select_undecided_calls() -> QuerySet[ToolCall]:
-    """Select the undecided calls with what tells who may decide them."""
-    calls = ToolCall.objects.filter(status__in=sorted(UNDECIDED_CALL_STATUSES)).select_related("session")
-    return calls.only("status", "issued_at", "interrupted_at", "decide_within", "approvals", "session__quarantined_at")
+def _select_what_tells_the_decider() -> QuerySet[Any, Any]:
+    calls: QuerySet[Any, Any] = ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS)
+    calls = calls.annotate(due=queue_order.build_deadline_expression(None))
+    return calls.values_list("pk", "approvals", "due", "session__quarantined_at", named=True)

@@ -43,14 +43,15 @@ def get_waiting_since_column(status: CallStatus) -> str:
     return _SINCE[status]
 
 
-def build_deadline_expression(status: CallStatus) -> Any:
-    """Build the expression for the deadline of a call; NULL without one."""
+def build_deadline_expression(status: CallStatus | None) -> Any:
+    """Build the expression for the deadline of a call that waits in a status, or in any (None); NULL without one."""
+    since = Coalesce("interrupted_at", "issued_at") if status is None else F(get_waiting_since_column(status))
     time_limit = Case(
         When(decide_within__gt=_MAX_TIME_TO_DECIDE, then=Value(_MAX_TIME_TO_DECIDE, output_field=DurationField())),
         default=F("decide_within"),
         output_field=DurationField(),
     )
-    return ExpressionWrapper(F(get_waiting_since_column(status)) + time_limit, output_field=DateTimeField())
+    return ExpressionWrapper(since + time_limit, output_field=DateTimeField())
 
 
 def order_queue_calls_after_key(

@@ -18,6 +18,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from checkpoints.enums import RunStatus
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -100,7 +101,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Layout of the overview; `words` describes it for screen readers."""
+    """Layout of the overview; `words` describes it for screen readers, and `omitted` counts runs that did nothing."""
 
     rows: tuple[Row, ...]
     width: int
@@ -109,18 +110,26 @@ class Drawing:
     end: datetime
     words: str
     earlier: bool
+    omitted: int
 
 
 def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
     """Lay out the runs of a timeline, or return None if there is nothing to draw."""
-    instants = sorted({instant for lane in timeline.lanes for instant in _list_lane_instants(lane)})
+    lanes = [lane for lane in timeline.lanes if not _has_done_nothing(lane)] or timeline.lanes[-1:]
+    instants = sorted({instant for lane in lanes for instant in _list_lane_instants(lane)})
     if not instants:
         return None
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
     scale = _Scale(instants)
-    rows = tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(timeline.lanes))
-    return Drawing(rows, WIDTH, TOP + ROW * len(rows), start, end, words, timeline.earlier)
+    rows = tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(lanes))
+    omitted = len(timeline.lanes) - len(lanes)
+    return Drawing(rows, WIDTH, TOP + ROW * len(rows), start, end, words, timeline.earlier, omitted)
+
+
+def _has_done_nothing(lane: Lane) -> bool:
+    """Return whether a run ended in order without a call, a version or a wait."""
+    return lane.run.status == RunStatus.RELEASED and not lane.stretches and not lane.marks
 
 
 def _list_lane_instants(lane: Lane) -> list[int]:

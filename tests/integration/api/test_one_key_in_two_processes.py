@@ -263,6 +263,19 @@ def test_call_in_a_step_that_another_process_began_runs_under_the_same_id(proces
     assert [(answer.status_code, answer.json()["step"]) for answer in (first, second)] == [(201, 1), (201, 2)]
 
 
+def test_new_call_belongs_to_the_step_that_another_process_began(processes: TwoProcesses) -> None:
+    def issue(call_id: str) -> Any:
+        return processes.send("POST", "calls", call_id, call_id=call_id, tool="ring", args={"n": call_id})
+
+    def save() -> Any:
+        return processes.send("POST", "versions", "k", messages=[{"role": "assistant"}], expected_version=1)
+
+    first = processes.send_from_first_process(partial(issue, "c2"))
+    processes.send_from_second_process(save)
+    second = processes.send_from_first_process(partial(issue, "c3"))
+    assert [(answer.status_code, answer.json()["step"]) for answer in (first, second)] == [(201, 1), (201, 2)]
+
+
 def test_calls_of_one_kind_through_two_processes_are_operations_of_their_own(processes: TwoProcesses) -> None:
     def issue(call_id: str) -> Any:
         fields = {"call_id": call_id, "tool": "ring", "args": {}, "idempotency": "unanswered"}

@@ -178,6 +178,17 @@ def test_wait_that_goes_on_takes_about_a_third(session: Session) -> None:
     assert wait.x <= row.x + row.width <= wait.x + wait.width
 
 
+def test_runs_that_did_nothing_are_not_drawn(session: Session) -> None:
+    make_checkpoint(session=session)
+    Run.objects.update(status=RunStatus.RELEASED)
+    for start in (20, 30, 40):
+        run(session, start, start + 1, status=RunStatus.RELEASED)
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    assert drawing
+    assert [row.name for row in drawing.rows] == ["run 1"]
+    assert drawing.omitted == 3
+
+
 def test_omitted_earlier_items_are_reported(session: Session) -> None:
     assert not run_lanes.load_newest_run_lanes(session.pk).earlier
     for number in range(run_lanes.LANES):
