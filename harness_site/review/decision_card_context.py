@@ -33,7 +33,11 @@ from harness_site.review.call_event_history import TraceEvent, has_never_run, li
 from harness_site.review.decision_options import AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
-from harness_site.review.question_choices import find_chosen_option, remove_listed_choices
+from harness_site.review.question_choices import (
+    find_chosen_option,
+    remove_listed_choices,
+    replace_choices_by_labels,
+)
 from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
@@ -138,13 +142,14 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
 def _get_shown_arguments(call: ToolCall) -> Any:
     """Return the arguments that the page lists.
 
-    Of a question this is its value, without the text that the sentence shows, and without the options while these are
-    answers to choose from.
+    Of a question this is its value, without the text that the sentence shows. Its options are left out while they are
+    answers to choose from, and listed by their labels afterwards.
     """
     args = formatting.parse_json_or_text(call.args_json_in_caller_order)
     if not call.is_question or not isinstance(args, dict) or args.keys() != {"value"}:
         return args
-    value = remove_listed_choices(call, args["value"]) if call.undecided else args["value"]
+    show_choices = remove_listed_choices if call.undecided else replace_choices_by_labels
+    value = show_choices(call, args["value"])
     if isinstance(value, dict):
         return {name: part for name, part in value.items() if part != call.sentence}
     return None if value == call.sentence else args

@@ -69,8 +69,20 @@ def remove_listed_choices(call: ToolCall, value: Any) -> Any:
     """Remove the list of options from the value of a question, if `list_question_choices` lists them."""
     if not isinstance(value, dict) or not list_question_choices(call):
         return value
-    listed = next(name for name in _LIST_NAMES if isinstance(value.get(name), list))
+    listed = _get_list_name(value)
     return {name: part for name, part in value.items() if name != listed}
+
+
+def replace_choices_by_labels(call: ToolCall, value: Any) -> Any:
+    """Replace each option in the value of a question by its label, if `list_question_choices` lists them."""
+    choices = list_question_choices(call)
+    if not isinstance(value, dict) or not choices:
+        return value
+    return {**value, _get_list_name(value): [choice.label for choice in choices]}
+
+
+def _get_list_name(value: dict[str, Any]) -> str:
+    return next(name for name in _LIST_NAMES if isinstance(value.get(name), list))
 
 
 def _find_items(args: Any) -> list[Any]:

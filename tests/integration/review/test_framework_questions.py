@@ -1,5 +1,6 @@
 """Cards of questions that a framework's interrupt asks, which are about no tool."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -138,6 +139,7 @@ def test_agent_gets_the_value_of_the_chosen_option(alice: Client) -> None:
     assert "Answered: Number 30 " in card
     assert "Number 30 · The agent gets “Storgata 30”." in card
     assert "alice: Answered — “Number 30”" in card
+    assert re.search(r"options\s*1\s*Storgata 3\s*2\s*Number 30", card.partition("Raw JSON")[0])
     assert "alice: “Number 30”" in visible_text(alice.get("/review/?tab=decided"))
 
 
