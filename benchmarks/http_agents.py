@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from benchmarks.duration_samples import Samples
-from benchmarks.http_api_site_process import parse_options, run_on_databases, serve_site
+from benchmarks.http_api_site_process import parse_options, run_benchmark_module_on_each_database, serve_site
 
 #: Bytes of the stack of a thread: an agent needs little.
 _STACK_BYTES: Final = 512 * 1024
@@ -42,7 +42,7 @@ def main() -> None:
     options = parse_options(parser)
     if not options.database:
         arguments = [f"--agents={options.agents}", f"--seconds={options.seconds}", f"--pace={options.pace}"]
-        run_on_databases("benchmarks.http_agents", options, arguments)
+        run_benchmark_module_on_each_database("benchmarks.http_agents", options, arguments)
         return
     with serve_site(options.database) as (address, token):
         tallies = run_agents(address, token, options.agents, options.seconds, options.pace)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.duration_samples import Samples
-from benchmarks.http_api_site_process import parse_options, run_on_databases, serve_site
+from benchmarks.http_api_site_process import parse_options, run_benchmark_module_on_each_database, serve_site
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=400, help="operations that are timed")
     options = parse_options(parser)
     if not options.database:
-        run_on_databases("benchmarks.http_api", options, [f"--turns={options.turns}"])
+        run_benchmark_module_on_each_database("benchmarks.http_api", options, [f"--turns={options.turns}"])
         return
     with serve_site(options.database) as (address, token):
         for measured in measure_operations(address, token, options.turns):
@@ -108,10 +108,10 @@ def _count_function_calls(run: Callable[[int], None], first: int) -> int:
         profile.enable()
         run(turn)
         profile.disable()
-    return _get_function_call_count(profile) // _COUNTED
+    return _read_call_total_of_profile(profile) // _COUNTED
 
 
-def _get_function_call_count(profile: cProfile.Profile) -> int:
+def _read_call_total_of_profile(profile: cProfile.Profile) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
@@ -162,7 +162,7 @@ class ServerCosts:
             profile.enable()
             run(turn)
             profile.disable()
-        return requests, statements, _get_function_call_count(profile) // _COUNTED
+        return requests, statements, _read_call_total_of_profile(profile) // _COUNTED
 
     def _send_api_request(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self._number += 1

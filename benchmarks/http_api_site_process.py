@@ -17,13 +17,13 @@ KIND_CHOICES = (*KINDS, "both")
 
 
 def parse_options(parser: ArgumentParser) -> Namespace:
-    """Parse the options of a benchmark, and those of `run_on_databases`."""
+    """Parse the options of a benchmark, and those of `run_benchmark_module_on_each_database`."""
     parser.add_argument("--on", choices=KIND_CHOICES, default="both", help="database (default: both)")
     parser.add_argument("--database", default="", help="URL of the empty database of this process")
     return parser.parse_args()
 
 
-def run_on_databases(module: str, options: Namespace, arguments: Sequence[str]) -> None:
+def run_benchmark_module_on_each_database(module: str, options: Namespace, arguments: Sequence[str]) -> None:
     """Run `python -m module --database URL` with these arguments, once for each kind of database.
 
     A process can use one database only: the site's settings have one.

@@ -21,7 +21,7 @@ from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.response_outcomes import Answer
+from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -113,7 +113,7 @@ class ClientBackend(Protocol):
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session that may be written to."""
 
-    def find_last_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+    def find_or_predict_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         """Find the last heartbeat of the session's owner and the end of its lease; if it is being opened, those to
         come."""
 

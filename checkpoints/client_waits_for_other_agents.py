@@ -10,7 +10,7 @@ from checkpoints import constants, sansio
 from checkpoints.client_backend import BackendClient
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.response_outcomes import Answer
+from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.tools.registry import ToolRegistry
 
 

@@ -150,7 +150,9 @@ class _Handle:
 
     def _build_session_busy_error(self) -> SessionBusy:
         owner = "another handle of this checkpointer, which is still open"
-        return SessionBusy(self.session_id, owner, *self._backend.find_last_heartbeat_and_lease_end(self.session_id))
+        return SessionBusy(
+            self.session_id, owner, *self._backend.find_or_predict_heartbeat_and_lease_end(self.session_id)
+        )
 
     def _release_session_flow(self, error: BaseException | None) -> Flow[None]:
         """Release the session. An error of the release does not hide `error`, which ended the block."""

@@ -20,7 +20,7 @@ from checkpoints.archive import row_serializers
 from checkpoints.archive.archive_results import ImportedSession
 from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import calls_without_outcome, require_unaltered_call
+from checkpoints.calls import require_unaltered_call, unfinished_call_queries
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
@@ -102,7 +102,7 @@ class _SessionImport:
         for batch in _batch_rows_by_model(rows):
             self._insert_batch(session, batch)
         self._finish_imported_session(session)
-        undecided = len(calls_without_outcome.list_undecided_calls(self.store, session))
+        undecided = len(unfinished_call_queries.list_undecided_calls(self.store, session))
         return ImportedSession(session.session_id, session.latest_version, undecided)
 
     def _deserialize_rows(self) -> Iterator[models.Model]:
@@ -238,7 +238,7 @@ class _SessionImport:
         session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
         chain = self._get_hash_chain_at(self.head, session.message_count - 1)
         self._require_or_set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
-        if session.status not in FINISHED_SESSION_STATUSES and calls_without_outcome.list_undecided_calls(
+        if session.status not in FINISHED_SESSION_STATUSES and unfinished_call_queries.list_undecided_calls(
             self.store, session
         ):
             session.status = SessionStatus.NEEDS_REVIEW

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import F
 
-from checkpoints.calls import call_dicts, calls_without_outcome
+from checkpoints.calls import call_dicts, unfinished_call_queries
 from checkpoints.db import keyset_pagination
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
@@ -29,7 +29,7 @@ def list_calls_awaiting_decision(
             workspace_id=store.workspace_id, status__in=sorted(UNDECIDED_CALL_STATUSES)
         )
         calls: list[ToolCall] = []
-        for part in (known_calls, calls_without_outcome.select_abandoned_calls(store)):
+        for part in (known_calls, unfinished_call_queries.select_abandoned_calls(store)):
             if agent is not None:
                 part = part.filter(session__agent=agent.replace("\0", ""))
             if after is not None:

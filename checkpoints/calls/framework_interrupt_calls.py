@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import calls_without_outcome, intent_log, require_unaltered_call
+from checkpoints.calls import intent_log, require_unaltered_call, unfinished_call_queries
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, SessionStatus
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
@@ -116,7 +116,7 @@ def discard_undecided_calls_of_locked_session(
     if (
         calls
         and row.status not in FINISHED_SESSION_STATUSES
-        and not calls_without_outcome.list_undecided_calls(store, row)
+        and not unfinished_call_queries.list_undecided_calls(store, row)
     ):
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.ACTIVE, revision=F("revision") + 1, updated_at=Now()

@@ -17,10 +17,10 @@ from checkpoints.calls import (
     call_dicts,
     call_queries,
     call_seals,
-    calls_without_outcome,
     log_completeness,
     require_unaltered_call,
     signed_decisions,
+    unfinished_call_queries,
 )
 from checkpoints.db import clock, hot_statements
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
@@ -241,7 +241,7 @@ def _require_call_may_start(
     """Require that a mutating call may run now, and that an approval that was found belongs to this session."""
     if call is not None and call.session_id != owned_session.pk:
         raise CallInProgress(call.session.session_id, call.call_id, call.tool)
-    unknown = calls_without_outcome.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
+    unknown = unfinished_call_queries.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
     if unknown and intent.mutates:
         raise call_dicts.build_review_required(store, owned_session.session_id, unknown)
 

@@ -13,7 +13,7 @@ from django.db import connections
 from checkpoints import open_and_migrate, server_address
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
-from checkpoints.calls import call_queries, calls_awaiting_decision, calls_without_outcome, intent_log, write_outcomes
+from checkpoints.calls import call_queries, calls_awaiting_decision, intent_log, unfinished_call_queries, write_outcomes
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.database_backend.database_step_log import DatabaseStepLog
@@ -41,7 +41,7 @@ from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.response_outcomes import Answer
+from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.resume import resume_preview, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
@@ -144,7 +144,7 @@ class DatabaseBackend:
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         return look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
 
-    def find_last_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+    def find_or_predict_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         store = self.store
         with database_operation(store.using, writes=False):
             rows = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
@@ -322,7 +322,7 @@ class DatabaseBackend:
 
     def list_pending_calls(self, session_id: str) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return calls_without_outcome.list_pending_calls(self.store, session_id)
+            return unfinished_call_queries.list_pending_calls(self.store, session_id)
 
     def list_calls_awaiting_decision(self, *, agent: str | None, after: int | None, limit: int) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_error_of_any_session(self.store):

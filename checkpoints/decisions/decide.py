@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from checkpoints import tracing
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import calls_without_outcome, require_unaltered_call, signed_decisions
+from checkpoints.calls import require_unaltered_call, signed_decisions, unfinished_call_queries
 from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.calls.signed_decisions import DecisionTerms
@@ -424,7 +424,7 @@ def _record_decision_event(store: Store, session: Session, call: ToolCall, verdi
 def _mark_session_ready_if_all_decided(store: Store, session: Session) -> None:
     """Set a session under review to ready after the last decision."""
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
-    if session.status not in FINISHED_SESSION_STATUSES and not calls_without_outcome.list_undecided_calls(
+    if session.status not in FINISHED_SESSION_STATUSES and not unfinished_call_queries.list_undecided_calls(
         store, session
     ):
         changes["status"] = SessionStatus.READY

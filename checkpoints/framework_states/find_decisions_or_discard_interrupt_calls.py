@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from checkpoints.calls import calls_without_outcome, framework_interrupt_calls, signed_decisions
+from checkpoints.calls import framework_interrupt_calls, signed_decisions, unfinished_call_queries
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import SessionNotFound
@@ -60,7 +60,7 @@ def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: 
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
         if framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, call_ids=call_ids):
             return True
-        undecided = calls_without_outcome.list_undecided_calls(store, row)
+        undecided = unfinished_call_queries.list_undecided_calls(store, row)
         return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)
 
 
@@ -77,7 +77,7 @@ def find_decisions_if_all_decided(
     """
     with database_operation(store.using, writes=False):
         row = look_up_and_lock_rows.get_session(store, session_id)
-        if calls_without_outcome.list_undecided_calls(store, row):
+        if unfinished_call_queries.list_undecided_calls(store, row):
             return None
         calls = framework_interrupt_calls.load_interrupt_calls_by_key(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from checkpoints.importers.codex_line_fields import (
     CopiedHistory,
     RunningTokenTotals,
-    extract_prompt_from_editor_context,
+    extract_prompt_after_editor_context_or_empty,
     find_started_subagent_and_call,
     is_inserted_text,
     read_stated_duration,
@@ -140,7 +140,7 @@ class CodexReader:
         is_prompt = is_task or (body.get("role") == "user" and not is_inserted_text(_get_first_text(body)))
         role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}
         if is_prompt:
-            builder.set_title(extract_prompt_from_editor_context(_get_first_text(body)))
+            builder.set_title(extract_prompt_after_editor_context_or_empty(_get_first_text(body)))
             self._before_turns.append(self._last if self._after is None else self._after)
         at = parse_time(timestamp)
         self._last = builder.add_message(
@@ -216,7 +216,7 @@ class CodexReader:
             return
         if builder.message_count == 0:
             for role, text, timestamp in self._events:
-                builder.set_title(extract_prompt_from_editor_context(text) if role == "user" else "")
+                builder.set_title(extract_prompt_after_editor_context_or_empty(text) if role == "user" else "")
                 builder.add_message({"role": role, "content": text}, at=parse_time(timestamp))
         self._events = []
         builder.flush()

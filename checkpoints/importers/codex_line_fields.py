@@ -140,7 +140,7 @@ def is_inserted_text(text: str) -> bool:
     return text.lstrip().startswith(_INSERTED_TEXTS)
 
 
-def extract_prompt_from_editor_context(text: str) -> str:
+def extract_prompt_after_editor_context_or_empty(text: str) -> str:
     """Return what a person wrote, of a prompt that also has what is open in the editor; empty for other prompts."""
     return text.partition(_REQUEST)[2]
 

@@ -80,7 +80,7 @@ class FolderImport:
         """Import one file; raise what refuses it if it is the only one, else report it."""
         try:
             if is_single or not is_internal_subagent_file(file.path):
-                self.import_file(file, on_read)
+                self.import_file_or_raise(file, on_read)
                 return
             self.report.helpers.append(file.path_text)
         except FormatRefused as error:
@@ -98,7 +98,7 @@ class FolderImport:
             return
         self.note_imported_file(file, "", [], live=False)
 
-    def import_file(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
+    def import_file_or_raise(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
         """Import one file, and note how it was then. Raises what refuses it."""
         file_import = self.read_file(file, on_read)
         self.finish_file(file_import)

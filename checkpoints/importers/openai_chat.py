@@ -37,11 +37,11 @@ def read_exchange(value: Any) -> Exchange | None:
         return _read_request(value)
     if isinstance(value.get("choices"), list):
         return _read_response(value)
-    return _read_message(value)
+    return _build_exchange_of_message_or_none(value)
 
 
 def _read_request(value: Body) -> Exchange | None:
-    exchange = merge_exchanges(value["messages"], _read_message)
+    exchange = merge_exchanges(value["messages"], _build_exchange_of_message_or_none)
     if exchange is None:
         return None
     answer = _read_response(value) if isinstance(value.get("choices"), list) else None
@@ -59,7 +59,7 @@ def _read_request(value: Body) -> Exchange | None:
 
 def _read_response(value: Body) -> Exchange | None:
     choices = [choice for choice in value["choices"] if isinstance(choice, dict)]
-    exchange = merge_exchanges([choice.get("message") for choice in choices], _read_message)
+    exchange = merge_exchanges([choice.get("message") for choice in choices], _build_exchange_of_message_or_none)
     if exchange is None or not choices:
         return None
     beside = [{name: choice[name] for name in choice if name != "message"} for choice in choices]
@@ -76,7 +76,7 @@ def _read_response(value: Body) -> Exchange | None:
     return exchange
 
 
-def _read_message(value: Any) -> Exchange | None:
+def _build_exchange_of_message_or_none(value: Any) -> Exchange | None:
     if not isinstance(value, dict) or not isinstance(value.get("role"), str):
         return None
     body = move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)

@@ -173,7 +173,7 @@ class FolderWatch:
                 sessions = opened.import_appended_values()
                 self._folder.note_imported_file(file, opened.format.name, sessions, live=opened.is_live)
             else:
-                opened = self._folder.import_file(file)
+                opened = self._folder.import_file_or_raise(file)
         except FormatRefused:
             return  # a new file may have no line yet; it is tried again when it grows
         except TEMPORARY_ERRORS:

@@ -374,7 +374,7 @@ class _PlacedRows:
         self.segments: dict[int, tuple[int, int | None, int]] = {}
         self.sessions_with_states: set[int] = set()
 
-    def add_rows(self, model: type[models.Model], rows: Sequence[tuple[Any, ...]]) -> None:
+    def collect_from_rows(self, model: type[models.Model], rows: Sequence[tuple[Any, ...]]) -> None:
         """Add rows of a table: the keys of the session and of the row, its seal, and its sealed columns."""
         if model is Segment:
             select = _build_column_selector(Segment, "parent", "parent_length")
@@ -413,7 +413,7 @@ def _find_row_problems_of_model(
     columns = rows.values_list("session_id", "pk", "row_seal", *row_seals.get_sealed_fields(model))
     for batch in _iterate_batches_of_groups(columns, "session_id", session_pks, "pk"):
         counts.rows += len(batch)
-        placed.add_rows(model, batch)
+        placed.collect_from_rows(model, batch)
         for session_pk, pk, seal, *values in batch:
             if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
                 yield session_pk, problem

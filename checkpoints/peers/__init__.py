@@ -17,7 +17,7 @@ from checkpoints.peers.call_join_and_pause_types import (
     TakenTask,
     Told,
 )
-from checkpoints.peers.response_outcomes import (
+from checkpoints.peers.response_acceptance_types import (
     Accepted,
     Answer,
     Cancelled,

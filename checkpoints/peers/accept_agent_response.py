@@ -21,7 +21,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters, pause_run_until_agents_respond
-from checkpoints.peers.response_outcomes import (
+from checkpoints.peers.response_acceptance_types import (
     Accepted,
     Answer,
     Cancelled,

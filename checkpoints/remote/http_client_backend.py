@@ -256,7 +256,7 @@ class RemoteBackend(SingleRequests):
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         return self.store.flush_and_require_owned_session(session_id)
 
-    def find_last_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+    def find_or_predict_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         owner = self.store.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
         if owner is None:
             now = datetime.now().astimezone()

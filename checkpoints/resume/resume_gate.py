@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import call_dicts, calls_without_outcome, signed_decisions
+from checkpoints.calls import call_dicts, signed_decisions, unfinished_call_queries
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
@@ -81,7 +81,7 @@ def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[To
         session = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if session is None:
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
-        return calls_without_outcome.list_calls_at_gate(store, session)
+        return unfinished_call_queries.list_calls_at_gate(store, session)
 
 
 def _describe_calls(store: Store, owned_session: OwnedSession, calls: list[ToolCall]) -> list[dict[str, Any]]:
@@ -119,11 +119,11 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
         if owned_session.run.status != RunStatus.RUNNING or not nothing_to_use.exists():
             with transaction.atomic(using=store.using):
                 session = owned_row.select_for_update().first()
-                if session is not None and calls_without_outcome.list_calls_at_gate(store, session):
+                if session is not None and unfinished_call_queries.list_calls_at_gate(store, session):
                     return False
                 signed_decisions.verify_decisions_of_session(store.using, owned_session.pk)
                 ownership.store_run_status(store, owned_session, RunStatus.RUNNING)
-                is_waiting = session is not None and calls_without_outcome.list_undecided_calls(store, session)
+                is_waiting = session is not None and unfinished_call_queries.list_undecided_calls(store, session)
                 status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE
                 owned_row.update(status=status, gate_opened_at=Now())
     owned_session.run.status = RunStatus.RUNNING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkpoints.calls import call_dicts, calls_without_outcome
+from checkpoints.calls import call_dicts, unfinished_call_queries
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     UNDECIDED_CALL_STATUSES,
@@ -35,7 +35,7 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
             messages = latest["transcript"] if latest else []
             first = latest["message_count"] - len(messages) if latest else 0
             plan = resume_plan.plan_resume(store, session, TranscriptTail(messages, position.pending, first))
-        unsettled = calls_without_outcome.list_calls_with_status(
+        unsettled = unfinished_call_queries.list_calls_with_status(
             store, session, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES}
         )
         undecided_calls = [call for call in unsettled if call.status != CallStatus.ISSUED and not is_finished]

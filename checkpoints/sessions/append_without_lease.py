@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.calls import call_dicts, call_queries, call_seals, calls_without_outcome
+from checkpoints.calls import call_dicts, call_queries, call_seals, unfinished_call_queries
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import SaveBase
@@ -238,7 +238,7 @@ def _end_lost_owner_or_find_append_error(
         return VersionConflict(row.session_id, expected, row.latest_version)
     if check_and_close_paused_tasks.find_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
-    undecided_calls = calls_without_outcome.list_undecided_calls(store, row)
+    undecided_calls = unfinished_call_queries.list_undecided_calls(store, row)
     if undecided_calls:
         unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
         kind = ReviewRequired if unknown else ApprovalRequired

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import call_dicts, calls_without_outcome, write_outcomes
+from checkpoints.calls import call_dicts, unfinished_call_queries, write_outcomes
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, SealError, StorageUnavailable
@@ -90,10 +90,10 @@ def _interrupt_or_refuse_open_calls(
 
 def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSession, row: Session) -> None:
     """Raise `CallInProgress` while a mutating call runs, and `ReviewRequired` while one is undecided."""
-    for call in calls_without_outcome.list_calls_with_status(store, row, {CallStatus.ISSUED}):
+    for call in unfinished_call_queries.list_calls_with_status(store, row, {CallStatus.ISSUED}):
         if call.mutates:
             raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
-    undecided_calls = calls_without_outcome.list_undecided_calls(store, row)
+    undecided_calls = unfinished_call_queries.list_undecided_calls(store, row)
     if undecided_calls:
         raise call_dicts.build_review_required(store, owned_session.session_id, undecided_calls)
 

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from checkpoints import process_identity
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import calls_without_outcome
+from checkpoints.calls import unfinished_call_queries
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, SessionNotFound, VersionNotFound
@@ -137,7 +137,7 @@ def create_fork_without_versions_if_missing(store: Store, session_id: str, new_s
 
 
 def _get_status_of_fork(store: Store, fork: Session) -> SessionStatus:
-    has_undecided_calls = bool(calls_without_outcome.list_undecided_calls(store, fork))
+    has_undecided_calls = bool(unfinished_call_queries.list_undecided_calls(store, fork))
     return SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE
 
 

@@ -26,7 +26,7 @@ from harness_site.core.masking.masker import mask_values_in_context, mask_values
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
-from harness_site.review.outage_urls import build_outage_page_url
+from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks

@@ -21,15 +21,15 @@ from claude_agent_sdk.types import (
 )
 
 from checkpoints.adapters.claude import forked_sessions, transcript_keys, transcript_line_delta_encoding
-from checkpoints.adapters.claude.transcript_keys import TranscriptKey
-from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
-from checkpoints.adapters.claude.transcript_mirror import (
+from checkpoints.adapters.claude.readable_transcript_writer import (
     AGENT_NAME,
     SessionChanged,
     TranscriptMirror,
     find_last_subagent_description,
     is_subagent_description,
 )
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer

@@ -18,9 +18,9 @@ from claude_agent_sdk import HookMatcher
 
 from checkpoints.adapters.claude import forked_sessions, transcript_file, transcript_keys
 from checkpoints.adapters.claude.calls_of_restarted_subagents import SubagentCalls
+from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
-from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.aio import Checkpointer

@@ -437,7 +437,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = interrupts_as_calls.list_interrupts(value) if self.review_interrupts else []
         asked = (
-            self._wait_for_messages_of_stored_state(config)
+            self._load_messages_of_state_once_stored(config)
             if any(map(interrupts_as_calls.identifies_calls_by_name_and_arguments, found))
             else None
         )
@@ -447,7 +447,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for request in interrupts_as_calls.list_call_requests(each, asked)
         ]
 
-    def _wait_for_messages_of_stored_state(self, config: RunnableConfig) -> object:
+    def _load_messages_of_state_once_stored(self, config: RunnableConfig) -> object:
         """Return the messages of the state that a task worked on. Another thread may be about to store it."""
         for _ in range(_STATE_POLLS):
             state = self.get_tuple(config)

@@ -24,7 +24,7 @@ from agents.tool_context import ToolContext
 from checkpoints.adapters.openai_agents.agent_session import HarnessSession, RunContext
 from checkpoints.adapters.openai_agents.durable_model import DurableModel, build_config_without_durable_models
 from checkpoints.adapters.session_claims import SessionClaims
-from checkpoints.calls import call_queries, calls_without_outcome
+from checkpoints.calls import call_queries, unfinished_call_queries
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.formats import digests
@@ -304,7 +304,7 @@ class AgentGuard:
     def _is_call_logged_and_decided(self, call_id: str) -> bool:
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
-        if calls_without_outcome.list_undecided_calls(store, row):
+        if unfinished_call_queries.list_undecided_calls(store, row):
             return False
         return any(call.call_id == call_id for call in call_queries.list_unanswered_calls(store, row.pk))
 

@@ -31,7 +31,7 @@ from harness_site.review.bulk_decisions import (
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.forms import CallAnswerForm, build_evidence_from_text
-from harness_site.review.outage_urls import OutageWindow, parse_outage_window
+from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.views.decision_card import build_decision_actor

@@ -13,7 +13,7 @@ from harness_site.core import formatting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
-from harness_site.sessions.timeline.selectors.version_growth import VersionGrowth
+from harness_site.sessions.timeline.selectors.running_totals_by_version import RunningTotals
 from harness_site.sessions.timeline.timeline_items import TimelineItem, get_item_texts
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.templatetags.harness_tags import render_time
@@ -85,7 +85,7 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
 
 
 @register.simple_tag
-def render_growth_rows(growth: VersionGrowth, leading: TimelineUrls) -> SafeString:
+def render_growth_rows(growth: RunningTotals, leading: TimelineUrls) -> SafeString:
     """Render the table rows of cost, tokens and messages by version."""
     cost, tokens, messages = _("cost"), _("tokens"), _("messages")
     return join_html(

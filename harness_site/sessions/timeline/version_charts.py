@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from harness_site.sessions import session_formatting
-from harness_site.sessions.timeline.selectors.version_growth import GrowthPoint, VersionGrowth
+from harness_site.sessions.timeline.selectors.running_totals_by_version import RunningTotals, TotalsPoint
 
 #: Size of one chart in its own units, and its plot area. A page stretches the width, so the chart has no text.
 WIDTH = 960
@@ -27,7 +27,7 @@ _MAX_DOTS = 60
 Number = Decimal | int
 #: Heading of the chart, name of the number in a sentence, the number of a version, and its format.
 _SHOWN: Final[
-    tuple[tuple[str | Promise, str | Promise, Callable[[GrowthPoint], Number | None], Callable[..., str]], ...]
+    tuple[tuple[str | Promise, str | Promise, Callable[[TotalsPoint], Number | None], Callable[..., str]], ...]
 ] = (
     (_("Cost"), _("cost"), lambda point: point.cost, session_formatting.format_money),
     (_("Tokens"), _("tokens"), lambda point: point.tokens, session_formatting.format_count),
@@ -72,7 +72,7 @@ class Chart:
     missing: tuple[str, ...]
 
 
-def compute_version_chart_layout(growth: VersionGrowth) -> Chart:
+def compute_version_chart_layout(growth: RunningTotals) -> Chart:
     strips, missing = [], []
     for heading, name, value, format_value in _SHOWN:
         points = [
@@ -86,7 +86,7 @@ def compute_version_chart_layout(growth: VersionGrowth) -> Chart:
 
 
 def _compute_chart_strip_layout(
-    name: str, points: Sequence[tuple[int, GrowthPoint, Number]], format_value: Callable[..., str], places: int
+    name: str, points: Sequence[tuple[int, TotalsPoint, Number]], format_value: Callable[..., str], places: int
 ) -> ChartStrip:
     maximum = max(number for *_, number in points)
     step = (WIDTH - 2 * _INSET) / max(1, places - 1)

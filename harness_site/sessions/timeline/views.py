@@ -18,7 +18,7 @@ from harness_site.sessions.session_lookup import (
     serve_session_page,
 )
 from harness_site.sessions.timeline import timeframe_layout, timeline_items, version_charts
-from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
+from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.time_axis import Axis
 from harness_site.sessions.timeline.timeframe_layout import WIDTHS
@@ -79,7 +79,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     if frame is not None:
         runs = timeline_items.list_run_items(frame)
         drawings = [timeframe_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
-        growth = version_growth.load_version_growth(pk, since=since, until=until)
+        growth = running_totals_by_version.load_running_totals(pk, since=since, until=until)
         context |= {
             "drawings": drawings,
             "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),

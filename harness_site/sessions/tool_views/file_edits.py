@@ -75,7 +75,7 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
             files.append(shown)
     single = files[0] if len(changes) == 1 and files else None
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
-    returned = use.mask_text_for_display((use.result or "").strip())
+    returned = use.build_masked_preview((use.result or "").strip())
     return ToolView(
         "diff",
         label,
@@ -100,7 +100,7 @@ def build_file_difference(use: ToolUse, change: FileChange, limit: int) -> tuple
     whole = len(change.hunks) <= limit
     added = removed = 0
     for hunk in change.hunks[:limit]:
-        old, new = use.mask_text_for_display(hunk.old), use.mask_text_for_display(hunk.new)
+        old, new = use.build_masked_preview(hunk.old), use.build_masked_preview(hunk.new)
         whole = whole and old.whole and new.whole
         lines = diff_lines.build_diff_lines(old.text, new.text, language, first=hunk.line)
         added += sum(line.sign == "ins" for line in lines)

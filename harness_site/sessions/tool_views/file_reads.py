@@ -29,7 +29,7 @@ def build_read_view(use: ToolUse) -> ToolView | None:
     first, plain = _strip_line_numbers_and_get_first(text)
     if first is None:
         first = (use.get_number_argument("offset", "start_line") or 1) if text else 1
-    shown = use.mask_text_for_display(plain)
+    shown = use.build_masked_preview(plain)
     lines = diff_lines.build_numbered_lines(shown.text, get_language_of_path(path), max(first, 0)) if plain else []
     return ToolView(
         "read",

@@ -85,12 +85,12 @@ def _build_cells_view(
     pairs = [
         (
             cell,
-            use.mask_text_for_display(cell.source.rstrip("\n")),
-            use.mask_text_for_display(cell.output.strip("\n"), is_terminal=True),
+            use.build_masked_preview(cell.source.rstrip("\n")),
+            use.build_masked_preview(cell.output.strip("\n"), is_terminal=True),
         )
         for cell in shown_cells
     ]
-    answer = use.mask_text_for_display(returned)
+    answer = use.build_masked_preview(returned)
     texts: list[ShownText] = [text for _cell, source, output in pairs for text in (source, output)]
     return ToolView(
         "notebook",

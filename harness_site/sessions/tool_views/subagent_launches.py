@@ -12,7 +12,7 @@ def build_subagent_launch_view(use: ToolUse) -> ToolView | None:
     prompt = use.get_text_argument("prompt", "task", "message", "instructions")
     if not prompt:
         return None
-    task, answer = use.mask_text_for_display(prompt), use.mask_text_for_display((use.result or "").strip())
+    task, answer = use.build_masked_preview(prompt), use.build_masked_preview((use.result or "").strip())
     return ToolView(
         "subagent",
         _("Subagent"),

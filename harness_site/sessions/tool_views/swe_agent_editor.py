@@ -128,7 +128,7 @@ def _build_opened_file_view(use: ToolUse, path: str) -> ToolView | None:
     note = " ".join(notes)
     if use.is_error or not numbers or len(note) > 200:
         return None
-    shown = use.mask_text_for_display("\n".join(texts))
+    shown = use.build_masked_preview("\n".join(texts))
     return ToolView(
         "read",
         _("Read"),

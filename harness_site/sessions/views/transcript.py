@@ -35,8 +35,8 @@ from harness_site.sessions.selectors.conversation_window import (
     TranscriptVersion,
 )
 from harness_site.sessions.selectors.message_windows import WINDOW
+from harness_site.sessions.selectors.positions_in_transcript import Landmark
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.selectors.transcript_matches import Landmark
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_formatting import format_count, parse_stored_value
 from harness_site.sessions.session_lookup import (

@@ -20,7 +20,7 @@ from checkpoints.enums import (
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Checkpoint, Join, PausedTask, PeerCall, Run, Session
 from harness_site.core.epoch_microseconds import convert_to_microseconds
-from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
+from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn
 from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait
 from harness_site.sessions.timeline.selectors.timeline_queries import CallGroupSize
@@ -290,11 +290,11 @@ def test_session_without_items_has_no_timeline() -> None:
 def test_chart_has_a_bounded_number_of_points_with_the_newest(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(version_growth, "POINTS", 4)
+    monkeypatch.setattr(running_totals_by_version, "POINTS", 4)
     for number in range(10):
         save(session, number, budget_spent_usd=f"0.{number}", usage=to_canonical_json({"total_tokens": number}))
-    found = version_growth.load_version_growth(session.pk)
+    found = running_totals_by_version.load_running_totals(session.pk)
     assert ([point.version for point in found.points], found.total, found.step) == ([1, 4, 7, 10], 10, 3)
     assert [(point.cost, point.tokens) for point in found.points][-1] == (Decimal("0.9"), 9)
-    part = version_growth.load_version_growth(session.pk, since=later(1), until=later(3))
+    part = running_totals_by_version.load_running_totals(session.pk, since=later(1), until=later(3))
     assert ([point.version for point in part.points], part.step) == ([2, 3, 4], 1)

@@ -3,17 +3,17 @@ from decimal import Decimal
 from itertools import pairwise
 
 from harness_site.sessions.timeline import version_charts
-from harness_site.sessions.timeline.selectors.version_growth import POINTS, GrowthPoint, VersionGrowth
+from harness_site.sessions.timeline.selectors.running_totals_by_version import POINTS, RunningTotals, TotalsPoint
 
 THEN = datetime(2026, 3, 4, tzinfo=UTC)
 
 
-def grown(*points: tuple[str | None, int | None, int]) -> VersionGrowth:
+def grown(*points: tuple[str | None, int | None, int]) -> RunningTotals:
     made = tuple(
-        GrowthPoint(number + 1, THEN, None if cost is None else Decimal(cost), tokens, messages)
+        TotalsPoint(number + 1, THEN, None if cost is None else Decimal(cost), tokens, messages)
         for number, (cost, tokens, messages) in enumerate(points)
     )
-    return VersionGrowth(made, len(made), 1)
+    return RunningTotals(made, len(made), 1)
 
 
 def test_each_series_is_scaled_to_its_maximum() -> None:
