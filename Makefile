@@ -28,12 +28,12 @@ ON_POSTGRES := $(RUN) -m tests.support.cluster --
 BESIDE := --numprocesses 4 --dist worksteal
 NEWEST_MATTERS := review site notifications/test_mail_backend.py $(addprefix checkpoints/,resume versions)
 # What reads and writes the database in ways of its own: the pages above it are much the same on every database.
-POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py hot_statements.py altered_histories.py) \
+POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py hot_statements.py) \
 	$(addprefix crash/test_,every_boundary.py request_worker.py database_creation.py http_kills.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py \
 		integrity/test_mistyped_values.py) \
-		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py) \
+		concurrency/test_peers_over_http.py $(addprefix integration/api/,remote/test_contract.py test_reference_page.py test_bad_input.py)) \
 	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.

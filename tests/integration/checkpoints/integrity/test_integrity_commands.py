@@ -166,7 +166,7 @@ def test_text_of_an_unsealed_call_is_compared_with_its_digest(
     for name in ("s", "other"):
         create_sealed_session(open_checkpointer, name)
     assert "HARNESS_SEAL_KEY is empty: texts are compared with their digests" in run("verify_integrity", "--all")[1]
-    call = plain(ToolCall).filter(session__session_id="s", status="completed")[0]
+    call = plain(ToolCall).filter(session__session_id="s", status="completed").earliest("pk")
     plain(ToolCall).filter(pk=call.pk).update(**{column: '{"order":18}'})
     settings.HARNESS_SEAL_KEY = key
     out, err = StringIO(), StringIO()
