@@ -131,7 +131,7 @@ class ScriptedProgram(Transport):
             Path(self._path).parent.mkdir(parents=True, exist_ok=True)
             with Path(self._path).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
-        self._messages.put_nowait({"type": "readable_transcript_writer", "filePath": self._path, "entries": [line]})
+        self._messages.put_nowait({"type": "transcript_mirror", "filePath": self._path, "entries": [line]})
 
     # the run
 
