@@ -1,5 +1,6 @@
 import pytest
 
+from harness_site.search import trigram_search_conditions
 from harness_site.search.query_terms import MAX_TERMS, SearchQuery, SearchTerm, build_dense_script_pairs, fold_case
 from harness_site.search.text_extraction import OVERLAP, PIECE, split_into_overlapping_pieces
 
@@ -52,6 +53,11 @@ def test_indexable_terms(text: str, indexed: bool) -> None:
 )
 def test_rare_part_of_a_term_is_its_longest_part_with_a_digit(typed: str, part: str) -> None:
     assert SearchTerm(typed).identifier_part == part
+
+
+def test_index_reads_rare_parts_first_and_long_terms_before_short_ones() -> None:
+    query = SearchQuery.parse("lamp order-1-999839 refund")
+    assert trigram_search_conditions._list_indexed_parts(query) == ["999839", "order-1-999839", "refund", "lamp"]
 
 
 def test_bigrams_of_dense_scripts_are_unique() -> None:
