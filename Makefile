@@ -37,7 +37,8 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.
-EXHAUSTIVE_MATTERS := $(addprefix tests/,crash property \
+EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
+	integration/hostile/test_forged_texts.py \
 	$(addprefix integration/checkpoints/,importers/test_import_workers.py integrity/test_mistyped_values.py))
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.
