@@ -170,7 +170,7 @@ $(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
 .PHONY: test-e2e
 test-e2e: setup ## The story in a real browser
 	@.ci/system-parts chromium
-	$(ON_SQLITE) $(RUN) -m pytest $(BESIDE) --numprocesses 3 tests/e2e
+	$(ON_SQLITE) $(RUN) -m pytest --numprocesses 3 --dist loadfile tests/e2e
 
 # --------------------------------------------------------------------------------------------- to keep it up
 
