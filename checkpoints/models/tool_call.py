@@ -177,8 +177,8 @@ class ToolCall(SealedModel):
             ),
             models.Index(
                 fields=["workspace", "tool", "interrupted_at", "id"],
-                condition=Q(reason=InterruptReason.RUN_LOST),
-                name="call_lost",
+                condition=Q(interrupted_at__isnull=False),
+                name="call_interrupted",
             ),
             models.Index(
                 fields=["session"],
