@@ -20,14 +20,14 @@ from checkpoints.sessions.display_status import Standing
 from harness_site.core import formatting, status_labels
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
-from harness_site.core.rendering.display_text import (
+from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.rendering.json_tree import dump_json_for_display, quote_text_except_amount
+from harness_site.core.rendering.mask_and_shorten_text import (
     cut_text_to_preview,
     format_byte_size,
     get_byte_size,
     mask_and_reveal_hidden,
 )
-from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.json_tree import dump_json_for_display, quote_text_except_amount
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
