@@ -21,7 +21,7 @@ from checkpoints.enums import (
     KeyScope,
     Risk,
 )
-from checkpoints.formats.argument_order import restore_order_of_stored_arguments
+from checkpoints.formats.caller_argument_order import restore_order_of_stored_arguments
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session

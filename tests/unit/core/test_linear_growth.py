@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.formats import content_blocks
+from checkpoints.formats import parse_message_parts
 from harness_site.core import word_diff
 from harness_site.core.masking import masker
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
@@ -46,7 +46,7 @@ RENDERERS: dict[str, Callable[[str], Any]] = {
     "tree": _whole_tree,
     "structured": session_formatting.parse_json_container,
     "copied": lambda content: json_tree.mask_and_dump_json(session_formatting.parse_stored_value(content), indent=2),
-    "plain": lambda content: content_blocks.parts_to_text(content_blocks.parse_message_parts(content)),
+    "plain": lambda content: parse_message_parts.parts_to_text(parse_message_parts.parse_message_parts(content)),
     "indexed": lambda content: text_extraction.extract_masked_message_text(content, "id").text,
 }
 
