@@ -37,7 +37,8 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.
-EXHAUSTIVE_MATTERS := $(addprefix tests/,crash property \
+EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
+	integration/hostile/test_forged_texts.py \
 	$(addprefix integration/checkpoints/,importers/test_import_workers.py integrity/test_mistyped_values.py))
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.
@@ -169,7 +170,7 @@ $(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
 .PHONY: test-e2e
 test-e2e: setup ## The story in a real browser
 	@.ci/system-parts chromium
-	$(ON_SQLITE) $(RUN) -m pytest $(BESIDE) --numprocesses 3 tests/e2e
+	$(ON_SQLITE) $(RUN) -m pytest --numprocesses 3 --dist loadfile tests/e2e
 
 # --------------------------------------------------------------------------------------------- to keep it up
 

@@ -42,7 +42,7 @@ from strands.types.session import Session as StrandsSession
 from strands.types.session import SessionAgent, SessionMessage, SessionType
 
 from benchmarks.benchmark_databases import KINDS, TITLES, Database, Kind, TableSize, create_temporary_databases
-from benchmarks.cpu_cores import describe_cores
+from benchmarks.describe_cpu_cores import describe_cores
 from benchmarks.generated_conversation import build_conversation
 from benchmarks.recorded_saver_calls import WRITING, CallPlayer, RecordedCall, RecordingSaver
 from benchmarks.virtual_environments import ROOT

@@ -13,10 +13,10 @@ from importlib.metadata import version
 from benchmarks import call_costs, cold_start, concurrent_saves, contender_list, loading, saving
 from benchmarks.benchmark_databases import KINDS, TITLES, Databases, Kind
 from benchmarks.concurrent_saves import Rates
-from benchmarks.cpu_cores import describe_cores
+from benchmarks.describe_cpu_cores import describe_cores
 from benchmarks.full_and_quick_run_sizes import Plan
 from benchmarks.generated_conversation import Conversation, build_conversation
-from benchmarks.results import Measured, Results
+from benchmarks.result_types import Measured, Results
 
 PACKAGES = ("Django", "psycopg", "langgraph-checkpoint", "langgraph-checkpoint-postgres", "langgraph-checkpoint-sqlite")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.benchmark_databases import TITLES, Kind
 from benchmarks.loading import TAIL
-from benchmarks.results import Measured, Results
+from benchmarks.result_types import Measured, Results
 from benchmarks.saving import Saving
 
 

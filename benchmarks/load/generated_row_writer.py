@@ -18,7 +18,7 @@ from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
 from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows_without_messages
-from checkpoints.db.sql_quoting import quote_columns, quote_table
+from checkpoints.db.sql_names_and_values import quote_columns, quote_table
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
 
 #: In the order of writing; constraints are checked at the end of the transaction.

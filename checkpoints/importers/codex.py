@@ -14,7 +14,7 @@ from checkpoints.importers.codex_line_fields import (
     read_stated_duration,
     read_subagent_role,
 )
-from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time
+from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_time
 from checkpoints.importers.imported_session_and_run_rows import make_session_id
 from checkpoints.importers.imported_session_builder import (
     Body,

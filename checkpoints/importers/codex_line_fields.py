@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import parse_time, parse_token_count_or_zero
+from checkpoints.importers.imported_message_and_usage import parse_time, parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 
 _TOKEN_FIELDS: Final = (

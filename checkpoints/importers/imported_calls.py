@@ -16,16 +16,16 @@ from typing import Any, Final
 from django.db import connections
 
 from checkpoints.db.hot_statements import bulk_insert_converted_rows
-from checkpoints.db.sql_quoting import convert_values_of_fields
+from checkpoints.db.sql_names_and_values import convert_values_of_fields
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
-from checkpoints.formats.argument_order import encode_argument_order
+from checkpoints.formats.caller_argument_order import encode_argument_order
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
+from checkpoints.formats.parse_message_parts import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_message import ImportedMessage
+from checkpoints.importers.imported_message_and_usage import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals.sealed_model import seal_unsaved_rows_and_compute_sum
 from checkpoints.store.call_intent_and_outcome_types import validate_tool_name

@@ -30,9 +30,9 @@ from typing import Any, Final
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections
 from django.http import HttpResponse
 
-from checkpoints.db import clock, write_guard
+from checkpoints.db import clock, guard_within_write_statement
+from checkpoints.db.guard_within_write_statement import GuardedWriteRefused, GuardSql, WriteGuard
 from checkpoints.db.hot_statements import NOW_SQL
-from checkpoints.db.write_guard import GuardedWriteRefused, GuardSql, WriteGuard
 from checkpoints.exceptions import IdempotencyKeyReused, RequestInProgress
 from checkpoints.ids import validate_id
 from harness_site.accounts import api_tokens
@@ -191,7 +191,7 @@ def _is_repeated_elsewhere(row: ApiWrite) -> bool:
 
 def require_key_stored_first() -> None:
     """Refuse to be served by one statement, so that the key of this request is stored before anything else is done."""
-    write_guard.refuse_if_guarded(write_guard.find_guard(connection))
+    guard_within_write_statement.refuse_if_guarded(guard_within_write_statement.find_guard(connection))
 
 
 def _delete_old_writes_sometimes() -> None:

@@ -39,7 +39,7 @@ from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.versions import save_version
-from checkpoints.versions.opaque_contents import StoredMessage
+from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
 from checkpoints.versions.save_version import VersionToWrite
 
 AGENT_NAME: Final = transcript_reader.AGENT_NAME
@@ -90,7 +90,7 @@ class TranscriptMirror:
         self.header: dict[str, Any] = {}
         self.revision: int | None = None
         self._transaction = MirrorTransaction(store)
-        self._writers: list[MirrorWriter] = []
+        self._writers: list[ReadableTranscriptWriter] = []
         self._repeats = False
         context = ImportContext(
             store=store,
@@ -107,10 +107,10 @@ class TranscriptMirror:
         )
         self._reader = ClaudeCodeReader(context)
 
-    def _flush_and_create_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
+    def _flush_and_create_writer(self, store: Store, origin: TranscriptOrigin) -> ReadableTranscriptWriter:
         written = self.written if origin.session_id == self.key.session_id else []
         self._transaction.lock_session_and_write_queued_version()
-        writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._transaction, written)
+        writer = ReadableTranscriptWriter(store, origin, self._is_tool_logged_by_policies, self._transaction, written)
         writer.repeats = self._repeats
         self._writers.append(writer)
         return writer
@@ -276,7 +276,7 @@ class MirrorTransaction:
         row.latest_version, row.message_count, row.head_chain = version, end.length, end.chain
 
 
-class MirrorWriter(ImportWriter):
+class ReadableTranscriptWriter(ImportWriter):
     """Writer of the versions of a mirrored session, which is written beside the runs of its guarded tool calls.
 
     Calls of guarded tools are not added to the log, and those in it are closed by the version that answers them.

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from checkpoints.exceptions import CheckpointCorrupted
-from checkpoints.formats import content_blocks, digests
+from checkpoints.formats import digests, parse_message_parts
 from checkpoints.formats.canonical_json import parse_json_object, to_canonical_json
 from checkpoints.framework_states import durable_message_list, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -291,7 +291,7 @@ def _build_item_key(item: Item) -> tuple[str, ...]:
     if isinstance(item.get("call_id"), str):
         return kind, item["call_id"]
     said = {key: value for key, value in item.items() if key not in {"id", "status"}}
-    return kind, content_blocks.parts_to_text(content_blocks.list_message_parts(said))
+    return kind, parse_message_parts.parts_to_text(parse_message_parts.list_message_parts(said))
 
 
 def _find_call_and_result_ids(items: Iterable[Item]) -> tuple[set[str], set[str]]:

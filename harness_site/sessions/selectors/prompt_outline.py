@@ -13,9 +13,9 @@ from typing import Final
 from django.db.models import BooleanField, Func, QuerySet
 from django.db.models.functions import Length, Substr
 
-from checkpoints.db.readable_text import ReadableText
-from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import TextPart
+from checkpoints.db.decompressed_text_sql import DecompressedText
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import TextPart
 from checkpoints.models import Message
 from checkpoints.models.transcript import PROMPT_ROLES
 from harness_site.sessions import program_tags_in_messages
@@ -114,7 +114,7 @@ def _build_verified_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: in
 
 
 def _query_message_beginnings(messages: QuerySet[Message], order: str = "position") -> QuerySet[Message, _Row]:
-    body = ReadableText("body")
+    body = DecompressedText("body")
     beginnings = messages.annotate(beginning=Substr(body, 1, _BEGINNING), size=Length(body))
     return beginnings.order_by(order).values_list("position", "created_at", "beginning", "size")
 
@@ -128,7 +128,7 @@ def _parse_prompt_title(beginning: str, size: int) -> tuple[str, bool]:
     """Return the title of a prompt from the beginning of its message, empty if it is none, and whether it is a
     command."""
     if size <= _BEGINNING:
-        parts = content_blocks.parse_message_parts(beginning)
+        parts = parse_message_parts.parse_message_parts(beginning)
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     else:
         text = _parse_first_text(beginning)

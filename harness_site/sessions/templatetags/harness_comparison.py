@@ -13,8 +13,8 @@ from django.template import Context
 from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
-from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import ResultPart
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import display_text, json_tree, markdown
 from harness_site.core.rendering.fast_format_html import build_html
@@ -205,7 +205,7 @@ def build_json_excerpt(value: Any) -> RenderedTree:
 @register.simple_tag
 def build_result_excerpt(result: ResultPart) -> dict[str, Any]:
     """Build the beginning of a tool result: a JSON object or list as a labelled list, anything else as text."""
-    text = content_blocks.parts_to_text((result,))
+    text = parse_message_parts.parts_to_text((result,))
     value = session_formatting.parse_json_container(text)
     if value is not None:
         return {"tree": build_json_excerpt(value)}

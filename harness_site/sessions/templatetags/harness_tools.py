@@ -6,7 +6,7 @@ from typing import Any
 from django import template
 from django.template import Context
 
-from checkpoints.formats.content_blocks import Part
+from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
-from checkpoints.formats.content_blocks import Part
+from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.hidden_characters import replace_unencodable

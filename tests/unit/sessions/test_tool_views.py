@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
+from checkpoints.formats.parse_message_parts import CallPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK
 from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.selectors.conversation_window import CallCard

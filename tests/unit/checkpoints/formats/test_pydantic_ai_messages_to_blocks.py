@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from checkpoints.formats.content_blocks import (
+from checkpoints.formats.parse_message_parts import (
     CallPart,
     ImagePart,
     OtherPart,
@@ -11,7 +11,7 @@ from checkpoints.formats.content_blocks import (
     TextPart,
     list_message_parts,
 )
-from checkpoints.formats.pydantic_ai_messages import find_role
+from checkpoints.formats.pydantic_ai_messages_to_blocks import find_role
 from checkpoints.formats.tool_calls_in_messages import (
     RequestedCall,
     list_call_ids_of_results,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.formats.content_blocks import (
+from checkpoints.formats.parse_message_parts import (
     CallPart,
     ImagePart,
     OtherPart,
