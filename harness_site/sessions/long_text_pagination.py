@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from checkpoints.formats.content_blocks import OtherPart, Part, ReasoningPart, ResultPart, TextPart
+from checkpoints.formats.parse_message_parts import OtherPart, Part, ReasoningPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK, mask_secret_fields_only, mask_text_slice
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
 from harness_site.core.rendering.display_text import get_byte_size

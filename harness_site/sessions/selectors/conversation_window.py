@@ -12,10 +12,10 @@ from typing import Any
 
 from checkpoints.enums import RunStatus
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats import content_blocks, parse_json, parse_json_or_return_text, to_canonical_json
-from checkpoints.formats.argument_order import restore_argument_order
-from checkpoints.formats.content_blocks import CallPart, Part, ResultPart
+from checkpoints.formats import parse_json, parse_json_or_return_text, parse_message_parts, to_canonical_json
+from checkpoints.formats.caller_argument_order import restore_argument_order
 from checkpoints.formats.digests import digest_text
+from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart
 from checkpoints.models import Session
 from harness_site.sessions.selectors import (
     call_records,
@@ -235,11 +235,11 @@ def _load_window_without_split_calls(
     """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""
     if at.segment_id is None or first >= upto:
         return None, []
-    stored = message_windows.load_gapless_message_window(
+    stored = message_windows.load_message_window_or_raise_if_gap(
         at.segment_id, max(0, first - _MARGIN), min(at.length, upto + _MARGIN)
     )
     if stored[0].position > first:  # very large neighbours would displace the requested messages
-        stored = message_windows.load_gapless_message_window(at.segment_id, first, upto)
+        stored = message_windows.load_message_window_or_raise_if_gap(at.segment_id, first, upto)
     start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
     while start > 0 and _has_tool_results(stored[start]):
         start -= 1
@@ -276,7 +276,7 @@ def _list_first_messages_of_segments(
 
 
 def _has_tool_results(message: StoredMessage) -> bool:
-    parts = content_blocks.parse_message_parts(message.body)
+    parts = parse_message_parts.parse_message_parts(message.body)
     return bool(parts) and isinstance(parts[0], ResultPart)
 
 
@@ -303,7 +303,7 @@ class _ConversationBuilder:
         newest_run: int | None,
     ) -> None:
         self.session, self.messages, self.lead, self.newest_run = session, messages, lead, newest_run
-        self.parts = [content_blocks.parse_message_parts(message.body) for message in messages]
+        self.parts = [parse_message_parts.parse_message_parts(message.body) for message in messages]
         self.newest_end = at.newest and ends
         self.segments = message_origin_versions_and_runs.load_segments_of_messages(
             _list_first_messages_of_segments(messages, lead)
@@ -437,7 +437,7 @@ class _ConversationBuilder:
             yield Rewrite(
                 origin.version if origin else None,
                 forked=parent.parent_session != self.session.pk,
-                compacted=content_blocks.ends_with_compaction_sentence(self.parts[index]),
+                compacted=parse_message_parts.ends_with_compaction_sentence(self.parts[index]),
             )
 
     def _get_segment_that_begins_with_message(self, message: StoredMessage) -> SegmentFacts | None:

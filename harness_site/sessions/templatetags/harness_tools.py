@@ -6,7 +6,7 @@ from typing import Any
 from django import template
 from django.template import Context
 
-from checkpoints.formats.content_blocks import Part
+from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_tabs
@@ -70,9 +70,7 @@ def load_session_environment_and_parent(session: Session) -> HeadFacts:
 
 @register.simple_tag
 def build_session_tabs(head: SessionHead, about: HeadFacts, open_tab: str) -> SessionTabs:
-    return session_tabs.build_session_tabs(
-        head, open_tab, has_subagent_tree=bool(about.parent or about.has_subagents)
-    )
+    return session_tabs.build_session_tabs(head, open_tab, has_subagent_tree=bool(about.parent or about.has_subagents))
 
 
 @register.simple_tag(takes_context=True)
