@@ -263,11 +263,11 @@ def _load_window_without_split_calls(
     """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""
     if at.segment_id is None or first >= upto:
         return None, []
-    stored = message_windows.load_gapless_message_window(
+    stored = message_windows.load_message_window_or_raise_if_gap(
         at.segment_id, max(0, first - _MARGIN), min(at.length, upto + _MARGIN)
     )
     if stored[0].position > first:  # very large neighbours would displace the requested messages
-        stored = message_windows.load_gapless_message_window(at.segment_id, first, upto)
+        stored = message_windows.load_message_window_or_raise_if_gap(at.segment_id, first, upto)
     start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
     while start > 0 and _has_tool_results(stored[start]):
         start -= 1

@@ -43,7 +43,7 @@ from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 from harness_site.sessions.subagent_tree import subagent_tree
@@ -65,7 +65,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     place = get_requested_transcript_version(request, head, head.stored)
-    words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter(request, "at")
+    words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter_or_none(request, "at")
     piece = _get_requested_direction(request)
     hit = transcript_search.find_first_hit_position(place, words) if words and at is None and not piece else None
     if hit is not None:
@@ -93,7 +93,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "place": place,
         "conversation": window,
         "opening": opening,
-        "between": parse_number_parameter(request, "until") if piece == "later" else None,
+        "between": parse_number_parameter_or_none(request, "until") if piece == "later" else None,
         "outline": outline,
         "reading": transcript_content_choices.read_reading_choices(request),
         "following": is_live,
@@ -103,7 +103,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "piece": piece,
         "spot": _get_error_search_start(request, window, opening, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
-        "timeline": run_lanes.load_newest_run_lanes(pk, events) if is_live and head.row.has_times else None,
+        "timeline": run_lanes.load_timeline_of_newest_runs(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
         **_build_version_context(request, head, place),
         **_build_subagent_and_permission_context(head, window),
@@ -204,7 +204,7 @@ def find_requested_text_page(
         return (
             None
             if text is None
-            else long_text_pagination.build_text_page(text, parse_number_parameter(request, "page") or 1)
+            else long_text_pagination.build_text_page(text, parse_number_parameter_or_none(request, "page") or 1)
         )
     return long_text_pagination.find_later_page_with_words(texts, words.words) if words and not request.htmx else None
 
@@ -227,7 +227,7 @@ def _list_call_arguments(window: Conversation) -> list[Any]:
 def get_requested_transcript_version(request: HttpRequest, head: SessionHead, found: Session) -> TranscriptVersion:
     """Return the version `v`, or the newest one. Raises `PageNotFound`."""
     text = request.GET.get("v", "")
-    version = parse_number_parameter(request, "v")
+    version = parse_number_parameter_or_none(request, "v")
     place = conversation_window.find_transcript_version(found, version) if version is not None or not text else None
     if place is None:
         raise build_missing_version_error(head, text[:20])
@@ -254,14 +254,16 @@ def _get_requested_direction(request: MemberRequest) -> str:
 
 
 def _load_requested_window(request: MemberRequest, head: SessionHead, place: TranscriptVersion) -> Conversation:
-    before, after, at, since = (parse_number_parameter(request, name) for name in ("before", "after", "at", "since"))
+    before, after, at, since = (
+        parse_number_parameter_or_none(request, name) for name in ("before", "after", "at", "since")
+    )
     load = partial(conversation_window.load_conversation_window, head.stored, place, newest_run=head.runs)
     if before is not None:
         return load(upto=min(before, place.length))
     if at is not None and at < place.length:
         return load(first=max(0, at - WINDOW // 2))
     if after is not None and after < place.length:
-        until = parse_number_parameter(request, "until") if request.htmx else None
+        until = parse_number_parameter_or_none(request, "until") if request.htmx else None
         return load(first=after, within=until)
     if since is not None and since < place.length:
         return load(first=since, upto=min(place.length, since + _FOLLOWED))
@@ -278,7 +280,7 @@ def load_stored_message(place: TranscriptVersion, position: int) -> message_wind
     """Load and verify a message of a version; None if the version has no such message."""
     if place.segment_id is None or position >= place.length:
         return None
-    messages = message_windows.load_message_window_within_size(place.segment_id, position, position + 1)
+    messages = message_windows.load_verified_messages_within_size(place.segment_id, position, position + 1)
     return messages[0] if messages else None
 
 
