@@ -26,7 +26,7 @@ class SessionTab:
 
 @dataclass(frozen=True, slots=True)
 class SessionTabs:
-    """Tabs of a session. On a phone, `others` are in a menu, whose button has the `label` of the open one among them."""
+    """Tabs of a session. On a phone, `others` are in a menu, whose button has the `label` of the open one."""
 
     first: list[SessionTab]
     others: list[SessionTab]
