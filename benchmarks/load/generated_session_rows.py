@@ -139,7 +139,7 @@ class SessionBuilder:
             workspace_id=self._workspace.pk,
             session_id=f"load-{self._seed}-{number}",
             agent=random.choice(AGENTS),
-            title=self._words.generate_sentences(random, f"order-{self._seed}-{number}")[:120],
+            title=self._words.generate_three_sentence_text(random, f"order-{self._seed}-{number}")[:120],
             status=status,
             labels=to_canonical_json([random.choice(LABELS)] if random.random() < 0.1 else []),
             key_space=f"{random.getrandbits(128):032x}",
@@ -182,7 +182,7 @@ class SessionBuilder:
             result = to_canonical_json(answered_call.result_text or "The connection was lost.")
             block = f'{{"call_id":"{answered_call.call_id}","content":{result},"kind":"tool_result"}}'
         else:
-            text = to_canonical_json(self._words.generate_sentences(random, f"order-{self._seed}-{number}"))
+            text = to_canonical_json(self._words.generate_three_sentence_text(random, f"order-{self._seed}-{number}"))
             block = f'{{"kind":"text","text":{text}}}'
         if call is not None:
             block += f',{{"args":{call.args},"call_id":"{call.call_id}","kind":"tool_call","name":"{call.tool}"}}'

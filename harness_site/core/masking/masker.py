@@ -485,7 +485,7 @@ def _iterate_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterato
     if rules.name_patterns is not None:
         yield from (
             (start, end)
-            for start in secret_values_by_name.find_unclosed_secret_value_starts(
+            for start in secret_values_by_name.iterate_unclosed_xml_secret_starts(
                 text, rules.name_patterns, rules.is_secret_name
             )
         )

@@ -69,7 +69,7 @@ def count_shared_messages(one: Sequence[Stretch], other: Sequence[Stretch]) -> i
     return common
 
 
-def load_message_window_within_size(
+def load_verified_messages_within_size(
     segment_id: int, first: int, upto: int, *, using: str = DEFAULT_DB_ALIAS, size: int = WINDOW_SIZE
 ) -> list[StoredMessage]:
     """Load and verify the messages `first` to `upto` (exclusive) of the transcript that ends in `segment_id`, in order.
@@ -97,9 +97,9 @@ def load_message_window_within_size(
     ]
 
 
-def load_gapless_message_window(segment_id: int, first: int, upto: int) -> list[StoredMessage]:
+def load_message_window_or_raise_if_gap(segment_id: int, first: int, upto: int) -> list[StoredMessage]:
     """Load a window of messages that a version has. Raises `IntegrityError` if one of them is missing or altered."""
-    messages = load_message_window_within_size(segment_id, first, upto)
+    messages = load_verified_messages_within_size(segment_id, first, upto)
     expected = upto - 1
     for message in reversed(messages):
         if message.position != expected:

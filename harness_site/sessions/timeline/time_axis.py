@@ -239,9 +239,9 @@ def _choose_folded_gaps(points: Sequence[int], most: int, busy: Iterable[tuple[i
     most = min(most, len(gaps) // 2)
     longest = nlargest(2 * most, zip(gaps, count(), strict=False))
     busy_gaps = {index for _, index in longest} & _find_busy_gaps(points, busy)
-    idle = _choose_longest_gaps([gap for gap in longest if gap[1] not in busy_gaps][:most], time, _IDLE_RATIO)
+    idle = _choose_gaps_above_ratio([gap for gap in longest if gap[1] not in busy_gaps][:most], time, _IDLE_RATIO)
     time -= sum(gaps[index] for index in idle)
-    return idle | _choose_longest_gaps(
+    return idle | _choose_gaps_above_ratio(
         [gap for gap in longest if gap[1] not in idle][: most - len(idle)], time, _BUSY_RATIO
     )
 
@@ -257,7 +257,7 @@ def _find_busy_gaps(points: Sequence[int], busy: Iterable[tuple[int, int]]) -> s
     return covered
 
 
-def _choose_longest_gaps(longest: Sequence[tuple[int, int]], time: int, ratio: float) -> set[int]:
+def _choose_gaps_above_ratio(longest: Sequence[tuple[int, int]], time: int, ratio: float) -> set[int]:
     """Choose the first of the gaps (length and index, the longest first) whose lengths exceed `ratio` times the rest of
     the `time`."""
     chosen = 0

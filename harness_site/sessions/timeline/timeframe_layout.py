@@ -132,7 +132,7 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems],
     lanes: list[Lane] = []
     y = float(TOP)
     for run_course, run_items in zip(frame.courses, items_by_run, strict=True):
-        lane, y = _compute_lane_layout(run_course, run_items, axis, y, texts)
+        lane, y = _compute_lane_layout_and_next_y(run_course, run_items, axis, y, texts)
         lanes.append(lane)
     kinds = count_occurrences(entry for run_items in items_by_run for row in run_items.rows for entry in row)
     return Drawing(
@@ -170,14 +170,14 @@ def _list_busy_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
         yield from ((call.start, call.end) for call in run_items.calls if call.kind not in _WAITS)
 
 
-def _compute_lane_layout(
+def _compute_lane_layout_and_next_y(
     run_course: RunCourse, run_items: RunItems, axis: Axis, y: float, texts: ItemTexts
 ) -> tuple[Lane, float]:
     """Lay out a lane; return it with the y position of the next lane."""
     run = run_course.lane.run
     items = _RunItemsLayout(axis, run_items.run, texts)
-    turns, below = items.compute_bar_layouts(list(_split_turns_at_waits(run_items.turns)), y, _TURN)
-    calls, below = items.compute_bar_layouts(run_items.calls, below, _CALL)
+    turns, below = items.compute_bar_layouts_and_next_y(list(_split_turns_at_waits(run_items.turns)), y, _TURN)
+    calls, below = items.compute_bar_layouts_and_next_y(run_items.calls, below, _CALL)
     begin, end = (
         axis.convert_to_x(run_course.lane.start),
         axis.convert_to_x(max(run_course.lane.end, run_course.lane.start)),
@@ -206,7 +206,9 @@ class _RunItemsLayout:
     def __init__(self, axis: Axis, run: int, texts: ItemTexts) -> None:
         self._axis, self._run, self._texts = axis, run, texts
 
-    def compute_bar_layouts(self, entries: Sequence[Occurrence], y: float, height: float) -> tuple[list[Bar], float]:
+    def compute_bar_layouts_and_next_y(
+        self, entries: Sequence[Occurrence], y: float, height: float
+    ) -> tuple[list[Bar], float]:
         """Lay out bars from `y` downwards; return them with the y position below them."""
         lefts = self._axis.convert_all_to_x(map(START, entries))
         rights = self._axis.convert_all_to_x(map(END, entries))
@@ -238,7 +240,7 @@ class _RunItemsLayout:
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
             title = _format_group_title(count, kinds, self._texts)
-        label, label_x = _fit_bar_label(labels, packed.x, packed.width, folds)
+        label, label_x = _choose_bar_label_and_x(labels, packed.x, packed.width, folds)
         return Bar(
             kind=kind,
             grave=grave,
@@ -274,7 +276,9 @@ def _list_bar_labels(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
     return item.what, *(f"{item.what[:length]}…" for length in range(len(item.what) - 2, _SHORTEST_LABEL - 2, -1))
 
 
-def _fit_bar_label(labels: Sequence[str], x: float, width: float, folds: Sequence[AxisBreak]) -> tuple[str, float]:
+def _choose_bar_label_and_x(
+    labels: Sequence[str], x: float, width: float, folds: Sequence[AxisBreak]
+) -> tuple[str, float]:
     """Return the longest label with room in a part of the bar that no edge of a break crosses, and its x position."""
     edges = [edge for fold in folds for edge in (fold.x, fold.x + fold.width) if x < edge < x + width]
     start, end = max(pairwise([x, *edges, x + width]), key=lambda part: part[1] - part[0])
