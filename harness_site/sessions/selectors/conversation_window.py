@@ -457,7 +457,7 @@ class _ConversationBuilder:
             and segment.parent_session == self.session.pk
         }
         longest = max((message.size for message in self.messages if message.pk in replaced), default=0)
-        bodies = message_windows.load_unverified_bodies_at_places(set(replaced.values()), longest=longest)
+        bodies = message_windows.load_unverified_ids_and_bodies_by_place(set(replaced.values()), longest=longest)
         return {
             message.pk
             for message, parts in zip(self.messages, self.parts, strict=True)

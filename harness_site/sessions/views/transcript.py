@@ -203,7 +203,9 @@ def find_requested_text_page(
             if text is None
             else long_text_pagination.build_text_page(text, parse_number_parameter_or_none(request, "page") or 1)
         )
-    return long_text_pagination.find_later_page_with_words(texts, words.words) if words and not request.htmx else None
+    return (
+        long_text_pagination.find_later_text_page_with_words(texts, words.words) if words and not request.htmx else None
+    )
 
 
 def render_text_page(

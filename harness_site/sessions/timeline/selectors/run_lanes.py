@@ -228,7 +228,7 @@ def iterate_runs_and_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[
         previous_length = length
 
 
-def list_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Iterator[Turn]:
+def iterate_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Iterator[Turn]:
     """Yield the turns that the versions of a lane end.
 
     The stretches of the lane in which it waited for a person, and the `waits` for other agents, are not time of a turn.
