@@ -108,7 +108,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "own_decision": decision is not None and decision.actor_kind == ActorKind.PERSON and decision.actor == person,
         "agreed_before": _list_earlier_agreeing_decisions(evidence, decision),
         "agreements": agreements,
-        "own_votes": undecided and _has_agreement_of_person(agreements, person),
+        "own_votes": undecided and has_agreement_of_person(agreements, person),
         "edit": call_or_use_fallback(
             f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
         ),
@@ -155,7 +155,7 @@ def _get_shown_arguments(call: ToolCall) -> Any:
     return None if value == call.sentence else args
 
 
-def _has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
+def has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
     return any(voice.actor == name for agreement in agreements for voice in agreement.voices)
 
 

@@ -62,7 +62,13 @@ def parse_outage_window(query: QueryDict) -> OutageWindow:
     """Parse the parameters of the URL of an outage. Raises `BadRequest`."""
     first, last = (parse_utc_datetime_or_none(query.get(name, "")) for name in ("from", "to"))
     tool, error_type, after = (query.get(name, "") for name in ("tool", "error", "after"))
-    if first is None or last is None or first > last or "\0" in tool + error_type or not fullmatch(r"\d{0,18}", after, ASCII):
+    if (
+        first is None
+        or last is None
+        or first > last
+        or "\0" in tool + error_type
+        or not fullmatch(r"\d{0,18}", after, ASCII)
+    ):
         raise BadRequest(_("The address does not name an outage: it needs a tool, and two times with a time zone."))
     tool, error_type = resolve_masked_reference(tool), resolve_masked_reference(error_type)
     return OutageWindow(tool, error_type, first, last, int(after) if after else None)

@@ -27,8 +27,10 @@ def test_successive_interruptions_are_one_outage(lost: Lost) -> None:
     alone = [lost(3 * gap + 1), lost(1, tool="ring")]
     other = [lost(5, tool="send_email"), lost(6, tool="send_email")]
     failed = [lost(n, reason=InterruptReason.AMBIGUOUS_ERROR, error_type="ConnectionError") for n in (1, gap)]
-    for error_type in ("", "", "TimeoutError"):
-        alone.append(lost(1, reason=InterruptReason.AMBIGUOUS_ERROR, error_type=error_type))
+    alone += [
+        lost(1, reason=InterruptReason.AMBIGUOUS_ERROR, error_type=error_type)
+        for error_type in ("", "", "TimeoutError")
+    ]
     lost(1, status=CallStatus.FAILED, reason=InterruptReason.RUN_LOST)
     lost(1, workspace="elsewhere")
     found = outage_groups.list_open_outages(make_workspace())
@@ -69,9 +71,7 @@ def test_queue_links_to_the_outage(people: dict[str, Client], lost: Lost) -> Non
 
 
 def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Client], lost: Lost) -> None:
-    calls = [
-        lost(second, reason=InterruptReason.AMBIGUOUS_ERROR, error_type="ConnectionError") for second in (0, 5)
-    ]
+    calls = [lost(second, reason=InterruptReason.AMBIGUOUS_ERROR, error_type="ConnectionError") for second in (0, 5)]
     for reason, error_type in ((InterruptReason.RUN_LOST, ""), (InterruptReason.AMBIGUOUS_ERROR, "TimeoutError")):
         lost(1, reason=reason, error_type=error_type)
     queue = people["alice"].get("/review/")
