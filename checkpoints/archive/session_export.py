@@ -68,7 +68,7 @@ def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str,
             if isinstance(row, SealedModel):
                 row_seals.verify_row(row)
             if isinstance(row, Blob | FrameworkWrite):
-                opaque_bytes_as_differences.replace_differences_by_complete_contents(store.using, [row])
+                opaque_bytes_as_differences.complete_differences_in_place(store.using, [row])
             yield kind, row
 
 

@@ -91,7 +91,7 @@ def issue_call(
             if executing:
                 store.executing.add(call.pk)
         else:
-            log_completeness.remember_session_of_replayed_call(owned_session, call)
+            log_completeness.remember_other_session_of_replay(owned_session, call)
         return call
 
 

@@ -135,7 +135,7 @@ def copy_states(
                 if not isinstance(row, Blob):
                     row_seals.verify_row(row)
             if model is not FrameworkState:
-                opaque_bytes_as_differences.replace_differences_by_complete_contents(store.using, rows)
+                opaque_bytes_as_differences.complete_differences_in_place(store.using, rows)
             for row in rows:
                 values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
                 values |= {"id": None, "session_id": target.pk}

@@ -391,7 +391,7 @@ def _resolve_channels(
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            _fill_missing_channels_from_known(
+            _take_missing_channels_from_known(
                 channels, missing, state_channel_digests.parse_channels(row.session_id, text)
             )
             if not missing:
@@ -406,11 +406,12 @@ def _split_known_channels(
     changed = set(new.changed)
     channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
     missing = {name: version for name, version in new.versions.items() if name not in changed}
-    _fill_missing_channels_from_known(channels, missing, before)
+    _take_missing_channels_from_known(channels, missing, before)
     return channels, missing
 
 
-def _fill_missing_channels_from_known(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+def _take_missing_channels_from_known(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+    """Add known channels of the missing versions to `channels`, and remove them from `missing`, both in place."""
     for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
         channels[name] = known[name]
         del missing[name]

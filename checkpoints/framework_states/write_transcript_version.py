@@ -219,7 +219,7 @@ def _get_result_texts_by_call_id(said: Sequence[dict[str, Any]]) -> dict[str, st
     return {
         call_id: content if isinstance(content := message.get("content"), str) else to_canonical_json(content)
         for message in said
-        for call_id in tool_calls_in_messages.list_call_ids_with_saved_result(message)
+        for call_id in tool_calls_in_messages.list_call_ids_of_results(message)
     }
 
 

@@ -101,7 +101,7 @@ def read_subagent_role(meta: Body) -> str:
     return next((name for name in (*names, own_kind) if name), "subagent")
 
 
-def find_started_subagent_and_call(event: Body, call_ids: Mapping[str, str]) -> tuple[str, str]:
+def find_started_subagent_and_call_or_empty(event: Body, call_ids: Mapping[str, str]) -> tuple[str, str]:
     """Return the session that a call has started as a subagent, and the call; empty texts for another event.
 
     Args:

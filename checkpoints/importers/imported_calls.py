@@ -97,7 +97,7 @@ class ImportedCallLog:
                 if self._live:
                     self.kinds[part.call_id] = (part.name, digests.digest_text(to_canonical_json(part.args)))
                 issued_at = message.times.get(part.call_id, at)
-                row = self._get_or_build_call_row(message.key, number, part, issued_at, new=new)
+                row = self._find_or_build_call_row(message.key, number, part, issued_at, new=new)
                 if row is not None and row._state.adding:
                     row.attempt = 1 + len(message_calls[part.call_id])
                     rows.append(row)
@@ -118,7 +118,7 @@ class ImportedCallLog:
         self._report.calls += 1
         self._report.unanswered += 1
 
-    def _get_or_build_call_row(
+    def _find_or_build_call_row(
         self, key: str, number: int, call: CallPart, at: datetime, *, new: bool
     ) -> ToolCall | None:
         idempotency_key = f"{IMPORTED_MARK}:{digests.digest_key_parts(key, call.call_id, number)}"

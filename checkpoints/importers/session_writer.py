@@ -124,9 +124,9 @@ class ImportWriter:
             self.source_path = imported_session_and_run_rows.require_unchanged_import_and_get_path(
                 row, runs, self.origin
             )
-            self._load_transcript_of_session(row, runs[0], calls)
+            self._restore_from_stored_session(row, runs[0], calls)
 
-    def _load_transcript_of_session(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
+    def _restore_from_stored_session(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
         with database_operation(self.store.using, writes=False) as connection:
             self._row, self._run, self._head = row, run, save_version.get_session_transcript_head(row)
             # Through the segments, whose index leads to them; messages have no index of their session.

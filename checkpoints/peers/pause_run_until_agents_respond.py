@@ -132,7 +132,7 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
         for join in _create_joins(store, task, request)
         if _count_early_responses_and_complete_join(store, join, receipt)
     ]
-    take_and_release_ownership.end_ownership_if_still_owner(
+    take_and_release_ownership.end_ownership_in_transaction_if_owner(
         store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED
     )
     insert_unchained_events.record_event(

@@ -58,7 +58,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
             _interrupt_or_refuse_open_calls(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
             check_and_close_paused_tasks.close_paused_tasks_and_cancel_agent_calls(store, row, PauseStatus.OVER)
-            take_and_release_ownership.end_ownership_if_still_owner(
+            take_and_release_ownership.end_ownership_in_transaction_if_owner(
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )
             actor = f"run {owned_session.run.number}"

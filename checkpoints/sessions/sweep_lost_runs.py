@@ -47,7 +47,7 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
             if len(lost) >= limit:
                 break
             with quarantine.quarantine_and_skip_altered_session(store.using, pk):
-                lost += _end_run_of_session_if_lost(store, pk)
+                lost += _end_lost_run_and_list_session_id(store, pk)
         return lost
 
 
@@ -119,7 +119,7 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
     return on_this_machine.filter(condition) if condition else None
 
 
-def _end_run_of_session_if_lost(store: Store, session_pk: int) -> list[str]:
+def _end_lost_run_and_list_session_id(store: Store, session_pk: int) -> list[str]:
     """End the run of a session if it is lost. Returns the id of the session then."""
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True, of=("self",))

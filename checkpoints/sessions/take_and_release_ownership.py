@@ -301,7 +301,7 @@ def release_ownership_if_still_owner(
     The fence grows, so that no later write of this run can succeed.
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
-        is_released = end_ownership_if_still_owner(store, owned_session, final_status, **session_changes)
+        is_released = end_ownership_in_transaction_if_owner(store, owned_session, final_status, **session_changes)
     store.remove_owned_session(owned_session)
     return is_released
 
@@ -317,7 +317,7 @@ def release_ownership_or_forget_session(store: Store, owned_session: OwnedSessio
         store.remove_owned_session(owned_session)
 
 
-def end_ownership_if_still_owner(
+def end_ownership_in_transaction_if_owner(
     store: Store, owned_session: OwnedSession, final_status: RunStatus, **session_changes: Any
 ) -> bool:
     """Do what `release_ownership_if_still_owner` does, in the caller's transaction; the store keeps the session."""
@@ -360,7 +360,7 @@ def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) ->
     if not store.remove_session_if_idle(owned_session):
         return False
     with database_operation(store.using), transaction.atomic(using=store.using):
-        if not end_ownership_if_still_owner(store, owned_session, RunStatus.RELEASED):
+        if not end_ownership_in_transaction_if_owner(store, owned_session, RunStatus.RELEASED):
             return False
         actor = f"run {owned_session.run.number}"
         idle = store.idle_release_seconds

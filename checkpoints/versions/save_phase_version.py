@@ -86,7 +86,7 @@ def _count_replayed_calls(store: Store, owned_session: OwnedSession) -> int:
 
 def _count_earlier_replays(store: Store, owned_session: OwnedSession) -> int:
     with database_operation(store.using, writes=False):
-        for _, _, payload in load_run_position_and_snapshot.iterate_phases_and_payloads_before(
+        for _, _, payload in load_run_position_and_snapshot.iterate_phases_and_payloads_before_version(
             store, owned_session.session_id, owned_session.pk, owned_session.head.version + 1
         ):
             if payloads.find_payload_schema_key(owned_session.session_id, payload) == payloads.SNAPSHOT_KEY:

@@ -204,7 +204,7 @@ class TranscriptEnd:
 
 def _count_results_by_call_id(messages: Sequence[Any]) -> Counter[str]:
     return Counter(
-        call_id for message in messages for call_id in tool_calls_in_messages.list_call_ids_with_saved_result(message)
+        call_id for message in messages for call_id in tool_calls_in_messages.list_call_ids_of_results(message)
     )
 
 
@@ -611,7 +611,7 @@ def load_newest_version_state(store: Store, owned_session: OwnedSession, head: T
 
 def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     """Find the newest version that still exists. Raises `IntegrityError` if it does not match its seal."""
-    rows = select_rows(using, Checkpoint, _build_newest_version_lookup_sql(), [session_pk])
+    rows = select_rows(using, Checkpoint, _build_newest_version_condition_sql(), [session_pk])
     row_seals.verify_rows(rows)
     return rows[0] if rows else None
 
@@ -636,7 +636,7 @@ def require_session_ends_with_newest_version(using: str, row: Session) -> None:
 
 
 @cache
-def _build_newest_version_lookup_sql() -> str:
+def _build_newest_version_condition_sql() -> str:
     session, version = quote_column(Checkpoint, "session"), quote_column(Checkpoint, "version")
     return f"WHERE {session} = %s ORDER BY {version} DESC LIMIT 1"
 

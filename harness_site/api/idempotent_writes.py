@@ -149,7 +149,7 @@ class KeyStoringTokenReader:
         self._note = row[fields]
         return tuple(row[:fields])
 
-    def get_row_of_newly_stored_key(self, token: ApiToken) -> ApiWrite | None:
+    def build_row_if_key_newly_stored(self, token: ApiToken) -> ApiWrite | None:
         """Build the note; None if the key was noted before."""
         return None if self._note is None else _build_row_of_stored_key(self._note, token, self._write)
 
@@ -237,7 +237,7 @@ def build_write_name_from_key(token: ApiToken, key: str) -> str:
     return hashlib.blake2b(f"{token.pk} {key}".encode(), digest_size=16).hexdigest() if key else uuid.uuid4().hex
 
 
-def claim_call_and_choose_response(token: ApiToken, response: HttpResponse) -> HttpResponse:
+def claim_call_or_replace_response(token: ApiToken, response: HttpResponse) -> HttpResponse:
     """Claim the call that a write without a key is told to run. Returns the answer."""
     call = getattr(response, "issued_call", None)
     if call is None or claim_call_for_write(

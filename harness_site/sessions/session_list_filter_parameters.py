@@ -12,7 +12,7 @@ from checkpoints.models import Decision, Run, ToolCall
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
-from harness_site.core.utc_time_range_parameters import TimeRange
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_search, session_active_hour_facts
 from harness_site.search.hourly_call_statistics import DECIDING_PEOPLE
 from harness_site.search.models import Fact, Kind, Trait
@@ -64,7 +64,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
         conditions.append(Q(has_times=True))
     return SessionFilter(
         standing=Standing(status) if status in Standing.values else None,
-        agent=get_text_parameter(asked, "agent"),
+        agent=read_unmasked_text_parameter(asked, "agent"),
         since=times.since if by_start else None,
         until=times.until if by_start else None,
         least=_parse_amount(asked.get("least", "")),
@@ -92,17 +92,19 @@ def list_sessions_matching_words(workspace: int, asked: QueryDict) -> frozenset[
 
     For exports of all matches: the number of keys may exceed the parameter limit of one statement.
     """
-    query = SearchQuery.parse(get_text_parameter(asked, "q"))
+    query = SearchQuery.parse(read_unmasked_text_parameter(asked, "q"))
     return frozenset(passage_search.list_session_pks_matching_every_term(workspace, query)) if query else None
 
 
-def get_text_parameter(asked: QueryDict, name: str) -> str:
+def read_unmasked_text_parameter(asked: QueryDict, name: str) -> str:
     return resolve_masked_reference(asked.get(name, "").replace("\0", "").strip())[:LONGEST]
 
 
 def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
     return [
-        (trait, get_text_parameter(query, name)) for name, trait in _TRAITS.items() if get_text_parameter(query, name)
+        (trait, read_unmasked_text_parameter(query, name))
+        for name, trait in _TRAITS.items()
+        if read_unmasked_text_parameter(query, name)
     ]
 
 

@@ -103,11 +103,11 @@ class TranscriptMirror:
             agent=agent,
             live=True,
             subagent=self.subagent,
-            open_writer=self._create_writer,
+            open_writer=self._flush_and_create_writer,
         )
         self._reader = ClaudeCodeReader(context)
 
-    def _create_writer(self, store: Store, origin: TranscriptOrigin) -> ReadableTranscriptWriter:
+    def _flush_and_create_writer(self, store: Store, origin: TranscriptOrigin) -> ReadableTranscriptWriter:
         written = self.written if origin.session_id == self.key.session_id else []
         self._transaction.lock_session_and_write_queued_version()
         writer = ReadableTranscriptWriter(store, origin, self._is_tool_logged_by_policies, self._transaction, written)
@@ -175,8 +175,8 @@ def is_subagent_description(line: Any) -> bool:
     return isinstance(line, dict) and line.get("type") == _SUBAGENT_TYPE
 
 
-def find_last_subagent_description(lines: Iterable[Any]) -> dict[str, Any]:
-    """Return what the last description among the lines says about the subagent."""
+def find_last_subagent_description_or_empty(lines: Iterable[Any]) -> dict[str, Any]:
+    """Return what the last description among the lines says about the subagent; empty without a description."""
     described = [line for line in lines if is_subagent_description(line)]
     return {name: value for name, value in described[-1].items() if name != "type"} if described else {}
 
@@ -323,7 +323,7 @@ class ReadableTranscriptWriter(ImportWriter):
         session_id = self.origin.session_id
         if session_id in self._transaction.locked or sessions.filter(session_id=session_id).exists():
             row, run = self._lock_session()
-            self._load_transcript_of_session(row, run, calls)
+            self._restore_from_stored_session(row, run, calls)
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         row, run = self._lock_session()
@@ -450,7 +450,7 @@ class ReadableTranscriptWriter(ImportWriter):
         if (
             self._transaction.is_without_lock
             and not calls.has_unwritten_late_results()
-            and not self._build_session_columns_if_changed(end)
+            and not self._build_changed_session_columns_or_empty(end)
         ):
             return
         self._transaction.lock_session_and_write_queued_version()
@@ -461,15 +461,15 @@ class ReadableTranscriptWriter(ImportWriter):
             else:
                 row.refresh_from_db(using=using)
             calls.write_late_results_and_close_calls(live=True)
-            columns = self._build_session_columns_if_changed(end)
+            columns = self._build_changed_session_columns_or_empty(end)
             if columns:
                 rows = Session.objects.using(using).filter(pk=row.pk)
                 rows.update(**columns, updated_at=Now(), revision=F("revision") + 1)
                 for name, value in columns.items():
                     setattr(row, name, value)
 
-    def _build_session_columns_if_changed(self, end: SessionEnd) -> dict[str, Any]:
-        """Build the columns of the session that describe it, if one of them has changed."""
+    def _build_changed_session_columns_or_empty(self, end: SessionEnd) -> dict[str, Any]:
+        """Build the columns that describe the session; empty if none of them has changed."""
         columns = imported_session_and_run_rows.build_transcript_derived_columns(self.origin, end, "agent", "labels")
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 

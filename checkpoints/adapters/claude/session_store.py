@@ -25,7 +25,7 @@ from checkpoints.adapters.claude.readable_transcript_writer import (
     AGENT_NAME,
     SessionChanged,
     TranscriptMirror,
-    find_last_subagent_description,
+    find_last_subagent_description_or_empty,
     is_subagent_description,
 )
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
@@ -288,7 +288,7 @@ class HarnessSessionStore(SessionStore):
         if mirror is not None and any(map(is_subagent_description, new)):
             stored, mirror = self._load_first_lines(key.session_id, size), None
         if mirror is None:
-            subagent = find_last_subagent_description([*stored, *new])
+            subagent = find_last_subagent_description_or_empty([*stored, *new])
             mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_tool_logged_by_policies)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)

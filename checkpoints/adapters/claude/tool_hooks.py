@@ -179,12 +179,12 @@ class _ToolHooks:
             return {}
         try:
             key = transcript_keys.get_transcript_key_of_hook(hook)
-            await self._run_blocking(partial(self._create_forked_session_from_file, key, hook))
+            await self._run_blocking(partial(self._create_missing_fork_from_transcript_file, key, hook))
             return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
         except CheckpointsError as error:
             return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
 
-    def _create_forked_session_from_file(self, key: TranscriptKey, hook: Any) -> None:
+    def _create_missing_fork_from_transcript_file(self, key: TranscriptKey, hook: Any) -> None:
         """Create the session of a fork before its first call: its lines may be stored at the end of the turn only."""
         store = self._sync.store
         if store.find_owned_session(key.session_id) is None and not look_up_and_lock_rows.session_exists(

@@ -292,7 +292,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         for name, (value, _) in encoded.items():
             if isinstance(value, tuple):
                 self._memory.add_written_messages(
-                    thread_id, namespace, _pair_list_elements_with_input(values[name], value)
+                    thread_id, namespace, _iterate_elements_with_encoded_input(values[name], value)
                 )
         new = NewState(
             namespace,
@@ -437,7 +437,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = convert_interrupts_to_calls.list_interrupts(value) if self.review_interrupts else []
         asked = (
-            self._load_messages_of_state_once_stored(config)
+            self._poll_messages_of_stored_state(config)
             if any(map(convert_interrupts_to_calls.identifies_calls_by_name_and_arguments, found))
             else None
         )
@@ -447,8 +447,11 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for request in convert_interrupts_to_calls.list_call_requests(each, asked)
         ]
 
-    def _load_messages_of_state_once_stored(self, config: RunnableConfig) -> object:
-        """Return the messages of the state that a task worked on. Another thread may be about to store it."""
+    def _poll_messages_of_stored_state(self, config: RunnableConfig) -> object:
+        """Return the messages of the state that a task worked on, which another thread may be about to store.
+
+        None if the state is still not stored after the last poll.
+        """
         for _ in range(_STATE_POLLS):
             state = self.get_tuple(config)
             if state is not None:
@@ -716,7 +719,7 @@ class OwnedThreadSaver(HarnessSaver):
         await self._run_blocking(self.release)
 
 
-def _pair_list_elements_with_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
+def _iterate_elements_with_encoded_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
     """Iterate over the lists' elements of an input, each with the encoded input."""
     for items in value.values() if isinstance(value, dict) else ():
         for item in items if isinstance(items, list) else ():

@@ -189,7 +189,7 @@ def append_items_not_in_answer(
     def build_version_with_items(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         nonlocal is_open
         run = _read_open_run(row, newest)
-        content, after = _build_content_and_open_run_of_turn(store, row, run, items, answered)
+        content, after = _build_content_and_remaining_run(store, row, run, items, answered)
         is_open = after is not None
         if after is not None and agent and not after.count:
             after = replace(after, agent=agent)
@@ -201,7 +201,7 @@ def append_items_not_in_answer(
     return is_open
 
 
-def _build_content_and_open_run_of_turn(
+def _build_content_and_remaining_run(
     store: Store, row: Session, run: OpenRun | None, items: list[Item], answered: Iterable[str]
 ) -> tuple[VersionContent, OpenRun | None]:
     """Return the version that items make, and the run that is open after it."""

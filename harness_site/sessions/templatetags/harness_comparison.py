@@ -42,13 +42,13 @@ def format_messages_delta(found: Comparison) -> str:
     added, removed = (
         (found.added_count, found.removed_count)
         if not found.rest_a + found.rest_b
-        else _compute_net_length_change(found)
+        else _compute_net_added_and_removed(found)
     )
     return " ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number) or "0"
 
 
-def _compute_net_length_change(comparison: Comparison) -> tuple[int, int]:
-    """Return the net numbers of added and removed messages, for an incomplete comparison."""
+def _compute_net_added_and_removed(comparison: Comparison) -> tuple[int, int]:
+    """Return the net numbers of added and of removed messages, for an incomplete comparison: one of them is 0."""
     difference = comparison.b.length - comparison.a.length
     return max(difference, 0), max(-difference, 0)
 
@@ -145,7 +145,9 @@ def mask_diff_pieces(pieces: tuple[DiffPiece, ...]) -> list[DiffPiece]:
     for piece in pieces:
         sides = ("del", "ins") if piece.change == "same" else (piece.change,)
         spans = [
-            span for side in sides for span in _clip_spans(secret_spans[side], at[side], at[side] + len(piece.text))
+            span
+            for side in sides
+            for span in _clip_and_shift_spans(secret_spans[side], at[side], at[side] + len(piece.text))
         ]
         masked_pieces.append(DiffPiece(piece.change, _replace_spans_with_mask(piece.text, spans)))
         for side in sides:
@@ -153,7 +155,7 @@ def mask_diff_pieces(pieces: tuple[DiffPiece, ...]) -> list[DiffPiece]:
     return masked_pieces
 
 
-def _clip_spans(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _clip_and_shift_spans(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of ordered `spans` between two positions, relative to the first one."""
     for first, last in islice(spans, bisect_right(spans, start, key=itemgetter(1)), None):
         if first >= stop:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core import utc_time_range_parameters
+from harness_site.core import time_range_parameters
 from harness_site.sessions import parse_jump_target
 from harness_site.sessions.parse_jump_target import JumpTarget
 from harness_site.sessions.selectors import positions_in_transcript
@@ -19,7 +19,7 @@ from harness_site.sessions.selectors.conversation_window import TranscriptVersio
 from harness_site.sessions.selectors.positions_in_transcript import Landmark, LandmarkSpot, MessageTime
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 from harness_site.sessions.views.transcript import get_requested_transcript_version
@@ -40,17 +40,14 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
     place = get_requested_transcript_version(request, head, session)
-    target, at = request.GET.get("to", ""), parse_number_parameter(request, "at")
+    target, at = request.GET.get("to", ""), parse_number_parameter_or_none(request, "at")
     if (where := request.GET.get("where")) is not None:
         typed = parse_jump_target.parse_jump_target(where)
         found = None if typed is None else _find_typed_position(session, place, typed)
         if found is None:
             return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
         at = found
-    elif (
-        target == "day"
-        and (since := utc_time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None
-    ):
+    elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
         first = positions_in_transcript.find_first_message_time(place, since=since)
         at = place.length if first is None else first.position
     position = max(0, min(at or 0, place.length - 1))

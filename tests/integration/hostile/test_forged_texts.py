@@ -59,7 +59,18 @@ _MODELS = (Checkpoint, ToolCall, Decision, LateResult, PausedTask, Join, PeerCal
 _NAMED_ABOVE = {"peer"}
 _NAMED_IN_SUMS = {"tool"}
 _ALL_CALLS = "/calls/"
-_API = ("", "/versions/latest", "/messages", "/calls", "/peer-calls", "/workflows", "/export", "/preview")
+_API = (
+    *(
+        "sessions/s",
+        "sessions/s/versions",
+        "sessions/s/versions/latest",
+        "sessions/s/versions/2",
+        "sessions/s/messages",
+    ),
+    *("sessions/s/calls", "sessions/s/calls/call_2", "sessions/s/peer-calls", "sessions/s/workflows"),
+    *("sessions/s/workflows/books", "sessions/s/export", "sessions/s/preview", "sessions/s/gate"),
+    *("completed-call?key=key+1+s", "completed-call?key=key+2+s", "pending", "sessions", "paused", "events"),
+)
 
 
 def _list_text_columns(model: Any) -> list[str]:
@@ -89,7 +100,7 @@ def test_forged_text_is_shown_nowhere(open_checkpointer: Open, settings: Any, mo
     pages += [page.format(pk) for pk in calls for page in (f"/sessions/{session.pk}/calls/{{}}/", "/review/calls/{}/")]
     pages.append(_ALL_CALLS)
     requests: list[tuple[str, dict[str, str]]] = [(page, {}) for page in pages] + [
-        (f"/api/v1/sessions/s{path}", token) for path in _API
+        (f"/api/v1/{path}", token) for path in _API
     ]
     shown = []
     columns = _list_text_columns(model)

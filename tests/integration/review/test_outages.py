@@ -27,10 +27,8 @@ def test_successive_interruptions_are_one_outage(lost: Lost) -> None:
     alone = [lost(3 * gap + 1), lost(1, tool="ring")]
     other = [lost(5, tool="send_email"), lost(6, tool="send_email")]
     failed = [lost(n, reason=InterruptReason.AMBIGUOUS_ERROR, error_type="ConnectionError") for n in (1, gap)]
-    alone += [
-        lost(1, reason=InterruptReason.AMBIGUOUS_ERROR, error_type=error_type)
-        for error_type in ("", "", "TimeoutError")
-    ]
+    ambiguous = ("", "", "TimeoutError")
+    alone += [lost(1, reason=InterruptReason.AMBIGUOUS_ERROR, error_type=error_type) for error_type in ambiguous]
     lost(1, status=CallStatus.FAILED, reason=InterruptReason.RUN_LOST)
     lost(1, workspace="elsewhere")
     found = outage_groups.list_open_outages(make_workspace())
