@@ -279,7 +279,7 @@ def format_call_outcome(record: CallRecord | None) -> str:
     """
     if record is None or (record.result is None and not record.error_type):
         return ""
-    text = record.result or ""
+    text = record.error_message if record.result is None else record.result
     if not record.error_type:
         return format_text_excerpt(text)
     text = text.removeprefix(f"{record.tool} raised ")
