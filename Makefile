@@ -37,8 +37,10 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.
-EXHAUSTIVE_MATTERS := $(addprefix tests/,crash property \
-	$(addprefix integration/checkpoints/,importers/test_import_workers.py integrity/test_mistyped_values.py))
+EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
+	integration/hostile/test_forged_texts.py \
+	$(addprefix integration/checkpoints/,importers/test_import_workers.py integrity/test_mistyped_values.py \
+	integrity/test_sessions_verified_together.py))
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py
@@ -166,10 +168,11 @@ $(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
 	@$(RUN_ADAPTERS) $(PIP_INSTALL) --no-binary claude-agent-sdk --require-hashes -r tests/adapters/requirements.lock
 	@touch $@
 
+# The tests of a file share a site, which each process that has one of them starts for itself.
 .PHONY: test-e2e
 test-e2e: setup ## The story in a real browser
 	@.ci/system-parts chromium
-	$(ON_SQLITE) $(RUN) -m pytest $(BESIDE) --numprocesses 3 tests/e2e
+	$(ON_SQLITE) $(RUN) -m pytest --numprocesses 3 --dist loadfile tests/e2e
 
 # --------------------------------------------------------------------------------------------- to keep it up
 

@@ -14,7 +14,7 @@ def main() -> None:
     os.environ["BENCHMARKS_OLDER_PYTHON"] = str(older or "")
     os.environ["BENCHMARKS_OLDER_MISSING"] = why_not
     os.chdir(virtual_environments.ROOT)
-    os.execv(python, [str(python), "-m", "benchmarks.benchmark_run", *sys.argv[1:]])  # noqa: S606 - no shell is meant
+    os.execv(python, [str(python), "-m", "benchmarks.measure_and_write_page", *sys.argv[1:]])  # noqa: S606 - no shell is meant
 
 
 if __name__ == "__main__":

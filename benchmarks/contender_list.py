@@ -39,7 +39,7 @@ CALLERS = {
 }
 
 
-def list_missing_contenders() -> dict[str, str]:
+def map_missing_contenders_to_reasons() -> dict[str, str]:
     """Map the titles of contenders that cannot be measured here to the reason."""
     return (
         {DjangoSaver.title: langgraph_django.explain_why_not_measurable()}
@@ -49,7 +49,7 @@ def list_missing_contenders() -> dict[str, str]:
 
 
 def create_contenders(databases: Databases, kind: Kind, conversation: Conversation) -> list[Contender]:
-    missing_titles = list_missing_contenders()
+    missing_titles = map_missing_contenders_to_reasons()
     return [
         contender_class(databases.create_database(kind, contender_class.key), conversation)
         for contender_class in CONTENDERS
@@ -64,7 +64,7 @@ def create_agent_groups(databases: Databases, kind: Kind, conversation: Conversa
     ]
 
 
-def create_callers(lineup: list[Contender]) -> dict[str, CallLogger]:
+def create_call_loggers_by_key(lineup: list[Contender]) -> dict[str, CallLogger]:
     """Create the call loggers, in the databases of their contenders."""
     callers: dict[str, CallLogger] = {}
     for contender in lineup:

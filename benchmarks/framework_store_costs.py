@@ -42,7 +42,7 @@ from strands.types.session import Session as StrandsSession
 from strands.types.session import SessionAgent, SessionMessage, SessionType
 
 from benchmarks.benchmark_databases import KINDS, TITLES, Database, Kind, TableSize, create_temporary_databases
-from benchmarks.cpu_cores import describe_cores
+from benchmarks.describe_cpu_cores import describe_cores
 from benchmarks.generated_conversation import build_conversation
 from benchmarks.recorded_saver_calls import WRITING, CallPlayer, RecordedCall, RecordingSaver
 from benchmarks.virtual_environments import ROOT
@@ -144,7 +144,7 @@ class LangGraphSaver(Store):
         return saver
 
     def time_save(self, turn: Turn) -> float:
-        seconds = self.player.time_calls(self.record_calls([turn]))
+        seconds = self.player.time_calls_by_method(self.record_calls([turn]))
         return sum(seconds[name] for name in WRITING)
 
     def record_calls(self, turns: Sequence[Turn]) -> list[RecordedCall]:
@@ -161,7 +161,7 @@ class LangGraphSaver(Store):
         self.answer = turns[-1].answer
         self.recorder.calls.clear()
         self.recorded_graph.invoke({"messages": said[:-1]}, self.config, durability="sync")
-        self.player.time_calls(self.recorder.calls)
+        self.player.time_calls_by_method(self.recorder.calls)
 
     def run_graph(self, turns: Sequence[Turn]) -> None:
         """Run the graph with the saver itself."""
@@ -253,13 +253,13 @@ class HarnessClaudeTranscripts(Store):
 
     def time_save(self, turn: Turn) -> float:
         lines = [
-            self._build_line("user", turn.question),
-            self._build_line("assistant", [{"type": "text", "text": turn.answer}]),
+            self._build_next_line("user", turn.question),
+            self._build_next_line("assistant", [{"type": "text", "text": turn.answer}]),
         ]
         key: Any = {"project_key": "-srv-shop", "session_id": "5e55a0a0-0000-4000-8000-000000000000"}
         return self.loop.run(_measure_await(self.store.append(key, lines)))
 
-    def _build_line(self, role: str, content: object) -> Any:
+    def _build_next_line(self, role: str, content: object) -> Any:
         line = {
             "type": role,
             "uuid": str(uuid4()),
@@ -334,7 +334,7 @@ class Measured:
     def get_early_median(self) -> float:
         return statistics.median(self.seconds[:WINDOW]) * 1000
 
-    def get_late_median(self) -> float:
+    def get_late_median_milliseconds(self) -> float:
         return statistics.median(self.seconds[-WINDOW:]) * 1000
 
 
@@ -491,7 +491,7 @@ def _run_worker(
         pipe.send(False)
         pipe.recv()
         if recorded:
-            store.player.time_calls(recorded[number])
+            store.player.time_calls_by_method(recorded[number])
         else:
             store.run_graph(each)
     pipe.send(True)
@@ -623,7 +623,7 @@ def _format_target_rows(turns: int, results: Results, rates: dict[str, WorkerRat
                 f"≤ {_MAX_SIZE}× | {_format_target_verdict(result.size <= _MAX_SIZE)} |"
             )
             if kind == "postgresql":
-                late = result.get_late_median()
+                late = result.get_late_median_milliseconds()
                 rows.append(
                     f"| {what.format(f'a save in turn {turns}')} {place} {late:.2f} ms | "
                     f"≤ {_MAX_MILLISECONDS:.0f} ms | {_format_target_verdict(late <= _MAX_MILLISECONDS)} |"
@@ -649,10 +649,10 @@ def _format_target_verdict(is_reached: bool) -> str:
 
 def _format_row(store: type[Store], measured: dict[str, Measured]) -> str:
     result, peer = measured[store.__name__], measured.get(store.peer)
-    late = result.get_late_median()
+    late = result.get_late_median_milliseconds()
     ratios = ("", "")
     if peer is not None:
-        ratios = (f"{peer.get_late_median() / late:.2f}×", f"{peer.size / result.size:.2f}×")
+        ratios = (f"{peer.get_late_median_milliseconds() / late:.2f}×", f"{peer.size / result.size:.2f}×")
     early = result.get_early_median()
     return (
         f"| {store.framework} | {store.title} | {early:.2f} ms | {late:.2f} ms | {result.size:.2f} | "

@@ -38,7 +38,7 @@ class Conversation:
         """Return all messages up to and including turn `number`."""
         return self.messages[: number * MESSAGES_PER_TURN]
 
-    def get_json_size(self, number: int) -> int:
+    def get_json_size_until(self, number: int) -> int:
         """Return the size in bytes of the messages up to turn `number` as compact JSON."""
         return sum(len(to_compact_json(message).encode()) for message in self.get_messages_until(number))
 

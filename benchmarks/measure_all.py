@@ -13,10 +13,10 @@ from importlib.metadata import version
 from benchmarks import call_costs, cold_start, concurrent_saves, contender_list, loading, saving
 from benchmarks.benchmark_databases import KINDS, TITLES, Databases, Kind
 from benchmarks.concurrent_saves import Rates
-from benchmarks.cpu_cores import describe_cores
+from benchmarks.describe_cpu_cores import describe_cores
 from benchmarks.full_and_quick_run_sizes import Plan
 from benchmarks.generated_conversation import Conversation, build_conversation
-from benchmarks.results import Measured, Results
+from benchmarks.result_types import Measured, Results
 
 PACKAGES = ("Django", "psycopg", "langgraph-checkpoint", "langgraph-checkpoint-postgres", "langgraph-checkpoint-sqlite")
 
@@ -29,11 +29,11 @@ def measure_all(databases: Databases, plan: Plan, say: Callable[[str], None]) ->
         plan=plan,
         machine=describe_machine(databases),
         day=datetime.now(UTC).date(),
-        said=conversation.get_json_size(plan.together),
+        said=conversation.get_json_size_until(plan.together),
         contenders={entry.key: entry.title for entry in contender_list.CONTENDERS},
         agent_groups={entry.key: entry.title for entry in contender_list.AGENT_GROUPS},
         callers=contender_list.CALLERS,
-        missing=contender_list.list_missing_contenders(),
+        missing=contender_list.map_missing_contenders_to_reasons(),
         measured={kind: _measure_database(databases, kind, conversation, plan, say) for kind in KINDS},
     )
 
@@ -51,7 +51,7 @@ def _measure_database(
         say(f"{title}: loading")
         loading_results = loading.measure_loading(contenders, plan)
         say(f"{title}: tool calls")
-        call_samples = call_costs.measure_calls(contender_list.create_callers(contenders), plan)
+        call_samples = call_costs.measure_calls(contender_list.create_call_loggers_by_key(contenders), plan)
     say(f"{title}: many agents")
     agent_rates = _measure_agent_groups(databases, kind, conversation, plan)
     say(f"{title}: many processes")

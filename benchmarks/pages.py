@@ -74,7 +74,7 @@ def main() -> None:
     with nullcontext(options.database) if options.database else cluster() as url:
         _set_up_django(url)
         if not options.database:
-            _generate_sessions(options)
+            _generate_and_index_sessions(options)
         row_counts = _count_rows()
         _warm_up_site()
         timings = _measure_pages(list(_iterate_pages()), options.rounds)
@@ -104,7 +104,7 @@ def _set_up_django(url: str) -> None:
     django.setup()
 
 
-def _generate_sessions(options: Namespace) -> None:
+def _generate_and_index_sessions(options: Namespace) -> None:
     from django.core.management import call_command
     from django.db import connection
 
@@ -123,7 +123,7 @@ def _generate_sessions(options: Namespace) -> None:
 def _warm_up_site() -> None:
     """Load everything that a web process loads until its first response."""
     import_module("harness_site.wsgi")
-    _request_page(_create_signed_in_factory(), "/sessions/")
+    _request_and_time_page(_create_signed_in_factory(), "/sessions/")
 
 
 def _count_rows() -> tuple[int, int, int, int]:
@@ -165,7 +165,7 @@ def _create_signed_in_factory() -> RequestFactory:
     return factory
 
 
-def _request_page(factory: RequestFactory, address: str) -> Answer:
+def _request_and_time_page(factory: RequestFactory, address: str) -> Answer:
     """Request a page as a WSGI server does, which closes the response when it has sent all of it."""
     application: Any = import_module("harness_site.wsgi").application
     environ = factory.get(address).environ
@@ -183,12 +183,12 @@ def _request_page(factory: RequestFactory, address: str) -> Answer:
     return Answer(int(status[:3]), headers.get("Location", ""), size, elapsed * 1000, cpu * 1000)
 
 
-def _request_page_and_redirects(factory: RequestFactory, address: str) -> Answer:
+def _time_page_with_redirects(factory: RequestFactory, address: str) -> Answer:
     """Request a page, and add the times of the redirects that lead to it."""
-    answer = _request_page(factory, address)
+    answer = _request_and_time_page(factory, address)
     if answer.status != 302:
         return answer
-    target = _request_page_and_redirects(factory, urljoin(address, answer.location))
+    target = _time_page_with_redirects(factory, urljoin(address, answer.location))
     return replace(target, elapsed=answer.elapsed + target.elapsed, cpu=answer.cpu + target.cpu)
 
 
@@ -292,7 +292,7 @@ def _measure_pages(pages: list[PageRequest], rounds: int) -> list[PageTiming]:
             addresses = pages[index].addresses
             address = addresses[number % len(addresses)]
             # A search that finds nothing leads to the nearest known words.
-            answer = _request_page_and_redirects(factory, address)
+            answer = _time_page_with_redirects(factory, address)
             if answer.status != 200:
                 raise RuntimeError(f"{address} was answered with {answer.status}.")
             answers[index].append(answer)
@@ -306,9 +306,9 @@ def _count_queries(factory: RequestFactory, address: str) -> int:
     from django.test.utils import CaptureQueriesContext
 
     with CaptureQueriesContext(connection) as queries_log:
-        _request_page(factory, address)
+        _request_and_time_page(factory, address)
         query_count = len(queries_log)
-        _request_page(factory, address)
+        _request_and_time_page(factory, address)
         return len(queries_log) - query_count
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.benchmark_databases import TITLES, Kind
 from benchmarks.loading import TAIL
-from benchmarks.results import Measured, Results
+from benchmarks.result_types import Measured, Results
 from benchmarks.saving import Saving
 
 
@@ -45,11 +45,11 @@ def check_targets(results: Results) -> list[TargetVerdict]:
 
 def _check_database_targets(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
     for key, name in (("append", "append_checkpoint"), ("save", "save_checkpoint")):
-        yield from _check_save_target(results, kind, measured.saving, key, name)
+        yield from _iterate_save_verdicts(results, kind, measured.saving, key, name)
     if kind == "postgresql":
         share = measured.saving.bytes_on_disk["append"] / results.said
         yield TargetVerdict("2 bytes", f"on disk, to what was said in {results.plan.together} turns", kind, share, 1.3)
-    yield from _check_load_target(results, kind, measured)
+    yield from _iterate_load_verdicts(results, kind, measured)
     bare = measured.calls["statement"].median
     for key, name in (("log", "intent + result by the log"), ("dispatch", "intent + result by dispatch")):
         yield TargetVerdict("4 call log", f"{name}, to two bare commits", kind, measured.calls[key].median / bare, 1.5)
@@ -58,15 +58,19 @@ def _check_database_targets(results: Results, kind: Kind, measured: Measured) ->
     yield TargetVerdict("8 import", "import + first save, to `django.setup()`", kind, ratio, 2.0)
 
 
-def _check_save_target(results: Results, kind: Kind, saving: Saving, key: str, name: str) -> Iterator[TargetVerdict]:
+def _iterate_save_verdicts(
+    results: Results, kind: Kind, saving: Saving, key: str, name: str
+) -> Iterator[TargetVerdict]:
     turns, together = results.plan.turns, results.plan.together
     early = [turn for turn in turns if turn <= together]
     flat = saving.get_median(key, turns[-1]) / saving.young[key].median
     yield TargetVerdict("1 save", f"{name}: turn {turns[-1]:,} to the first turns of a new session", kind, flat, 1.2)
-    floor = saving.collect_samples(key, turns).median / saving.collect_samples("statement", turns).median
+    floor = saving.merge_samples_of_turns(key, turns).median / saving.merge_samples_of_turns("statement", turns).median
     yield TargetVerdict("1 save", f"{name}: to the hand-written statement, all turns", kind, floor, 1.3)
-    delta = saving.collect_samples(key, early).median / saving.collect_samples("delta", early).median
-    bare = saving.collect_samples("statement", early).median / saving.collect_samples("delta", early).median
+    delta = saving.merge_samples_of_turns(key, early).median / saving.merge_samples_of_turns("delta", early).median
+    bare = (
+        saving.merge_samples_of_turns("statement", early).median / saving.merge_samples_of_turns("delta", early).median
+    )
     description = f"{name}: to LangGraph's delta channel, to turn {together}"
     yield TargetVerdict("1 save", description, kind, delta, 1.0, bare=bare)
     faster = saving.get_median("langgraph", together) / saving.get_median(key, together)
@@ -75,7 +79,7 @@ def _check_save_target(results: Results, kind: Kind, saving: Saving, key: str, n
     yield TargetVerdict("1 save", description, kind, faster, 30.0, at_least=True, bare=bare)
 
 
-def _check_load_target(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
+def _iterate_load_verdicts(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
     count = results.plan.turns[-1] * 3
     ratio = measured.loading.whole["append"].median / measured.loading.whole["statement"].median
     yield TargetVerdict("3 load", f"{count:,} messages, to fetching and parsing them", kind, ratio, 1.3)

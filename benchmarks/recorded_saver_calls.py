@@ -77,8 +77,8 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
                 found.checkpoint["channel_values"], BaseMessage, lambda message: message.model_copy()
             )
             found = found._replace(checkpoint={**found.checkpoint, "channel_values": values})
-        self._loaded = _list_messages(found)
-        self.calls.append(RecordedCall("get_tuple", self._record_arguments([config]), self._loaded))
+        self._loaded = _list_state_messages(found)
+        self.calls.append(RecordedCall("get_tuple", self._build_recorded_value([config]), self._loaded))
         return found
 
     def put(
@@ -88,7 +88,7 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        self.calls.append(RecordedCall("put", self._record_arguments([config, checkpoint, metadata, new_versions])))
+        self.calls.append(RecordedCall("put", self._build_recorded_value([config, checkpoint, metadata, new_versions])))
         place = {**config["configurable"], "checkpoint_id": checkpoint["id"]}
         stored: RunnableConfig = {"configurable": place}
         self._newest = CheckpointTuple(stored, checkpoint, metadata, None, [])
@@ -97,17 +97,17 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        self.calls.append(RecordedCall("put_writes", self._record_arguments([config, writes, task_id, task_path])))
+        self.calls.append(RecordedCall("put_writes", self._build_recorded_value([config, writes, task_id, task_path])))
 
-    def _record_arguments(self, value: Any) -> Any:
+    def _build_recorded_value(self, value: Any) -> Any:
         if isinstance(value, list) and self._loaded:
             pairs = zip(value, self._loaded, strict=False)
             kept = next((place for place, (item, loaded) in enumerate(pairs) if item is not loaded), None)
             kept = min(len(value), len(self._loaded)) if kept is None else kept
-            return _RecordedList(kept, [self._record_arguments(item) for item in value[kept:]])
+            return _RecordedList(kept, [self._build_recorded_value(item) for item in value[kept:]])
         if isinstance(value, BaseMessage):
             return _RecordedMessage(value, value.id)
-        return _copy_with_items_mapped(value, self._record_arguments)
+        return _copy_with_items_mapped(value, self._build_recorded_value)
 
 
 @dataclass
@@ -124,7 +124,7 @@ class CallPlayer:
     loaded: list[BaseMessage] = field(default_factory=list)
     messages: dict[int, BaseMessage] = field(default_factory=dict)
 
-    def time_calls(self, calls: Sequence[RecordedCall]) -> dict[str, float]:
+    def time_calls_by_method(self, calls: Sequence[RecordedCall]) -> dict[str, float]:
         """Make calls. Returns the seconds that the saver took, by the name of the method."""
         seconds: dict[str, float] = {}
         for call in calls:
@@ -133,7 +133,7 @@ class CallPlayer:
             returned = method(*args)
             seconds[call.name] = seconds.get(call.name, 0.0) + time.perf_counter() - start
             if call.name == "get_tuple":
-                self.loaded, self.messages = _list_messages(returned), {}
+                self.loaded, self.messages = _list_state_messages(returned), {}
                 if len(self.loaded) != len(call.loaded):
                     raise ValueError("The saver has loaded another number of messages than the graph has.")
         return seconds
@@ -154,7 +154,7 @@ class CallPlayer:
         return own
 
 
-def _list_messages(found: CheckpointTuple | None) -> list[BaseMessage]:
+def _list_state_messages(found: CheckpointTuple | None) -> list[BaseMessage]:
     """List the messages of a state, quickly: a player does this in the time that is measured."""
     values = [] if found is None else found.checkpoint["channel_values"].values()
     return [each for value in values if type(value) is list for each in value if isinstance(each, BaseMessage)]

@@ -8,7 +8,7 @@ from benchmarks.benchmark_databases import TITLES
 from benchmarks.duration_samples import Samples
 from benchmarks.full_and_quick_run_sizes import FULL
 from benchmarks.performance_targets import check_targets
-from benchmarks.results import Measured, Results
+from benchmarks.result_types import Measured, Results
 
 _ABSENT = "—"
 _WHAT = (

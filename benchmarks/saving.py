@@ -32,7 +32,7 @@ class Saving:
         """Return the median in milliseconds."""
         return self.costs[key, turn].samples.median
 
-    def collect_samples(self, key: str, turns: Sequence[int]) -> Samples:
+    def merge_samples_of_turns(self, key: str, turns: Sequence[int]) -> Samples:
         """Return all measured saves at `turns` together."""
         return Samples([second for turn in turns for second in self.costs[key, turn].samples.seconds])
 
@@ -43,14 +43,14 @@ def measure_saving(contenders: Sequence[Contender], plan: Plan) -> Saving:
         for turn in range(1, WARM_UP + 1):
             contender.measure_save(turn)
     results = Saving()
-    _save_all_turns(contenders, plan, results)
+    _measure_saves_of_all_turns(contenders, plan, results)
     for turn in plan.turns:
         if turn > plan.together:
             _measure_turn_of_long_session(contenders, turn, plan, results)
     return results
 
 
-def _save_all_turns(contenders: Sequence[Contender], plan: Plan, results: Saving) -> None:
+def _measure_saves_of_all_turns(contenders: Sequence[Contender], plan: Plan, results: Saving) -> None:
     """Save every turn with every contender, alternating, so that disturbances of the machine affect all of them."""
     initial_sizes = {contender.key: contender.database.get_size_on_disk() for contender in contenders}
     seconds: dict[str, list[float]] = {contender.key: [] for contender in contenders}

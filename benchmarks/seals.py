@@ -67,14 +67,14 @@ class Comparison:
         """Return the median before."""
         return float(statistics.median(getattr(cost, unit) for cost in self.before))
 
-    def get_difference(self, unit: str) -> float:
+    def compute_median_difference(self, unit: str) -> float:
         """Return the median of the differences between partners."""
         pairs = zip(self.before, self.after, strict=True)
         return float(statistics.median(getattr(after, unit) - getattr(before, unit) for before, after in pairs))
 
-    def get_share(self, unit: str) -> float:
+    def compute_relative_difference(self, unit: str) -> float:
         """Return the difference as a share of the median before."""
-        return self.get_difference(unit) / self.get_median_before(unit)
+        return self.compute_median_difference(unit) / self.get_median_before(unit)
 
 
 def main() -> None:
@@ -83,10 +83,10 @@ def main() -> None:
         return
     url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{tempfile.mkdtemp()}/seals.db"
     with SyncCheckpointer.open(url, migrate=True) as checkpointer:
-        _print_seal_costs(url)
-        _print_witness_costs()
+        _measure_and_print_seal_costs(url)
+        _measure_and_print_witness_costs()
         _print_decision_signature_costs(checkpointer)
-        _print_verification_time(checkpointer)
+        _measure_and_print_verification_rate(checkpointer)
 
 
 # Processes that take turns.
@@ -199,22 +199,23 @@ def _measure_operations_alternating(url: str) -> dict[tuple[str, str], list[Cost
     return costs
 
 
-def _print_seal_costs(url: str) -> None:
+def _measure_and_print_seal_costs(url: str) -> None:
     costs = _measure_operations_alternating(url)
     for operation, target in TARGETS.items():
         sealed = Comparison(costs[operation, PLAIN], costs[operation, SEALED])
         for unit in ("wall", "processor"):
-            goal = f"target {target:+.0%}: {_describe_verdict(sealed.get_share(unit) <= target)}"
+            goal = f"target {target:+.0%}: {_describe_verdict(sealed.compute_relative_difference(unit) <= target)}"
             print(
                 f"{operation:20} {unit:10} {sealed.get_median_before(unit) * 1e6:7.0f} µs "
-                f"{sealed.get_difference(unit) * 1e6:+7.1f} µs with seals {sealed.get_share(unit):+7.1%}  {goal}"
+                f"{sealed.compute_median_difference(unit) * 1e6:+7.1f} µs with seals "
+                f"{sealed.compute_relative_difference(unit):+7.1%}  {goal}"
             )
         medians = [statistics.median(cost.statements for cost in costs[operation, kind]) for kind in (PLAIN, SEALED)]
         print(f"{operation:20} statements {medians[0]:7.0f}    {medians[1]:7.0f}    with seals")
     for operation, writes in WRITES.items():
         witnessed = Comparison(costs[operation, SEALED], costs[operation, WITNESSED])
         for unit in ("wall", "processor"):
-            seconds = witnessed.get_difference(unit) / writes
+            seconds = witnessed.compute_median_difference(unit) / writes
             goal = f"target {WITNESS_TARGET * 1e6:+.0f} µs: {_describe_verdict(seconds <= WITNESS_TARGET)}"
             print(f"{operation:20} {unit:10} {'':10} {seconds * 1e6:+7.1f} µs a write with a witness file  {goal}")
 
@@ -231,7 +232,7 @@ def _switch_seals_on() -> None:
     get_seal_keys.cache_clear()
 
 
-def _print_witness_costs() -> None:
+def _measure_and_print_witness_costs() -> None:
     """Print the time of the two notes that a witness of each kind takes for an operation, by themselves."""
     from checkpoints.seals.witness_file import FileWitness
     from checkpoints.seals.witness_folder import FolderWitness
@@ -294,7 +295,7 @@ def _pay(order: int) -> str:
     return f"paid {order}"
 
 
-def _print_verification_time(checkpointer: SyncCheckpointer) -> None:
+def _measure_and_print_verification_rate(checkpointer: SyncCheckpointer) -> None:
     """Print how many rows are verified in a second of processor time, of the sessions above and of short ones."""
     from checkpoints.integrity.verification import VerificationCounts
     from checkpoints.integrity.verify_workspace import verify_and_quarantine_sessions

@@ -24,7 +24,7 @@ def get_or_create_current_environment_python() -> Path:
     Exits the program if that fails.
     """
     try:
-        return _get_or_create_environment("current", HERE / "requirements.lock")
+        return _get_or_create_environment_python("current", HERE / "requirements.lock")
     except subprocess.CalledProcessError as error:
         sys.exit(f"The environment of the benchmarks could not be set up.\n{error.stderr}")
 
@@ -32,13 +32,13 @@ def get_or_create_current_environment_python() -> Path:
 def find_older_python() -> tuple[Path | None, str]:
     """Return the Python of the environment for `langgraph-checkpoint-django`, or None and the reason."""
     try:
-        return _get_or_create_environment("older", HERE / "requirements-older.lock"), ""
+        return _get_or_create_environment_python("older", HERE / "requirements-older.lock"), ""
     except subprocess.CalledProcessError as error:
         print(error.stderr, file=sys.stderr)
         return None, "its environment could not be set up"
 
 
-def _get_or_create_environment(name: str, lock: Path) -> Path:
+def _get_or_create_environment_python(name: str, lock: Path) -> Path:
     folder = ENVIRONMENTS / name
     python, stamp = folder / "bin" / "python", folder / "installed"
     lock_digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()

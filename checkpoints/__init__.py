@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from checkpoints import exceptions as exceptions
     from checkpoints.aio import Checkpointer as Checkpointer
     from checkpoints.aio import check_pending_tool_calls as check_pending_tool_calls
-    from checkpoints.archive.session_files import SessionFiles as SessionFiles
-    from checkpoints.archive.session_files import SyncSessionFiles as SyncSessionFiles
+    from checkpoints.archive.folder_of_session_files import SessionFiles as SessionFiles
+    from checkpoints.archive.folder_of_session_files import SyncSessionFiles as SyncSessionFiles
     from checkpoints.calls.tool_result_and_verify_answer_types import Landed as Landed
     from checkpoints.calls.tool_result_and_verify_answer_types import NotLanded as NotLanded
     from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult as ToolResult
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from checkpoints.resume.resume_point import ResumePoint as ResumePoint
     from checkpoints.session_handle import SessionHandle as SessionHandle
     from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
-    from checkpoints.store.version_state_columns import UNCHANGED as UNCHANGED
+    from checkpoints.store.version_state_types import UNCHANGED as UNCHANGED
     from checkpoints.tools.foreign_tool_guard import ToolPolicies as ToolPolicies
     from checkpoints.tools.foreign_tool_guard import aguard as aguard
     from checkpoints.tools.foreign_tool_guard import guard as guard
@@ -49,10 +49,10 @@ _HOME = {
     "NotLanded": "checkpoints.calls.tool_result_and_verify_answer_types",
     "ResumePoint": "checkpoints.resume.resume_point",
     "RuntimeSnapshot": "checkpoints.loop_state.runtime_snapshot",
-    "SessionFiles": "checkpoints.archive.session_files",
+    "SessionFiles": "checkpoints.archive.folder_of_session_files",
     "SessionHandle": "checkpoints.session_handle",
     "SyncCheckpointer": "checkpoints.client",
-    "SyncSessionFiles": "checkpoints.archive.session_files",
+    "SyncSessionFiles": "checkpoints.archive.folder_of_session_files",
     "SyncSessionHandle": "checkpoints.session_handle",
     "SyncWriteBehind": "checkpoints.versions.write_behind",
     "SyncWorkflow": "checkpoints.workflows.workflow",
@@ -61,7 +61,7 @@ _HOME = {
     "ToolRegistry": "checkpoints.tools.registry",
     "ToolResult": "checkpoints.calls.tool_result_and_verify_answer_types",
     "ValueCodec": "checkpoints.calls.tool_result_and_verify_answer_types",
-    "UNCHANGED": "checkpoints.store.version_state_columns",
+    "UNCHANGED": "checkpoints.store.version_state_types",
     "Unknown": "checkpoints.calls.tool_result_and_verify_answer_types",
     "Workflow": "checkpoints.workflows.workflow",
     "WriteBehind": "checkpoints.versions.write_behind",

@@ -13,7 +13,7 @@ class CheckpointsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from checkpoints.db.readable_text import register_text_function
+        from checkpoints.db.decompressed_text_sql import register_text_function
         from checkpoints.open_and_migrate import create_default_workspace_if_none
 
         connection_created.connect(register_text_function)

@@ -24,8 +24,8 @@ from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import build_call_intent
-from checkpoints.store.owning_run_protocol import OwningRun
-from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.session_owner_run_type import OwningRun
+from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.workflow import SyncWorkflow

@@ -23,7 +23,7 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import ClientState, OwnedSession
-from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry, WaitMode
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from checkpoints import SyncCheckpointer
 BEFORE_EFFECT, INSIDE_EFFECT, AFTER_EFFECT = "before", "inside", "after"
 
 
-def kill_at(moment: str | None) -> Callable[[str], None]:
+def make_kill_function(moment: str | None) -> Callable[[str], None]:
     """Return a function that kills this process, as a power cut would, when it is called with `moment`."""
 
     def die(now: str) -> None:

@@ -31,7 +31,7 @@ def read_text_setting(name: str, default: str = "") -> str:
     if value is not None and path is not None:
         raise ImproperlyConfigured(f"Set {name} or {name}_FILE, not both.")
     if path is not None:
-        return _read_file_of_setting(f"{name}_FILE", path)
+        return _read_setting_file_or_raise(f"{name}_FILE", path)
     return default if value is None else value
 
 
@@ -139,7 +139,7 @@ def _create_file_once(path: Path, value: str) -> None:
         draft.unlink()
 
 
-def _read_file_of_setting(name: str, path: str) -> str:
+def _read_setting_file_or_raise(name: str, path: str) -> str:
     try:
         return Path(path).read_text().strip()
     except OSError as error:

@@ -66,7 +66,7 @@ def is_address_configured() -> bool:
     return not getattr(settings, "SITE_ADDRESS_IS_GUESSED", False)
 
 
-def is_address_local() -> bool:
+def is_guessed_address_local() -> bool:
     """Return True if no address is configured and none could be guessed from the allowed hosts."""
     return not is_address_configured() and urlsplit(settings.SITE_ADDRESS).hostname in LOCAL_HOSTS
 

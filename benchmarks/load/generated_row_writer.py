@@ -18,7 +18,7 @@ from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
 from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows_without_messages
-from checkpoints.db.sql_quoting import quote_columns, quote_table
+from checkpoints.db.sql_names_and_values import quote_columns, quote_table
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
 
 #: In the order of writing; constraints are checked at the end of the transaction.
@@ -77,7 +77,7 @@ def copy_sessions(sessions: Iterable[GeneratedSession]) -> None:
         for row in iterate_rows_without_messages(generated):
             rows[type(row)].append(_prepare_row_for_copy(row, generated.session.updated_at))
     with transaction.atomic(), connection.cursor() as cursor:
-        _skip_foreign_key_checks(cursor)
+        _skip_foreign_key_checks_if_superuser(cursor)
         for model in _MODELS:
             fields = MESSAGE_FIELDS if model is Message else _list_fields(model)
             with cursor.copy(f"COPY {quote_table(model)} ({quote_columns(model, fields)}) FROM STDIN") as copy:
@@ -85,7 +85,7 @@ def copy_sessions(sessions: Iterable[GeneratedSession]) -> None:
                     copy.write_row(values)
 
 
-def _skip_foreign_key_checks(cursor: CursorWrapper) -> None:
+def _skip_foreign_key_checks_if_superuser(cursor: CursorWrapper) -> None:
     """Skip foreign key checks if this role may; all references point to rows of the same transaction."""
     cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
     if cursor.fetchone() == (True,):
@@ -110,14 +110,14 @@ def _list_fields(model: type[Model]) -> tuple[str, ...]:
 
 
 @cache
-def _make_column_reader(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
+def _make_columns_getter(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
     return attrgetter(*(field.attname for field in model._meta.concrete_fields))
 
 
 def _prepare_row_for_copy(row: Model, updated_at: datetime) -> tuple[Any, ...]:
     return tuple(
         value if type(value) in _COPYABLE_TYPES else _prepare_value_for_copy(value, updated_at)
-        for value in _make_column_reader(type(row))(row)
+        for value in _make_columns_getter(type(row))(row)
     )
 
 

@@ -117,7 +117,7 @@ class SessionBuilder:
         key, session, segment = self._key, generated.session.pk, generated.segment.pk
         for position in range(size.messages):
             now += _PACE
-            call = self._build_call(random, generated, position, now) if position in call_positions else None
+            call = self._build_and_add_call(random, generated, position, now) if position in call_positions else None
             role, body = self._build_message(random, position, number, now, call, generated)
             chain = digests.extend_hash_chain(chain, body)
             generated.messages.append(
@@ -139,7 +139,7 @@ class SessionBuilder:
             workspace_id=self._workspace.pk,
             session_id=f"load-{self._seed}-{number}",
             agent=random.choice(AGENTS),
-            title=self._words.generate_sentences(random, f"order-{self._seed}-{number}")[:120],
+            title=self._words.generate_three_sentence_text(random, f"order-{self._seed}-{number}")[:120],
             status=status,
             labels=to_canonical_json([random.choice(LABELS)] if random.random() < 0.1 else []),
             key_space=f"{random.getrandbits(128):032x}",
@@ -182,7 +182,7 @@ class SessionBuilder:
             result = to_canonical_json(answered_call.result_text or "The connection was lost.")
             block = f'{{"call_id":"{answered_call.call_id}","content":{result},"kind":"tool_result"}}'
         else:
-            text = to_canonical_json(self._words.generate_sentences(random, f"order-{self._seed}-{number}"))
+            text = to_canonical_json(self._words.generate_three_sentence_text(random, f"order-{self._seed}-{number}"))
             block = f'{{"kind":"text","text":{text}}}'
         if call is not None:
             block += f',{{"args":{call.args},"call_id":"{call.call_id}","kind":"tool_call","name":"{call.tool}"}}'
@@ -191,7 +191,9 @@ class SessionBuilder:
             f'{{"blocks":[{block}],"created_at":"{created_at.isoformat()}","id":"m{position}","role":"{role}"}}',
         )
 
-    def _build_call(self, random: Random, generated: GeneratedSession, position: int, issued_at: datetime) -> ToolCall:
+    def _build_and_add_call(
+        self, random: Random, generated: GeneratedSession, position: int, issued_at: datetime
+    ) -> ToolCall:
         number = int(generated.session.session_id.rsplit("-", 1)[1])
         args, tool = {"order": number, "item": position}, random.choice(TOOLS)
         text, result = to_canonical_json(args), to_canonical_json(f"{tool} done: receipt re_{number:x}_{position:x}")

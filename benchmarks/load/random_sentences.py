@@ -26,7 +26,7 @@ class SentenceGenerator:
         weights = list(accumulate(1 / (rank + 1) for rank in range(_VOCABULARY)))
         self._sentences = [self._generate_sentence(random, words, weights) for _ in range(_SENTENCES)]
 
-    def generate_sentences(self, random: Random, about: str) -> str:
+    def generate_three_sentence_text(self, random: Random, about: str) -> str:
         """Return a text of three sentences; `about` is a word that occurs in no other session."""
         first, second, third = random.choices(self._sentences, k=3)
         return f"{first} {second} {about}. {third}"

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from checkpoints import process_identity
+from checkpoints import process_identity_and_liveness
 from checkpoints.exceptions import FileNotWritten
 from checkpoints.formats import digests
 
@@ -69,7 +69,7 @@ def _get_temp_file_prefix(path: Path) -> str:
 
 def _build_process_name() -> str:
     """Name of this process, so that a later one can tell whether it is still alive."""
-    process = process_identity.get_identity_of_this_process()
+    process = process_identity_and_liveness.get_identity_of_this_process()
     return f"{_digest_host_identity(process.host_identity)}-{process.pid}-{process.started or 0}"
 
 
@@ -85,9 +85,9 @@ def _remove_abandoned_files(path: Path) -> None:
 
 
 def _is_file_abandoned(file: Path, writer: list[str]) -> bool:
-    process = process_identity.get_identity_of_this_process()
+    process = process_identity_and_liveness.get_identity_of_this_process()
     if len(writer) == 4 and writer[0] == _digest_host_identity(process.host_identity) and writer[1].isdecimal():
-        return process_identity.is_process_known_dead(process.host_identity, int(writer[1]), writer[2])
+        return process_identity_and_liveness.is_process_known_dead(process.host_identity, int(writer[1]), writer[2])
     try:
         return time.time() - file.stat().st_mtime > ABANDONED_AFTER_SECONDS
     except OSError:

@@ -22,7 +22,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_contents, version_seals
+from checkpoints.versions import opaque_bytes_as_differences, version_seals
 
 
 def export_session(store: Store, session_id: str, path: str | Path, *, audited: bool = True) -> ExportedFile:
@@ -68,7 +68,7 @@ def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str,
             if isinstance(row, SealedModel):
                 row_seals.verify_row(row)
             if isinstance(row, Blob | FrameworkWrite):
-                opaque_contents.replace_differences_by_complete_contents(store.using, [row])
+                opaque_bytes_as_differences.complete_differences_in_place(store.using, [row])
             yield kind, row
 
 

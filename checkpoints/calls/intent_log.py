@@ -45,7 +45,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.store import expected_sealed_head, look_up_and_lock_rows
+from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_heads
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -91,7 +91,7 @@ def issue_call(
             if executing:
                 store.executing.add(call.pk)
         else:
-            log_completeness.remember_session_of_replayed_call(owned_session, call)
+            log_completeness.remember_other_session_of_replay(owned_session, call)
         return call
 
 
@@ -112,16 +112,18 @@ def _insert_sealed_call(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or expected_sealed_head.get_or_load_expected_head(store.using, owned_session)
+        head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head(
+            store.using, owned_session
+        )
         if head is None:  # the session was deleted
             return None
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
         changes = {} if head.columns["status"] == status else {"status": status}
-        after = expected_sealed_head.compute_and_record_head_after_write(head, call.term, changes)
+        after = optimistic_lock_on_heads.compute_and_record_head_after_write(head, call.term, changes)
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
-    expected_sealed_head.record_written_head(connection, None if row is None else after, owned_session)
+    optimistic_lock_on_heads.record_written_head(connection, None if row is None else after, owned_session)
     if row is not None and call is not None:
         call_seals.remember_sealed_call(owned_session, row[0], call)
     return row
@@ -206,7 +208,7 @@ def _issue_call_under_session_lock(
         session = look_up_and_lock_rows.lock_owned_session(store, owned_session)
         if session.status in FINISHED_SESSION_STATUSES:
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
-        expected_sealed_head.require_head_not_older_than_known(
+        optimistic_lock_on_heads.require_head_not_older_than_known(
             owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)
         )
         step = session.latest_version if intent.step is None else intent.step
@@ -261,7 +263,7 @@ def _insert_attempt_and_consume_approval(
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
-    expected_sealed_head.lock_and_reload_head(store.using, owned_session)
+    optimistic_lock_on_heads.lock_and_reload_head(store.using, owned_session)
     row = _insert_sealed_call(store, connection, owned_session, step, values, under_review=under_review)
     if row is not None:
         return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)

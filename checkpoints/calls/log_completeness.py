@@ -28,7 +28,7 @@ def remember_or_forget_live_call_key(owned_session: OwnedSession, key: str, stat
         owned_session.live_keys.discard(hash(key))
 
 
-def remember_session_of_replayed_call(owned_session: OwnedSession, call: ToolCall) -> None:
+def remember_other_session_of_replay(owned_session: OwnedSession, call: ToolCall) -> None:
     """Remember the session of a call that was answered from the log, if it is another one than that of this run."""
     if call.session_id != owned_session.pk and get_seal_keys() is not None:
         owned_session.other_sessions[hash(call.idempotency_key)] = call.session_id

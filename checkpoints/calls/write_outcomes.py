@@ -32,7 +32,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
-from checkpoints.store import expected_sealed_head, look_up_and_lock_rows
+from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_heads
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -130,7 +130,7 @@ def _run_outcome_statement(
     if _write_sealed_outcome(connection, owned_session, keys, call_pk, values):
         return True
     retry = partial(_write_sealed_outcome, connection, owned_session, keys, call_pk, values)
-    return bool(expected_sealed_head.retry_with_stored_head(connection.alias, owned_session, retry))
+    return bool(optimistic_lock_on_heads.retry_with_stored_head(connection.alias, owned_session, retry))
 
 
 def _write_sealed_outcome(
@@ -138,16 +138,16 @@ def _write_sealed_outcome(
 ) -> bool:
     using = connection.alias
     call = call_seals.pop_cached_or_load_issued_call(using, owned_session, keys, call_pk)
-    head = owned_session.sealed_head or expected_sealed_head.get_or_load_expected_head(using, owned_session)
+    head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head(using, owned_session)
     if call is None or head is None:
         return False
     sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after = expected_sealed_head.compute_and_record_head_after_write(head, difference, changes)
+    after = optimistic_lock_on_heads.compute_and_record_head_after_write(head, difference, changes)
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )
-    expected_sealed_head.record_written_head(connection, after if is_settled else None, owned_session)
+    optimistic_lock_on_heads.record_written_head(connection, after if is_settled else None, owned_session)
     if is_settled:
         if call_after is not None:
             call_seals.remember_sealed_call(owned_session, call_pk, call_after)

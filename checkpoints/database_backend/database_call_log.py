@@ -78,7 +78,7 @@ class DatabaseCallLog:
             )
             if isinstance(issued_call, ToolCall):
                 result = _build_result_of_logged_call(owned_session, request, issued_call)
-                return (yield from _decode_stored_result_value_flow(store, request.tool, issued_call, result))
+                return (yield from _add_stored_result_value_flow(store, request.tool, issued_call, result))
             return DatabaseExecution(store, owned_session, request.tool, issued_call, request)
         except (ApprovalRequired, CallInProgress):  # will be requested again with the same call id
             raise
@@ -206,7 +206,7 @@ def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchR
     )
 
 
-def _decode_stored_result_value_flow(store: Store, tool: Tool, call: ToolCall, result: ToolResult) -> Flow[ToolResult]:
+def _add_stored_result_value_flow(store: Store, tool: Tool, call: ToolCall, result: ToolResult) -> Flow[ToolResult]:
     """Add the value of a replayed call, if its tool has a codec and the value is stored."""
     codec = tool.codec
     if codec is None or result.is_error:
@@ -253,7 +253,7 @@ def _sleep_one_poll_or_raise_flow(
         return
     if other_call.status == CallStatus.INTERRUPTED:
         raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [other_call])))
-    alive: bool = yield Transact(partial(_interrupt_call_unless_still_executed, store, owned_session, other_call))
+    alive: bool = yield Transact(partial(_is_executing_or_interrupt_abandoned, store, owned_session, other_call))
     if not alive:
         try:
             call: ToolCall = yield Transact(partial(call_queries.get_call, store, session_id, other_call.pk))
@@ -268,7 +268,7 @@ def _sleep_one_poll_or_raise_flow(
     yield Sleep(POLL_SECONDS)
 
 
-def _interrupt_call_unless_still_executed(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+def _is_executing_or_interrupt_abandoned(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
     """Return whether a process still works on the call of the same key. A call that this run abandoned is
     interrupted."""
     if call.run_id != owned_session.run_id:

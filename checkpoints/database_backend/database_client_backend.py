@@ -30,16 +30,16 @@ from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.peers import (
     accept_agent_response,
-    agent_call_deadlines,
     cancel_paused_task,
     deliver_notices,
+    extend_and_sweep_agent_deadlines,
     list_paused_tasks,
     pause_run_until_agents_respond,
     take_paused_task,
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
-from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
+from checkpoints.peers.claim_and_settle_agent_notices import DatabaseOutbox
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.resume import resume_preview, start_or_resume
@@ -59,7 +59,7 @@ from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import Unchanged, VersionChange
+from checkpoints.store.version_state_types import Unchanged, VersionChange
 from checkpoints.versions import load_version, phase_record_import, save_phase_version, save_version
 from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
@@ -393,7 +393,7 @@ class DatabaseBackend:
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
         with quarantine.quarantine_on_error_of_any_session(self.store):
-            return agent_call_deadlines.extend_deadline(self.store, peer_call_id, deadline)
+            return extend_and_sweep_agent_deadlines.extend_deadline(self.store, peer_call_id, deadline)
 
     def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
         return cancel_paused_task.cancel_paused_session_flow(self.store, session_id, tell=tell, reason=reason)
@@ -402,7 +402,7 @@ class DatabaseBackend:
         return deliver_notices.deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)
 
     def sweep_deadlines(self, *, limit: int) -> Swept:
-        return agent_call_deadlines.sweep_deadlines(self.store, limit=limit)
+        return extend_and_sweep_agent_deadlines.sweep_deadlines(self.store, limit=limit)
 
     def list_paused(self, *, ready: bool | None, agent: str | None, limit: int) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_error_of_any_session(self.store):

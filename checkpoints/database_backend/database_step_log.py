@@ -58,7 +58,7 @@ class DatabaseStepLog:
             raise StepRejected(self._session_id, self._row.workflow_id, step.step_id, call.result_text or "")
         return step_rows.load_step_value(self._store, call)
 
-    def ask_verify_hook_of_step_flow(self, request: StepRequest) -> Flow[bool]:
+    def ask_verify_hook_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
         owned_session, step = yield Transact(partial(self._get_or_create_step_of_owned_session, request))
         call: ToolCall | None = yield Transact(lambda: step_rows.find_live_call(self._store, owned_session, step))
         if call is None or call.status != CallStatus.INTERRUPTED or call.session_id != owned_session.pk:

@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from django.db.models.expressions import DatabaseDefault
 
-from checkpoints.db.sql_quoting import (
+from checkpoints.db.sql_names_and_values import (
     convert_values,
     convert_values_of_fields,
     make_placeholders,

@@ -4,7 +4,7 @@ The ORM's overhead would be measurable in them. Table and column names, and the 
 models' metadata. On PostgreSQL each is one statement, and therefore one round trip and one transaction; on SQLite,
 which has no data-modifying WITH, the same steps run in one IMMEDIATE transaction. Every write names the owner's
 fence in its WHERE clause and reports an empty result if the fence no longer holds. Each is done under the guard of its
-caller, if there is one (`write_guard`).
+caller, if there is one (`guard_within_write_statement`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from checkpoints import call_transitions_by_agent_or_system
-from checkpoints.db import write_guard
-from checkpoints.db.sql_quoting import (
+from checkpoints.db import guard_within_write_statement
+from checkpoints.db.guard_within_write_statement import GuardSql, WriteGuard
+from checkpoints.db.sql_names_and_values import (
     build_insert_sql,
     convert_values,
     convert_values_of_fields,
@@ -30,7 +31,6 @@ from checkpoints.db.sql_quoting import (
     quote_columns,
     quote_table,
 )
-from checkpoints.db.write_guard import GuardSql, WriteGuard
 from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES, SETTLED_CALL_STATUSES, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.models.packed_fields import PACKED_FIELDS
@@ -187,7 +187,7 @@ def save_versions(
         expected["revision"], expected["row_seal"] = revision, None
     known = {field: value for field, value in expected.items() if value is not None}
     empty = tuple(field for field in expected if field not in known)
-    guard = write_guard.find_guard(connection)
+    guard = guard_within_write_statement.find_guard(connection)
     is_short = len(versions) == 1 and len(versions[0].messages) <= _MAX_INLINE_MESSAGES
     is_one_statement = connection.vendor == "postgresql" and is_short
     if beside and not is_one_statement:
@@ -269,11 +269,11 @@ def _save_versions_in_several_statements(
         for number, version in enumerate(versions, base.version + 1)
         for pk, revision, row_seal in version.answered
     ]
-    with write_guard.open_write_transaction(connection, guard) as cursor:
+    with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_move_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
-            write_guard.refuse_if_guarded(guard)
+            guard_within_write_statement.refuse_if_guarded(guard)
             return None
         insert_versions(connection, cursor, [(base, versions)])
         if answered:
@@ -364,7 +364,7 @@ def _build_move_head_sql(head_move: _HeadMove) -> str:
         changes = build_session_change_assignments_sql(head_move.vendor)
     conditions = [f"{_quote_session_column(field)} = %s" for field in head_move.expects]
     conditions += [f"{_quote_session_column(field)} IS NULL" for field in head_move.expects_empty]
-    conditions += [write_guard.IS_PERMITTED] * head_move.is_guarded
+    conditions += [guard_within_write_statement.IS_PERMITTED] * head_move.is_guarded
     return (
         f"UPDATE {quote_table(Session)} SET {version} = {version} + {head_move.versions}, "
         f"{changes}{sets} "
@@ -578,7 +578,7 @@ def insert_call(
     """
     allowed = _UNDER_REVIEW_STATUSES if under_review else _OPEN_STATUSES
     status = STATUSES_WHILE_ISSUING[under_review]
-    guard = write_guard.find_guard(connection)
+    guard = guard_within_write_statement.find_guard(connection)
     if connection.vendor != "postgresql":
         return _insert_call_in_several_statements(
             connection, session_pk, fence, step, values, allowed, status, head, guard
@@ -627,11 +627,11 @@ def _insert_call_in_several_statements(
     params: list[Any] = [status, session_pk, fence, *allowed]
     if head is not None:
         params = [status, *head.written.values(), *params[1:], head.replaced_seal]
-    with write_guard.open_write_transaction(connection, guard) as cursor:
+    with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), is_sealed=head is not None), params)
         session_row = cursor.fetchone()
         if session_row is None:
-            write_guard.refuse_if_guarded(guard)
+            guard_within_write_statement.refuse_if_guarded(guard)
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
@@ -639,7 +639,7 @@ def _insert_call_in_several_statements(
         cursor.execute(insert, [*keys, *convert_values(connection, ToolCall, values)])
         place: tuple[int, int] | None = cursor.fetchone()
         if place is None:
-            write_guard.refuse_if_guarded(guard)
+            guard_within_write_statement.refuse_if_guarded(guard)
             if head is not None:  # the head counts a call that was not inserted
                 transaction.set_rollback(True, using=connection.alias)
         elif guard is not None:
@@ -663,7 +663,7 @@ def _build_head_seal_condition_sql(is_sealed: bool) -> str:
 
 
 def _build_guard_condition_sql(is_guarded: bool) -> str:
-    return f"AND {write_guard.IS_PERMITTED} " if is_guarded else ""
+    return f"AND {guard_within_write_statement.IS_PERMITTED} " if is_guarded else ""
 
 
 @cache
@@ -756,18 +756,18 @@ def update_call_outcome(
     params = convert_values(connection, ToolCall, values)
     source_status = call_transitions_by_agent_or_system.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
-    vendor, fields, guard = connection.vendor, tuple(values), write_guard.find_guard(connection)
+    vendor, fields, guard = connection.vendor, tuple(values), guard_within_write_statement.find_guard(connection)
     if vendor == "postgresql" and not is_interrupted:
         sql = _build_lock_and_update_outcome_sql(fields, is_sealed, None if guard is None else guard.sql)
         return _execute_and_fetch_row(connection, guard, sql, [*lock_params, *params]) is not None
-    with write_guard.open_write_transaction(connection, guard) as cursor:
+    with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_lock_session_for_outcome_sql(vendor, is_interrupted, is_sealed), lock_params)
         if cursor.fetchone() is None:
-            write_guard.refuse_if_guarded(guard)
+            guard_within_write_statement.refuse_if_guarded(guard)
             return False
         cursor.execute(_build_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
         if cursor.rowcount != 1:
-            write_guard.refuse_if_guarded(guard)
+            guard_within_write_statement.refuse_if_guarded(guard)
             transaction.set_rollback(True, using=connection.alias)
             return False
     return True

@@ -55,7 +55,7 @@ from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
-from checkpoints.sessions import ownership
+from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
@@ -205,7 +205,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         require_unaltered_call.require_matching_digests(seen_call)
-        call = ownership.interrupt_call_if_lost(store, session, seen_call)
+        call = take_and_release_ownership.interrupt_call_if_lost(store, session, seen_call)
         require_undecided_at_revision(
             store, session, call, _get_call_revision_to_decide(store, target, seen_call, call), rule.before
         )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.formats import bedrock_converse_messages, pydantic_ai_messages
+from checkpoints.formats import bedrock_converse_messages_to_blocks, pydantic_ai_messages_to_blocks
 from checkpoints.formats.canonical_json import parse_json
 
 
@@ -26,16 +26,20 @@ class RequestedCall:
 
 def list_requested_calls(message: Any) -> list[RequestedCall]:
     """List the tool calls that `message` makes, in order."""
-    message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
+    message = bedrock_converse_messages_to_blocks.convert_to_blocks(
+        pydantic_ai_messages_to_blocks.convert_to_blocks(message)
+    )
     parts = [part for part in _list_blocks_and_content_parts(message) if _is_call(part)]
     parts += [message] if _is_item_of_kind(message, "function_call") else []
     parts += _list_dicts_in_field(message, "tool_calls")
     return [call for part in parts if (call := _parse_call(part)) is not None]
 
 
-def list_call_ids_with_saved_result(message: Any) -> list[str]:
+def list_call_ids_of_results(message: Any) -> list[str]:
     """List the ids of the tool calls whose results `message` carries."""
-    message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
+    message = bedrock_converse_messages_to_blocks.convert_to_blocks(
+        pydantic_ai_messages_to_blocks.convert_to_blocks(message)
+    )
     call_ids = [
         part.get("call_id") or part.get("tool_use_id")
         for part in _list_blocks_and_content_parts(message)
@@ -51,7 +55,7 @@ def list_call_ids_with_saved_result(message: Any) -> list[str]:
 def repeats_or_answers_response(message: Any, answer: Any) -> bool:
     """Return whether `message` is this answer of a model, in any format, or has the result of a call that it makes."""
     calls = {call.call_id for call in list_requested_calls(answer)}
-    call_ids = {*list_call_ids_with_saved_result(message), *(call.call_id for call in list_requested_calls(message))}
+    call_ids = {*list_call_ids_of_results(message), *(call.call_id for call in list_requested_calls(message))}
     return bool(message == answer or calls & call_ids)
 
 
@@ -61,7 +65,7 @@ def list_unanswered_calls_at_end(transcript: Sequence[Any]) -> list[RequestedCal
     for message in reversed(transcript):
         if calls := list_requested_calls(message):
             return [call for call in calls if call.call_id not in later]
-        later.update(list_call_ids_with_saved_result(message))
+        later.update(list_call_ids_of_results(message))
     return []
 
 

@@ -34,9 +34,9 @@ from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import (
-    find_new_messages,
+    new_messages_and_segments,
     prepared_transcript,
     read_messages_along_segments,
     save_version,
@@ -443,7 +443,7 @@ class _ConversationWrite:
     def _create_segment(self, start: TranscriptHead) -> Segment:
         if start.length == 0:
             return Segment.objects.using(self.store.using).create(session=self.row)
-        return find_new_messages.create_branch_segment(self.store.using, self.row.pk, start, start.length)
+        return new_messages_and_segments.create_branch_segment(self.store.using, self.row.pk, start, start.length)
 
 
 def _split_entries_into_chains(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:

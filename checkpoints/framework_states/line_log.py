@@ -21,8 +21,8 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_contents
-from checkpoints.versions.opaque_contents import StoredMessage
+from checkpoints.versions import opaque_bytes_as_differences
+from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
 
 STATE_ID = "lines"
 _CHANNEL = "line"
@@ -92,7 +92,7 @@ class LineLog:
     def _take_rows_of_queued_lines(self, messages: Sequence[StoredMessage]) -> list[dict[str, Any]]:
         rows = []
         for number, (position, content) in enumerate(self._added):
-            candidates = opaque_contents.list_candidate_base_messages(messages, number, len(self._added))
+            candidates = opaque_bytes_as_differences.list_candidate_base_messages(messages, number, len(self._added))
             rows.append(
                 {
                     "namespace": "",
@@ -102,7 +102,7 @@ class LineLog:
                     "task_path": "",
                     "channel": _CHANNEL,
                     "digest": digests.digest_blob(_TYPE, content),
-                    **opaque_contents.build_content_columns(_TYPE, content, candidates)._asdict(),
+                    **opaque_bytes_as_differences.build_content_columns(_TYPE, content, candidates)._asdict(),
                 }
             )
         self._added.clear()

@@ -12,11 +12,15 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
-from checkpoints.sessions import framework_state_retention, ownership, prune_versions_and_delete_sessions
+from checkpoints.sessions import (
+    framework_state_retention,
+    prune_versions_and_delete_sessions,
+    take_and_release_ownership,
+)
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_contents, save_version
+from checkpoints.versions import opaque_bytes_as_differences, save_version
 
 
 def delete_selected_states(
@@ -87,7 +91,7 @@ def delete_session_with_states(store: Store, session_id: str) -> None:
     """
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
-        ownership.release_ownership_if_still_owner(store, owned_session)
+        take_and_release_ownership.release_ownership_if_still_owner(store, owned_session)
     try:
         prune_versions_and_delete_sessions.delete_session(store, session_id)
     except SessionNotFound:
@@ -131,7 +135,7 @@ def copy_states(
                 if not isinstance(row, Blob):
                     row_seals.verify_row(row)
             if model is not FrameworkState:
-                opaque_contents.replace_differences_by_complete_contents(store.using, rows)
+                opaque_bytes_as_differences.complete_differences_in_place(store.using, rows)
             for row in rows:
                 values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
                 values |= {"id": None, "session_id": target.pk}

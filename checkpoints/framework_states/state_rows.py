@@ -10,11 +10,11 @@ from django.db import models
 
 from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows, select_rows
 from checkpoints.db.hot_statements import NewRows
-from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
+from checkpoints.db.sql_names_and_values import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.versions import state_channels
-from checkpoints.versions.state_channels import Channels
+from checkpoints.versions import state_channel_digests
+from checkpoints.versions.state_channel_digests import Channels
 
 #: Model of states or of writes.
 StateModel = FrameworkState | FrameworkWrite
@@ -93,7 +93,7 @@ def read_channels_of_states(
     """Read the channels of the states of these identifiers that exist."""
     where = _build_states_where_sql(len(state_ids))
     rows = select_rows(using, FrameworkState, where, [session.pk, namespace, *state_ids])
-    return {row.state_id: state_channels.parse_channels(session.session_id, row.channels) for row in rows}
+    return {row.state_id: state_channel_digests.parse_channels(session.session_id, row.channels) for row in rows}
 
 
 @cache

@@ -36,13 +36,13 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
-from checkpoints.sessions import append_without_lease, create_finish_release, ownership
+from checkpoints.sessions import append_without_lease, create_finish_release, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_contents, save_version, state_channels
+from checkpoints.versions import opaque_bytes_as_differences, save_version, state_channel_digests
 from checkpoints.versions.framework_value_blobs import (
     BlobWriter,
     Encoded,
@@ -52,8 +52,8 @@ from checkpoints.versions.framework_value_blobs import (
     load_contents_of_writes,
     load_values,
 )
-from checkpoints.versions.opaque_contents import ContentColumns
-from checkpoints.versions.state_channels import Channels
+from checkpoints.versions.opaque_bytes_as_differences import ContentColumns
+from checkpoints.versions.state_channel_digests import Channels
 
 #: Version of a channel: a number or a text of the framework.
 ChannelVersion = int | float | str
@@ -391,7 +391,9 @@ def _resolve_channels(
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            _fill_missing_channels_from_known(channels, missing, state_channels.parse_channels(row.session_id, text))
+            _take_missing_channels_from_known(
+                channels, missing, state_channel_digests.parse_channels(row.session_id, text)
+            )
             if not missing:
                 break
     return {**channels, **{name: (version, None) for name, version in missing.items()}}
@@ -404,11 +406,12 @@ def _split_known_channels(
     changed = set(new.changed)
     channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
     missing = {name: version for name, version in new.versions.items() if name not in changed}
-    _fill_missing_channels_from_known(channels, missing, before)
+    _take_missing_channels_from_known(channels, missing, before)
     return channels, missing
 
 
-def _fill_missing_channels_from_known(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+def _take_missing_channels_from_known(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+    """Add known channels of the missing versions to `channels`, and remove them from `missing`, both in place."""
     for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
         channels[name] = known[name]
         del missing[name]
@@ -501,7 +504,9 @@ def _try_save_writes_of_cached_session(
 def _build_write_columns(write: NewWrite, writer: BlobWriter) -> dict[str, Any]:
     """Build the columns of a write, whose value is added to `writer`; the root of a list is in the row of the write."""
     digest, root = writer.add_value_and_pop_list_root(write.value)
-    content = ContentColumns("", None, False) if root is None else opaque_contents.build_content_columns(*root)
+    content = (
+        ContentColumns("", None, False) if root is None else opaque_bytes_as_differences.build_content_columns(*root)
+    )
     return {"channel": write.channel, "digest": digest, **content._asdict()}
 
 
@@ -509,7 +514,9 @@ def _get_or_create_run_of_interrupt(store: Store, row: Session, owned_session: O
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return framework_interrupt_calls.find_run_awaiting_decision(store, row) or ownership.create_ended_run(store, row)
+    return framework_interrupt_calls.find_run_awaiting_decision(
+        store, row
+    ) or take_and_release_ownership.create_ended_run(store, row)
 
 
 def load_task_write(
@@ -662,7 +669,7 @@ def _load_states(
 ) -> list[LoadedState]:
     row_seals.verify_rows(rows)
     writes = _load_writes(store, rows)
-    channels = {row.pk: state_channels.parse_channels(row.session.session_id, row.channels) for row in rows}
+    channels = {row.pk: state_channel_digests.parse_channels(row.session.session_id, row.channels) for row in rows}
     values: dict[int, dict[str, EncodedValue]] = {}
     for session in {row.session_id: row.session for row in rows}.values():
         wanted = {

@@ -32,10 +32,10 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import VersionChange
+from checkpoints.store.version_state_types import VersionChange
 from checkpoints.versions import save_version
-from checkpoints.versions.opaque_contents import StoredMessage
-from checkpoints.versions.state_channels import Channels
+from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
+from checkpoints.versions.state_channel_digests import Channels
 
 _MAX_SESSIONS: Final = 256
 #: Number of states of a session whose channels are known, the newest ones.

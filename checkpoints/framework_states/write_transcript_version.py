@@ -18,13 +18,18 @@ from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.compression import TextToCompress
 from checkpoints.models import Checkpoint, Segment, Session
-from checkpoints.store import expected_sealed_head
+from checkpoints.store import optimistic_lock_on_heads
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_state_columns import VersionChange, VersionState
-from checkpoints.versions import find_new_messages, prepared_transcript, read_messages_along_segments, save_version
-from checkpoints.versions.opaque_contents import StoredMessage
+from checkpoints.store.version_state_types import VersionChange, VersionState
+from checkpoints.versions import (
+    new_messages_and_segments,
+    prepared_transcript,
+    read_messages_along_segments,
+    save_version,
+)
+from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -164,7 +169,7 @@ def write_version_to_end_if_changed(
     else:
         answered = call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        sealed_head = expected_sealed_head.lock_head_and_seal_if_unsealed(using, row.pk)
+        sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(using, row.pk)
         version, _ = save_version.write_version(using, base, stored_end, state, None, answered, sealed_head)
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
@@ -214,7 +219,7 @@ def _get_result_texts_by_call_id(said: Sequence[dict[str, Any]]) -> dict[str, st
     return {
         call_id: content if isinstance(content := message.get("content"), str) else to_canonical_json(content)
         for message in said
-        for call_id in tool_calls_in_messages.list_call_ids_with_saved_result(message)
+        for call_id in tool_calls_in_messages.list_call_ids_of_results(message)
     }
 
 
@@ -232,7 +237,7 @@ def _branch_head_and_build_new_end(
     prepared = prepared_transcript.encode_and_digest_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()
     if not prepared_transcript.does_transcript_continue_head(prepared, head):
-        keep = find_new_messages.count_common_prefix(store.using, prepared, head)
+        keep = new_messages_and_segments.count_common_prefix(store.using, prepared, head)
         repeated = save_version.count_results_repeated_after_edit(
             store, row.pk, row.session_id, operations, head, prepared, keep
         )
@@ -253,5 +258,5 @@ def _read_chain_at_length(store: Store, head: TranscriptHead, length: int) -> by
 
 def _branch_transcript(store: Store, row: Session, head: TranscriptHead, keep: int) -> TranscriptHead:
     return move_head_to_segment(
-        store, row, head, find_new_messages.create_branch_segment(store.using, row.pk, head, keep)
+        store, row, head, new_messages_and_segments.create_branch_segment(store.using, row.pk, head, keep)
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkpoints.formats.content_blocks import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
-from checkpoints.importers.imported_message import parse_time
+from checkpoints.formats.parse_message_parts import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
+from checkpoints.importers.imported_message_and_usage import parse_time
 from checkpoints.importers.imported_session_builder import (
     Body,
     TranscriptFormat,

@@ -9,12 +9,12 @@ from checkpoints.importers.codex_line_fields import (
     CopiedHistory,
     RunningTokenTotals,
     extract_prompt_after_editor_context_or_empty,
-    find_started_subagent_and_call,
+    find_started_subagent_and_call_or_empty,
     is_inserted_text,
     read_stated_duration,
     read_subagent_role,
 )
-from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time
+from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_time
 from checkpoints.importers.imported_session_and_run_rows import make_session_id
 from checkpoints.importers.imported_session_builder import (
     Body,
@@ -205,7 +205,7 @@ class CodexReader:
 
     def _link_subagent(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
         """Note which call started which subagent; what a fork has copied, its parent has started."""
-        session, call_id = find_started_subagent_and_call(event, self._tools)
+        session, call_id = find_started_subagent_and_call_or_empty(event, self._tools)
         if session and call_id and not self._copied.includes_line(line):
             builder.facts.setdefault("subagents", {}).setdefault(make_session_id(session), call_id)
 

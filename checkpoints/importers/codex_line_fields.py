@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import parse_time, parse_token_count_or_zero
+from checkpoints.importers.imported_message_and_usage import parse_time, parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 
 _TOKEN_FIELDS: Final = (
@@ -101,7 +101,7 @@ def read_subagent_role(meta: Body) -> str:
     return next((name for name in (*names, own_kind) if name), "subagent")
 
 
-def find_started_subagent_and_call(event: Body, call_ids: Mapping[str, str]) -> tuple[str, str]:
+def find_started_subagent_and_call_or_empty(event: Body, call_ids: Mapping[str, str]) -> tuple[str, str]:
     """Return the session that a call has started as a subagent, and the call; empty texts for another event.
 
     Args:

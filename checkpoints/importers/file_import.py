@@ -12,19 +12,19 @@ from typing import Any
 from checkpoints.db import clock
 from checkpoints.exceptions import InvalidInput
 from checkpoints.importers import detect_format
-from checkpoints.importers.import_errors import EncodingRefused, FormatRefused
-from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
-from checkpoints.importers.new_session_batch import NewSessionBatch
-from checkpoints.importers.price_table import PriceTable
-from checkpoints.importers.session_writer import ImportWriter
-from checkpoints.importers.transcript_source_files import (
+from checkpoints.importers.find_and_read_transcript_files import (
     FEW_SAMPLE_VALUES,
     FileReader,
     SourceFile,
     find_reason_to_convert,
     read_sample_and_detect_lines,
 )
+from checkpoints.importers.import_errors import EncodingRefused, FormatRefused
+from checkpoints.importers.import_report import ImportReport
+from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
+from checkpoints.importers.new_session_batch import NewSessionBatch
+from checkpoints.importers.price_table import PriceTable
+from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.store.database_client_state import Store
 
 #: Number of bytes between two progress reports.

@@ -26,7 +26,7 @@ from checkpoints.importers.gemini_messages import (
     read_call_block,
     score_record_match,
 )
-from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time
+from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_time
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,

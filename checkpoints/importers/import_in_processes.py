@@ -27,6 +27,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import StorageBusy, StorageError
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
 from checkpoints.importers.file_import import FileImport, ImportOptions
+from checkpoints.importers.find_and_read_transcript_files import SourceFile
 from checkpoints.importers.folder_import import UNEXPECTED_CONTENT, FolderImport, save_imported_file_rows
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.import_report import (
@@ -39,7 +40,6 @@ from checkpoints.importers.import_report import (
 )
 from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.parallel_file_groups import group_files_by_session_and_size, split_into_transactions
-from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
 from checkpoints.store.database_client_state import Store
 

@@ -16,16 +16,16 @@ from typing import Any, Final
 from django.db import connections
 
 from checkpoints.db.hot_statements import bulk_insert_converted_rows
-from checkpoints.db.sql_quoting import convert_values_of_fields
+from checkpoints.db.sql_names_and_values import convert_values_of_fields
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
-from checkpoints.formats.argument_order import encode_argument_order
+from checkpoints.formats.caller_argument_order import encode_argument_order
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
+from checkpoints.formats.parse_message_parts import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_message import ImportedMessage
+from checkpoints.importers.imported_message_and_usage import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals.sealed_model import seal_unsaved_rows_and_compute_sum
 from checkpoints.store.call_intent_and_outcome_types import validate_tool_name
@@ -97,7 +97,7 @@ class ImportedCallLog:
                 if self._live:
                     self.kinds[part.call_id] = (part.name, digests.digest_text(to_canonical_json(part.args)))
                 issued_at = message.times.get(part.call_id, at)
-                row = self._get_or_build_call_row(message.key, number, part, issued_at, new=new)
+                row = self._find_or_build_call_row(message.key, number, part, issued_at, new=new)
                 if row is not None and row._state.adding:
                     row.attempt = 1 + len(message_calls[part.call_id])
                     rows.append(row)
@@ -118,7 +118,7 @@ class ImportedCallLog:
         self._report.calls += 1
         self._report.unanswered += 1
 
-    def _get_or_build_call_row(
+    def _find_or_build_call_row(
         self, key: str, number: int, call: CallPart, at: datetime, *, new: bool
     ) -> ToolCall | None:
         idempotency_key = f"{IMPORTED_MARK}:{digests.digest_key_parts(key, call.call_id, number)}"

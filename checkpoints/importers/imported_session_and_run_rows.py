@@ -19,9 +19,9 @@ from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
+from checkpoints.importers.find_and_read_transcript_files import LIVE_SECONDS
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.price_table import Cost
-from checkpoints.importers.transcript_source_files import LIVE_SECONDS
 from checkpoints.models import Run, Segment, Session
 from checkpoints.seals import witnessed_session_names
 from checkpoints.sessions.new_session_fields import NewSessionFields

@@ -15,13 +15,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from checkpoints.formats import content_blocks
+from checkpoints.formats import parse_message_parts
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.formats.content_blocks import Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
+from checkpoints.formats.parse_message_parts import Part, ResultPart, TextPart
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_token_count_or_zero
+from checkpoints.importers.imported_message_and_usage import (
+    TRANSCRIPT_START,
+    ImportedMessage,
+    parse_token_count_or_zero,
+)
 from checkpoints.importers.imported_session_and_run_rows import (
     IMPORT_MARK,
     TranscriptOrigin,
@@ -244,7 +248,7 @@ class TranscriptBuilder:
         previous_key = self._key if after is None else after
         key = key or f"m:{digest_text(previous_key + (identity or to_canonical_json(body, 'message')))[:40]}"
         self._key = key
-        parts = content_blocks.list_message_parts(body)
+        parts = parse_message_parts.list_message_parts(body)
         answers = bool(parts) and all(isinstance(part, ResultPart) for part in parts)
         role = "tool" if answers else str(body.get("role") or "assistant")
         is_prompt = role.lower() in PERSON_ROLES if begins_turn is None else begins_turn
@@ -277,7 +281,7 @@ class TranscriptBuilder:
             ImportedMessage(
                 message.key, message.role, body, message.at, message.after, message.begins_turn, message.times
             ),
-            content_blocks.list_message_parts(message.body) if parts is None else parts,
+            parse_message_parts.list_message_parts(message.body) if parts is None else parts,
         )
 
     def _undo_context_of_repeated_last_message(self, key: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.importers.imported_message import parse_cost_amount, parse_time, parse_token_count_or_zero
+from checkpoints.importers.imported_message_and_usage import parse_cost_amount, parse_time, parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.span_attributes import ATTRIBUTES

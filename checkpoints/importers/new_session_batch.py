@@ -24,7 +24,7 @@ from checkpoints.importers.imported_session_and_run_rows import TranscriptOrigin
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import WRITTEN_FIELDS
-from checkpoints.store import expected_sealed_head
+from checkpoints.store import optimistic_lock_on_heads
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import save_version
 from checkpoints.versions.save_version import PreparedVersions, VersionToWrite
@@ -135,7 +135,7 @@ class NewSessionBatch:
         columns = [[*(head.written[name] for name in WRITTEN_FIELDS), head.session_pk] for head in heads]
         update_columns_of_rows(self._store.using, Session, WRITTEN_FIELDS, columns)
         for head in heads:
-            expected_sealed_head.record_written_head(connections[self._store.using], head)
+            optimistic_lock_on_heads.record_written_head(connections[self._store.using], head)
 
 
 def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:

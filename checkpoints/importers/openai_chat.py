@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import parse_time
+from checkpoints.importers.imported_message_and_usage import parse_time
 from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_block_types
 from checkpoints.importers.provider_message_reader import (
     Exchange,

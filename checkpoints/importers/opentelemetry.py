@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import parse_cost_amount
+from checkpoints.importers.imported_message_and_usage import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.otlp_log_events import LogEvent, LogEventsBySpan, iterate_log_events

@@ -15,7 +15,7 @@ from typing import Final
 
 from django.db import connections
 
-from checkpoints.importers.transcript_source_files import SourceFile
+from checkpoints.importers.find_and_read_transcript_files import SourceFile
 
 #: Largest number of processes that are started without being asked for a number. SQLite has one writer at a time, and
 #: more processes gain little there.

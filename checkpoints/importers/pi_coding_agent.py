@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_cost_amount, parse_time
+from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_cost_amount, parse_time
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,

@@ -13,9 +13,9 @@ from typing import Any
 
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.importers.imported_message import parse_time, parse_token_count_or_zero
+from checkpoints.importers.find_and_read_transcript_files import LINE_SUFFIXES
+from checkpoints.importers.imported_message_and_usage import parse_time, parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
-from checkpoints.importers.transcript_source_files import LINE_SUFFIXES
 
 
 @dataclass

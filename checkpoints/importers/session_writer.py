@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.hot_statements import NewMessage, SaveBase
-from checkpoints.db.sql_quoting import quote_column, quote_table
+from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import StorageError
 from checkpoints.formats.canonical_json import parse_json
@@ -28,11 +28,11 @@ from checkpoints.importers.new_session_batch import NewSession, NewSessionBatch
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import expected_sealed_head
+from checkpoints.store import optimistic_lock_on_heads
 from checkpoints.store.client_state import TranscriptHead
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import VersionState
-from checkpoints.versions import find_new_messages, read_messages_along_segments, save_version
+from checkpoints.store.version_state_types import VersionState
+from checkpoints.versions import new_messages_and_segments, read_messages_along_segments, save_version
 from checkpoints.versions.save_version import TranscriptEnd, VersionToWrite
 
 
@@ -124,9 +124,9 @@ class ImportWriter:
             self.source_path = imported_session_and_run_rows.require_unchanged_import_and_get_path(
                 row, runs, self.origin
             )
-            self._load_transcript_of_session(row, runs[0], calls)
+            self._restore_from_stored_session(row, runs[0], calls)
 
-    def _load_transcript_of_session(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
+    def _restore_from_stored_session(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
         with database_operation(self.store.using, writes=False) as connection:
             self._row, self._run, self._head = row, run, save_version.get_session_transcript_head(row)
             # Through the segments, whose index leads to them; messages have no index of their session.
@@ -167,7 +167,9 @@ class ImportWriter:
                 self._ensure_file_savepoint()
                 row, run = self._create_session(first) if is_new else self._lock_session()
                 if self._sealed_head is None:
-                    self._sealed_head = expected_sealed_head.lock_head_and_seal_if_unsealed(self.store.using, row.pk)
+                    self._sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(
+                        self.store.using, row.pk
+                    )
                 for group in _split_at_branches(turns):
                     self._write_turn_group(row, run, group, calls)
                 calls.insert_calls_and_late_results(row, [call for turn in turns for call in turn.calls])
@@ -274,7 +276,7 @@ class ImportWriter:
         assert self._head is not None  # noqa: S101 - set with the session
         if keep is None:
             return self._head
-        segment = find_new_messages.create_branch_segment(self.store.using, row.pk, self._head, keep)
+        segment = new_messages_and_segments.create_branch_segment(self.store.using, row.pk, self._head, keep)
         Session.objects.using(self.store.using).filter(pk=row.pk).update(head_segment=segment)
         return TranscriptHead(segment.pk, self._head.length, self._head.chain, self._head.version)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.importers.imported_message import parse_token_count_or_zero
+from checkpoints.importers.imported_message_and_usage import parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body
 
 #: Names of attributes for each fact, since the conventions move; the first one that is there counts.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from checkpoints.formats import content_blocks
+from checkpoints.formats import parse_message_parts
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
 from checkpoints.importers.normalized_span import Span
@@ -185,7 +185,7 @@ class SpanSession:
             return self._tools_by_call[block["id"]]
         return self._tool_search.find_span(
             block["name"],
-            content_blocks.parse_arguments(block.get("args")),
+            parse_message_parts.parse_arguments(block.get("args")),
             may_have_id=block["id"] in self._unnamed,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import parse_cost_amount
+from checkpoints.importers.imported_message_and_usage import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder, TranscriptFormat
 from checkpoints.importers.provider_message_reader import convert_usage_counts
 

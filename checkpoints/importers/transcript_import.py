@@ -10,13 +10,13 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.importers import detect_format
 from checkpoints.importers.file_import import ImportOptions, add_value_or_report_damage, build_import_context
+from checkpoints.importers.find_and_read_transcript_files import SourceFile, build_refused_folder, find_source_files
 from checkpoints.importers.folder_import import FolderImport
 from checkpoints.importers.import_errors import NothingToImport
 from checkpoints.importers.import_in_processes import import_in_processes
 from checkpoints.importers.import_report import ImportReport, Progress
 from checkpoints.importers.parallel_file_groups import can_fork, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
-from checkpoints.importers.transcript_source_files import SourceFile, build_refused_folder, find_source_files
 from checkpoints.store.database_client_state import Store
 
 

@@ -11,17 +11,17 @@ from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import Phase
 from checkpoints.formats import digests, exact_amounts
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.formats.content_blocks import Part
+from checkpoints.formats.parse_message_parts import Part
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, UsageTotals
+from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, ImportedMessage, UsageTotals
 from checkpoints.importers.imported_session_and_run_rows import SessionEnd, TranscriptOrigin, truncate_to_storable
 from checkpoints.importers.price_table import Cost, PriceTable, choose_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import VersionState
+from checkpoints.store.version_state_types import VersionState
 
 #: Limits of a turn in one version and transaction; a longer turn becomes several versions.
 MAX_BUFFERED_MESSAGES = 250

@@ -14,17 +14,17 @@ from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers.file_import import FileImport, ImportOptions
-from checkpoints.importers.folder_import import TEMPORARY_ERRORS, UNEXPECTED_CONTENT, FolderImport
-from checkpoints.importers.import_errors import FormatRefused, NothingToImport
-from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
-from checkpoints.importers.path_text import format_path
-from checkpoints.importers.transcript_import import import_changed_files, import_files
-from checkpoints.importers.transcript_source_files import (
+from checkpoints.importers.find_and_read_transcript_files import (
     SourceFile,
     build_refused_folder,
     describe_source_file,
     find_source_files,
 )
+from checkpoints.importers.folder_import import TEMPORARY_ERRORS, UNEXPECTED_CONTENT, FolderImport
+from checkpoints.importers.import_errors import FormatRefused, NothingToImport
+from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
+from checkpoints.importers.path_text import format_path
+from checkpoints.importers.transcript_import import import_changed_files, import_files
 
 #: Seconds between two looks at the folder.
 DEFAULT_INTERVAL: Final = 0.5

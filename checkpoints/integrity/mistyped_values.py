@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from django.apps import apps
 from django.db import connections, models
 
-from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
+from checkpoints.db.sql_names_and_values import make_placeholders, quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError
 from checkpoints.models import Blob, Message, Session
 from checkpoints.models.packed_fields import CompressibleTextField

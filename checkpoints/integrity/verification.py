@@ -13,7 +13,7 @@ from django.db import connections, models, transaction
 
 from checkpoints.calls import log_completeness, require_unaltered_call, signed_decisions
 from checkpoints.db.batched_reads import BATCH_SIZE, iterate_rows_in_batches
-from checkpoints.db.sql_quoting import quote_column, quote_table
+from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
 from checkpoints.formats import digests
 from checkpoints.integrity.mistyped_values import MistypedValue
@@ -40,7 +40,12 @@ from checkpoints.models import (
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
-from checkpoints.versions import opaque_contents, read_messages_along_segments, state_channels, version_seals
+from checkpoints.versions import (
+    opaque_bytes_as_differences,
+    read_messages_along_segments,
+    state_channel_digests,
+    version_seals,
+)
 
 #: Tables whose rows decide what a resumed run does, beside its transcript.
 RECORD_MODELS: tuple[type[models.Model], ...] = (
@@ -583,7 +588,7 @@ def _find_blob_problems(using: str, session: Session, counts: VerificationCounts
         rows: Any = model._default_manager.using(using).filter(session=session)
         for row in iterate_rows_in_batches(rows if model is Blob else rows.filter(content__isnull=False)):
             counts.rows += model is Blob
-            (content,) = opaque_contents.read_contents_or_errors(using, [row])
+            (content,) = opaque_bytes_as_differences.read_contents_or_errors(using, [row])
             if isinstance(content, ValueError) and rows.filter(pk=row.pk).exists():
                 yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))
 
@@ -595,7 +600,7 @@ def _find_channel_problems(using: str, session: Session) -> Iterator[IntegrityPr
     )
     for state in iterate_rows_in_batches(states):
         try:
-            state_channels.parse_channels(session.session_id, state.channels)
+            state_channel_digests.parse_channels(session.session_id, state.channels)
         except CheckpointCorrupted as error:
             yield IntegrityProblem(FrameworkState._meta.db_table, row_seals.describe_row(state), error.detail)
 
@@ -613,6 +618,6 @@ def _find_missing_blob_problems(using: str, session: Session) -> Iterator[Integr
 
 def _list_missing_blobs(using: str, session: Session) -> list[str]:
     try:
-        return state_channels.list_missing_blobs(using, session)
+        return state_channel_digests.list_missing_blobs(using, session)
     except CheckpointCorrupted:  # an altered row, which is reported already
         return []

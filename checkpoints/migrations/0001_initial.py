@@ -1015,9 +1015,9 @@ class Migration(migrations.Migration):
                         name="call_unsettled",
                     ),
                     models.Index(
-                        condition=models.Q(("reason", "run_lost")),
+                        condition=models.Q(("interrupted_at__isnull", False)),
                         fields=["workspace", "tool", "interrupted_at", "id"],
-                        name="call_lost",
+                        name="call_interrupted",
                     ),
                     models.Index(
                         condition=models.Q(

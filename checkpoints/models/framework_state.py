@@ -18,9 +18,9 @@ class Blob(models.Model):
     """Opaque content of a session, stored once: bytes of a framework's own serializer, and the name of their format.
 
     `digest` is computed from `type` and the bytes before compression, and verified when they are read. The bytes may be
-    stored as the difference from a message of the session, which has the same text; `versions.opaque_contents` stores
-    them alone before that message is deleted. Blobs that no state and no write of the session reaches are removed with
-    the last one that did.
+    stored as the difference from a message of the session, which has the same text;
+    `versions.opaque_bytes_as_differences` stores them alone before that message is deleted. Blobs that no state and no
+    write of the session reaches are removed with the last one that did.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="blobs", db_index=False)

@@ -57,7 +57,8 @@ class PackedTextField(_TextField):
 class CompressibleTextField(_TextField):
     """Text column in which SQLite may have compressed texts, for it compresses nothing itself.
 
-    Whoever writes a row decides that, by `compression.TextToCompress`. SQL reads the text by `db.readable_text`.
+    Whoever writes a row decides that, by `compression.TextToCompress`. SQL reads the text by
+    `db.decompressed_text_sql`.
     """
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:

@@ -21,7 +21,7 @@ from checkpoints.enums import (
     KeyScope,
     Risk,
 )
-from checkpoints.formats.argument_order import restore_order_of_stored_arguments
+from checkpoints.formats.caller_argument_order import restore_order_of_stored_arguments
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
@@ -181,8 +181,8 @@ class ToolCall(SealedModel):
             ),
             models.Index(
                 fields=["workspace", "tool", "interrupted_at", "id"],
-                condition=Q(reason=InterruptReason.RUN_LOST),
-                name="call_lost",
+                condition=Q(interrupted_at__isnull=False),
+                name="call_interrupted",
             ),
             models.Index(
                 fields=["session"],

@@ -11,11 +11,11 @@ from checkpoints.enums import AuditKind, PauseStatus, SessionStatus
 from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
 from checkpoints.models import Session
 from checkpoints.peers import deliver_notices
-from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.call_join_and_pause_types import Told
+from checkpoints.peers.claim_and_settle_agent_notices import DatabaseOutbox
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.sansio import Flow, Transact
-from checkpoints.sessions import check_and_close_paused_tasks, ownership
+from checkpoints.sessions import check_and_close_paused_tasks, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 
@@ -51,7 +51,7 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             owner_name = f"run {owner.number} on {owner.host} (pid {owner.pid})"
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.has_owning_status:
-            ownership.end_lost_owner_run(store, row, owner)
+            take_and_release_ownership.end_lost_owner_run(store, row, owner)
         calls = check_and_close_paused_tasks.close_paused_tasks_and_cancel_agent_calls(
             store, row, PauseStatus.CANCELLED
         )

@@ -21,7 +21,7 @@ def list_paused_tasks(
     """List the sessions that wait for other agents or whose responses are not used yet, longest waiting first.
 
     `ready` says whether `take_paused` would return something now: a join is complete, no live run has the session, and
-    the session and its joins match their seals.
+    the session and its joins match their seals. Joins that do not match theirs are not named.
     """
     with database_operation(store.using, writes=False):
         tasks: list[dict[str, Any]] = []
@@ -57,7 +57,9 @@ def _build_join_without_saved_results_condition(version: F) -> Q:
 
 
 def _paused_session_to_dict(store: Store, row: Session) -> dict[str, Any]:
-    joins = list(Join.objects.using(store.using).filter(session=row).order_by("pk"))
+    stored_joins = list(Join.objects.using(store.using).filter(session=row).order_by("pk"))
+    joins = [join for join in stored_joins if not row_seals.is_row_altered(join)]
+    is_altered = len(joins) < len(stored_joins) or row_seals.is_row_altered(row)
     has_live_owner = row.owner is not None and run_liveness_check.is_run_alive(row.owner)
     complete = [
         join
@@ -68,7 +70,7 @@ def _paused_session_to_dict(store: Store, row: Session) -> dict[str, Any]:
     return {
         "session_id": row.session_id,
         "agent": row.agent,
-        "ready": bool(complete) and not has_live_owner and not any(map(row_seals.is_row_altered, [row, *joins])),
+        "ready": bool(complete) and not has_live_owner and not is_altered,
         "driven": has_live_owner,
         "complete": [join.join_id for join in complete],
         "open": [join.join_id for join in joins if join.status == JoinStatus.WAITING],

@@ -25,7 +25,7 @@ from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Sessio
 from checkpoints.peers import agent_call_join_counters, call_join_and_pause_types, secret_value_encryption
 from checkpoints.peers.call_join_and_pause_types import Deadline, Paused
 from checkpoints.seals import row_seals
-from checkpoints.sessions import check_and_close_paused_tasks, create_finish_release, ownership
+from checkpoints.sessions import check_and_close_paused_tasks, create_finish_release, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -132,7 +132,9 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
         for join in _create_joins(store, task, request)
         if _count_early_responses_and_complete_join(store, join, receipt)
     ]
-    ownership.end_ownership_if_still_owner(store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED)
+    take_and_release_ownership.end_ownership_in_transaction_if_owner(
+        store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED
+    )
     insert_unchained_events.record_event(
         store,
         AuditKind.PAUSED_FOR_PEERS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from checkpoints import constants
 from checkpoints.db.database_operation import database_operation
 from checkpoints.models import Workspace
-from checkpoints.peers import agent_call_deadlines
+from checkpoints.peers import extend_and_sweep_agent_deadlines
 from checkpoints.sessions import sweep_lost_runs
 from checkpoints.store.database_client_state import Store
 
@@ -31,7 +31,7 @@ def sweep_workspaces(using: str, *, workspace: str | None = None, limit: int = c
     for slug in _list_workspaces(using) if workspace is None else [workspace]:
         store = Store(using, slug)
         session_ids = sweep_lost_runs.sweep_lost_runs(store, limit=limit)
-        expiry = agent_call_deadlines.sweep_deadlines(store, limit=limit)
+        expiry = extend_and_sweep_agent_deadlines.sweep_deadlines(store, limit=limit)
         total = SweepRound(
             (*total.lost, *session_ids), (*total.expired, *expiry.expired), (*total.complete, *expiry.complete)
         )

@@ -21,7 +21,7 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.start_or_resume import resume_session_flow
 from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
-from checkpoints.sessions import check_and_close_paused_tasks, ownership
+from checkpoints.sessions import check_and_close_paused_tasks, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
@@ -78,7 +78,7 @@ def take_paused_task_releasing_session_on_error(
 def _try_release_ownership(store: Store, session_id: str) -> None:
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
-        ownership.release_ownership_or_forget_session(store, owned_session)
+        take_and_release_ownership.release_ownership_or_forget_session(store, owned_session)
 
 
 def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:

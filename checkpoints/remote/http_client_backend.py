@@ -33,14 +33,14 @@ from checkpoints.remote.remote_client_state import RemoteStore, build_transcript
 from checkpoints.remote.remote_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
-from checkpoints.resume.replayable_results import ResultsByCallId
+from checkpoints.resume.results_by_call_id import ResultsByCallId
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
+from checkpoints.store.session_owner_run_type import OwningRun
+from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session_flow, trace_session_function
 from checkpoints.versions import prepared_transcript
 from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record

@@ -19,7 +19,7 @@ from checkpoints.exceptions import (
     ReviewRequired,
     TooLarge,
 )
-from checkpoints.formats.argument_order import encode_argument_order, restore_order_of_stored_arguments
+from checkpoints.formats.caller_argument_order import encode_argument_order, restore_order_of_stored_arguments
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part

@@ -17,7 +17,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.models import Session, ToolCall
 from checkpoints.resume import resume_plan
-from checkpoints.resume.replayable_results import ResultsByCallId
+from checkpoints.resume.results_by_call_id import ResultsByCallId
 from checkpoints.resume.resume_plan import TranscriptTail
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release
@@ -25,8 +25,8 @@ from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.versions import load_version, run_position_and_snapshot
-from checkpoints.versions.run_position_and_snapshot import RunPosition
+from checkpoints.versions import load_run_position_and_snapshot, load_version
+from checkpoints.versions.load_run_position_and_snapshot import RunPosition
 
 #: State from which a session without a checkpoint resumes.
 EMPTY_VERSION: dict[str, Any] = {
@@ -45,7 +45,7 @@ def load_latest_version_and_run_position(
     """Load and check the latest version, before anything is changed."""
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         latest = load_version.load_latest_version(store, owned_session.session_id) or dict(EMPTY_VERSION)
-    return latest, run_position_and_snapshot.load_run_position(
+    return latest, load_run_position_and_snapshot.load_run_position(
         store, owned_session.session_id, owned_session.pk, latest
     )
 

@@ -22,7 +22,7 @@ from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import load_version, run_position_and_snapshot, save_version
+from checkpoints.versions import load_run_position_and_snapshot, load_version, save_version
 
 
 def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
@@ -54,7 +54,7 @@ def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             at_gate=run.status == RunStatus.WAITING,
         )
         latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT) or EMPTY_VERSION
-        position = run_position_and_snapshot.load_run_position(store, session_id, session.pk, latest)
+        position = load_run_position_and_snapshot.load_run_position(store, session_id, session.pk, latest)
         first = latest.get("message_count", 0) - len(latest["transcript"])
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending, first))
         owned_session.open_calls = dict(plan.open)

@@ -32,7 +32,7 @@ from checkpoints.exceptions import (
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Sleep, Transact
-from checkpoints.sessions import ownership
+from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -66,7 +66,7 @@ def wait_for_decisions_flow(
             kind = ReviewRequired if unknown else ApprovalRequired
             raise kind(
                 owned_session.session_id,
-                (yield Transact(partial(_describe_calls, store, owned_session, undecided_calls))),
+                (yield Transact(partial(_build_call_dicts, store, owned_session, undecided_calls))),
             )
         yield Transact(lambda: mark_run_waiting(store, owned_session))
         yield Sleep(POLL_SECONDS)
@@ -84,7 +84,7 @@ def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[To
         return unfinished_call_queries.list_calls_at_gate(store, session)
 
 
-def _describe_calls(store: Store, owned_session: OwnedSession, calls: list[ToolCall]) -> list[dict[str, Any]]:
+def _build_call_dicts(store: Store, owned_session: OwnedSession, calls: list[ToolCall]) -> list[dict[str, Any]]:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         return call_dicts.calls_to_dicts_with_verify_reasons(store, calls)
 
@@ -122,7 +122,7 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
                 if session is not None and unfinished_call_queries.list_calls_at_gate(store, session):
                     return False
                 signed_decisions.verify_decisions_of_session(store.using, owned_session.pk)
-                ownership.store_run_status(store, owned_session, RunStatus.RUNNING)
+                take_and_release_ownership.store_run_status(store, owned_session, RunStatus.RUNNING)
                 is_waiting = session is not None and unfinished_call_queries.list_undecided_calls(store, session)
                 status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE
                 owned_row.update(status=status, gate_opened_at=Now())
@@ -136,7 +136,7 @@ def mark_run_waiting(store: Store, owned_session: OwnedSession) -> None:
     if owned_session.run.status == RunStatus.WAITING:
         return
     with database_operation(store.using), transaction.atomic(using=store.using):
-        ownership.store_run_status(store, owned_session, RunStatus.WAITING)
+        take_and_release_ownership.store_run_status(store, owned_session, RunStatus.WAITING)
         actor = f"run {owned_session.run.number}"
         insert_unchained_events.record_event(
             store, AuditKind.SESSION_NEEDS_REVIEW, session_pk=owned_session.pk, actor=actor

@@ -77,7 +77,7 @@ class TranscriptTail:
         return [
             position
             for position, message in enumerate(self.transcript, self.first)
-            if call_id in tool_calls_in_messages.list_call_ids_with_saved_result(message)
+            if call_id in tool_calls_in_messages.list_call_ids_of_results(message)
         ]
 
 

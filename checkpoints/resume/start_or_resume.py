@@ -13,12 +13,12 @@ from checkpoints.models import Run, ToolCall
 from checkpoints.resume import build_resume_point, resume_gate
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
-from checkpoints.sessions import create_finish_release, ownership
+from checkpoints.sessions import create_finish_release, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.tracing import RESUME, trace_session_flow
-from checkpoints.versions import run_position_and_snapshot, save_version
+from checkpoints.versions import load_run_position_and_snapshot, save_version
 
 
 @trace_session_flow(RESUME)
@@ -68,7 +68,7 @@ def _take_session_and_pass_gate_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: ownership.release_ownership_or_forget_session(store, owned_session))
+        yield Transact(lambda: take_and_release_ownership.release_ownership_or_forget_session(store, owned_session))
         raise
     return point
 
@@ -124,7 +124,7 @@ def resume_or_list_undecided_calls(
     except OwnershipLost:
         raise
     except BaseException:
-        ownership.release_ownership_or_forget_session(store, owned_session)
+        take_and_release_ownership.release_ownership_or_forget_session(store, owned_session)
         raise
 
 
@@ -159,7 +159,7 @@ def _create_session_and_pass_gate_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: ownership.release_ownership_or_forget_session(store, owned_session))
+        yield Transact(lambda: take_and_release_ownership.release_ownership_or_forget_session(store, owned_session))
         raise
     return owned_session.run
 
@@ -171,7 +171,7 @@ def _renew_own_run_past_gate(store: Store, session_id: str) -> Run | None:
         return None
     if owned_session.at_gate:
         raise AtGate(session_id)
-    if not ownership.renew_ownership_if_still_owner(store, owned_session):
+    if not take_and_release_ownership.renew_ownership_if_still_owner(store, owned_session):
         store.remove_owned_session(owned_session)
         return None
     if resume_gate.list_calls_holding_run(store, owned_session):
@@ -182,11 +182,11 @@ def _renew_own_run_past_gate(store: Store, session_id: str) -> Run | None:
 
 def _take_or_renew_ownership(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
     owned_session = store.find_owned_session(session_id)
-    if owned_session is not None and ownership.renew_ownership_if_still_owner(store, owned_session):
+    if owned_session is not None and take_and_release_ownership.renew_ownership_if_still_owner(store, owned_session):
         write_outcomes.interrupt_abandoned_calls(store, owned_session)
         owned_session.operations.reset_pairings()
         return owned_session
-    return ownership.take_ownership(store, session_id, takeover=takeover, paused=paused)
+    return take_and_release_ownership.take_ownership(store, session_id, takeover=takeover, paused=paused)
 
 
 def _require_pending_model_response_readable(store: Store, owned_session: OwnedSession) -> None:
@@ -199,4 +199,4 @@ def _require_pending_model_response_readable(store: Store, owned_session: OwnedS
     with database_operation(store.using, writes=False):
         newest = save_version.find_newest_version(store.using, owned_session.pk)
         if newest is not None:
-            run_position_and_snapshot.load_run_position_at_version(store, owned_session.session_id, newest)
+            load_run_position_and_snapshot.load_run_position_at_version(store, owned_session.session_id, newest)

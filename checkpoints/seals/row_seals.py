@@ -184,20 +184,20 @@ def _get_sealed_column_reader(model: type[models.Model]) -> Callable[[models.Mod
     )
     return (
         read
-        if _get_revision_of_unsealed_primary_key(model) is None
+        if _get_revision_sealed_without_key(model) is None
         else lambda row: _remove_unsealed_primary_key(model, read(row))
     )
 
 
 def is_primary_key_unsealed(row: Any) -> bool:
     """Return whether the seal of a row does not cover its key yet: see `SealedModel.revision_without_key`."""
-    revision = _get_revision_of_unsealed_primary_key(type(row))
+    revision = _get_revision_sealed_without_key(type(row))
     return revision is not None and row.revision == revision
 
 
 def _remove_unsealed_primary_key(model: type[models.Model], values: Sequence[Any]) -> tuple[Any, ...]:
     """Return sealed columns, in their order, without the key if the seal does not cover it yet."""
-    revision = _get_revision_of_unsealed_primary_key(model)
+    revision = _get_revision_sealed_without_key(model)
     names = get_sealed_fields(model)
     if revision is None or values[names.index("revision")] != revision:
         return tuple(values)
@@ -205,7 +205,8 @@ def _remove_unsealed_primary_key(model: type[models.Model], values: Sequence[Any
     return (*values[:place], None, *values[place + 1 :])
 
 
-def _get_revision_of_unsealed_primary_key(model: type[models.Model]) -> int | None:
+def _get_revision_sealed_without_key(model: type[models.Model]) -> int | None:
+    """Return the revision whose seal does not cover the primary key of a row; None if each revision's seal does."""
     revision: int | None = model.revision_without_key  # type: ignore[attr-defined]  # of `SealedModel`
     return revision
 

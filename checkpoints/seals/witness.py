@@ -57,7 +57,7 @@ class Witness(Protocol):
         """Note a head that was written."""
 
     def overwrite_newest_head(self, head: WitnessedHead) -> None:
-        """Note a head as the newest one, whatever was noted before."""
+        """Note a head as the newest one by one more record: the records from before stay, and no longer count."""
 
     def find_session(self, name: str) -> WitnessedSession | None:
         """Find what is known of a session, or of the digest of a name; None if nothing is."""

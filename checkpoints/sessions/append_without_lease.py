@@ -35,13 +35,13 @@ from checkpoints.formats import tool_calls_in_messages
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
-from checkpoints.sessions import check_and_close_paused_tasks, ownership
-from checkpoints.store import expected_sealed_head, look_up_and_lock_rows, run_liveness_check
+from checkpoints.sessions import check_and_close_paused_tasks, take_and_release_ownership
+from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_heads, run_liveness_check
 from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_state_columns import VersionChange, VersionState
+from checkpoints.store.version_state_types import VersionChange, VersionState
 from checkpoints.tracing import SAVE, trace_session_function
-from checkpoints.versions import run_position_and_snapshot, save_version
+from checkpoints.versions import load_run_position_and_snapshot, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -154,7 +154,7 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
-        sealed_head = expected_sealed_head.lock_head_and_seal_if_unsealed(store.using, row.pk)
+        sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
@@ -191,7 +191,7 @@ class _AppendAttempt:
         position = (
             None
             if source is None
-            else run_position_and_snapshot.load_run_position_at_version(self.store, self.session_id, source)
+            else load_run_position_and_snapshot.load_run_position_at_version(self.store, self.session_id, source)
         )
         if position is None or state.payload is not None or state.phase != Phase.TURN:
             return state
@@ -218,8 +218,8 @@ def end_lost_owner_or_find_busy_error(store: Store, row: Session) -> SessionBusy
     if owner is None or not owner.has_owning_status:
         return None
     if run_liveness_check.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
-        return ownership.build_session_busy_error(row, owner)
-    ownership.end_lost_owner_run(store, row, owner)
+        return take_and_release_ownership.build_session_busy_error(row, owner)
+    take_and_release_ownership.end_lost_owner_run(store, row, owner)
     return None
 
 

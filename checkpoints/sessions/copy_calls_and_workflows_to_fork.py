@@ -9,7 +9,13 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.db.hot_statements import NOW_SQL
-from checkpoints.db.sql_quoting import convert_values, make_placeholders, quote_column, quote_columns, quote_table
+from checkpoints.db.sql_names_and_values import (
+    convert_values,
+    make_placeholders,
+    quote_column,
+    quote_columns,
+    quote_table,
+)
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason, KeyScope
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals, sealed_model

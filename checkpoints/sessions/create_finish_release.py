@@ -16,7 +16,7 @@ from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session
 from checkpoints.seals import session_heads
-from checkpoints.sessions import check_and_close_paused_tasks, ownership
+from checkpoints.sessions import check_and_close_paused_tasks, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
@@ -58,7 +58,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
             _interrupt_or_refuse_open_calls(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
             check_and_close_paused_tasks.close_paused_tasks_and_cancel_agent_calls(store, row, PauseStatus.OVER)
-            ownership.end_ownership_if_still_owner(
+            take_and_release_ownership.end_ownership_in_transaction_if_owner(
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )
             actor = f"run {owned_session.run.number}"
@@ -152,4 +152,4 @@ def _interrupt_calls_and_release_session(store: Store, owned_session: OwnedSessi
             owned_session.pk, using=store.using
         ):
             raise
-    return ownership.release_ownership_if_still_owner(store, owned_session)
+    return take_and_release_ownership.release_ownership_if_still_owner(store, owned_session)

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import IntegrityError, connections, transaction
 from django.db.models.functions import Now
 
-from checkpoints import process_identity
+from checkpoints import process_identity_and_liveness
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import unfinished_call_queries
 from checkpoints.db.database_operation import database_operation
@@ -23,8 +23,8 @@ from checkpoints.seals import row_seals, witnessed_session_names
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import count_total_tokens
-from checkpoints.versions import run_position_and_snapshot
+from checkpoints.store.version_state_types import count_total_tokens
+from checkpoints.versions import load_run_position_and_snapshot
 
 #: Status of a copied call by its status in the origin. A call that may have landed is undecided in the fork too.
 CARRIED_STATUSES = {
@@ -178,7 +178,7 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, *
 
 def _create_ended_run_of_fork(store: Store, fork: Session) -> Run:
     """Create the run that stands for the fork operation: it has ended and owns nothing."""
-    process = process_identity.get_identity_of_this_process()
+    process = process_identity_and_liveness.get_identity_of_this_process()
     run = Run(
         session=fork,
         number=1,
@@ -209,7 +209,7 @@ def _create_first_version(store: Store, fork: Session, run: Run, segment: Segmen
         plan=source.plan,
         budget_spent_usd=source.budget_spent_usd,
         usage=source.usage,
-        payload=run_position_and_snapshot.load_payload_with_snapshot(store, source.session.session_id, source),
+        payload=load_run_position_and_snapshot.load_payload_with_snapshot(store, source.session.session_id, source),
         schema_version=source.schema_version,
     )
 

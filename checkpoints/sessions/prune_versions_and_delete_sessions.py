@@ -45,7 +45,7 @@ from checkpoints.sessions import check_and_close_paused_tasks, framework_state_r
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_contents, run_position_and_snapshot
+from checkpoints.versions import load_run_position_and_snapshot, opaque_bytes_as_differences
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
 
@@ -69,7 +69,7 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 snapshot_version = (
                     None
                     if newest is None
-                    else run_position_and_snapshot.find_version_with_valid_snapshot(store, session_id, newest)
+                    else load_run_position_and_snapshot.find_version_with_valid_snapshot(store, session_id, newest)
                 )
                 numbers = [] if newest is None else _list_removable_versions(retention, versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
@@ -112,7 +112,9 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             _require_session_deletable(store, row)
             _move_head_to_newest_remaining_version(store, row, versions.exclude(version=version))
         else:
-            snapshot_version = run_position_and_snapshot.find_version_with_valid_snapshot(store, session_id, newest)
+            snapshot_version = load_run_position_and_snapshot.find_version_with_valid_snapshot(
+                store, session_id, newest
+            )
             if snapshot_version is not None and version >= snapshot_version:
                 raise StillNeeded(session_id, f"version {newest.version} goes on from version {version}")
         return _remove_versions(store, row, [version], dry_run=False)
@@ -180,7 +182,7 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
     created after their parents, so going from the newest to the oldest sees every branch before its parent.
     """
     count = 0
-    bases = opaque_contents.find_base_segments(store.using, row)
+    bases = opaque_bytes_as_differences.find_base_segments(store.using, row)
     segments = Segment.objects.using(store.using).filter(session=row)
     messages = Message.objects.using(store.using)
     ends = _find_needed_segment_lengths(store, row)
@@ -189,7 +191,9 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
         branches = segment.children.using(store.using).aggregate(end=Max("parent_length"))["end"]
         needed = max(ends.get(segment.pk, -1), -1 if branches is None else branches)
         if segment.pk in bases:
-            opaque_contents.save_contents_independent_of_messages(store.using, row, segment.pk, max(needed, 0))
+            opaque_bytes_as_differences.save_contents_independent_of_messages(
+                store.using, row, segment.pk, max(needed, 0)
+            )
         count += messages.filter(segment=segment, position__gte=max(needed, 0)).delete()[0]
         if needed < 0:
             segment.delete(using=store.using)

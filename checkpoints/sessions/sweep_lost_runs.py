@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from checkpoints import process_identity
+from checkpoints import process_identity_and_liveness
 from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.keyset_pagination import iterate_distinct_session_keys
@@ -20,7 +20,7 @@ from checkpoints.exceptions import CheckpointsError, SealError
 from checkpoints.integrity import quarantine
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.sessions import ownership
+from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.client_state import list_live_client_states
 from checkpoints.store.database_client_state import Store
@@ -47,7 +47,7 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
             if len(lost) >= limit:
                 break
             with quarantine.quarantine_and_skip_altered_session(store.using, pk):
-                lost += _end_run_of_session_if_lost(store, pk)
+                lost += _end_lost_run_and_list_session_id(store, pk)
         return lost
 
 
@@ -93,7 +93,7 @@ def interrupt_lost_call(store: Store, session_id: str, call_pk: int) -> None:
         row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         call = ToolCall.objects.using(store.using).filter(session=row, pk=call_pk).select_related("run").first()
         if call is not None:
-            ownership.interrupt_call_if_lost(store, row, call)
+            take_and_release_ownership.interrupt_call_if_lost(store, row, call)
 
 
 def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySet[Run] | None:
@@ -102,7 +102,7 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
 
     Checks each process once, however many sessions it owned, and returns the runs of at most `limit` dead processes.
     """
-    process = process_identity.get_identity_of_this_process()
+    process = process_identity_and_liveness.get_identity_of_this_process()
     if not process.host_identity:
         return None
     on_this_machine = owning.filter(host_identity=process.host_identity)
@@ -112,14 +112,14 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
             condition |= Q(pid=pid, process_started=began) & ~Q(
                 owner_token__in=[store.token for store in list_live_client_states()]
             )
-        elif process_identity.is_process_known_dead(process.host_identity, pid, began):
+        elif process_identity_and_liveness.is_process_known_dead(process.host_identity, pid, began):
             condition |= Q(pid=pid, process_started=began)
         if len(condition) >= limit:
             break
     return on_this_machine.filter(condition) if condition else None
 
 
-def _end_run_of_session_if_lost(store: Store, session_pk: int) -> list[str]:
+def _end_lost_run_and_list_session_id(store: Store, session_pk: int) -> list[str]:
     """End the run of a session if it is lost. Returns the id of the session then."""
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True, of=("self",))
@@ -132,5 +132,5 @@ def _end_run_of_session_if_lost(store: Store, session_pk: int) -> list[str]:
         ):
             return []
         row_seals.verify_row(row)
-        ownership.end_lost_owner_run(store, row, row.owner)
+        take_and_release_ownership.end_lost_owner_run(store, row, row.owner)
         return [row.session_id]

@@ -19,7 +19,7 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.formats import digests
-from checkpoints.formats.argument_order import encode_argument_order, restore_order_of_stored_arguments
+from checkpoints.formats.caller_argument_order import encode_argument_order, restore_order_of_stored_arguments
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id, validate_number
 

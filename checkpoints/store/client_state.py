@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from checkpoints.exceptions import InvalidInput, NotOwner, OpenedInAnotherProcess, ReleasedWhenIdle
 from checkpoints.store.call_intent_and_outcome_types import IssuedCall
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_state_columns import VersionState
+from checkpoints.store.version_state_types import VersionState
 
 if TYPE_CHECKING:
     from checkpoints.models import Run

@@ -14,9 +14,9 @@ from checkpoints.db.connection import get_connection
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import InvalidInput, WorkspaceNotFound
 from checkpoints.models import Workspace
-from checkpoints.process_identity import ProcessIdentity
+from checkpoints.process_identity_and_liveness import ProcessIdentity
 from checkpoints.store.client_state import ClientState
-from checkpoints.store.version_state_columns import VersionState
+from checkpoints.store.version_state_types import VersionState
 
 
 def _select_workspace_id(slug: str) -> QuerySet[Workspace, int]:

@@ -10,7 +10,7 @@ from django.db import connections
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows, update_and_return_rows
 from checkpoints.db.database_operation import database_operation, refuse_inside_transaction
-from checkpoints.db.sql_quoting import quote_column
+from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.exceptions import (
     AtGate,
     CallNotFound,

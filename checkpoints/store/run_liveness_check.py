@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from checkpoints import process_identity
+from checkpoints import process_identity_and_liveness
 from checkpoints.db.clock import read_database_time
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
@@ -24,8 +24,8 @@ def is_run_alive(run: Run, now: datetime | None = None) -> bool:
 
 def is_run_process_known_dead(run: Run) -> bool:
     """Return True only if this process can tell for certain that the run's process is dead."""
-    if process_identity.is_process_known_dead(run.host_identity, run.pid, run.process_started):
+    if process_identity_and_liveness.is_process_known_dead(run.host_identity, run.pid, run.process_started):
         return True
-    process = process_identity.get_identity_of_this_process()
+    process = process_identity_and_liveness.get_identity_of_this_process()
     is_own = (run.host_identity, run.pid, run.process_started) == (process.host_identity, process.pid, process.started)
     return is_own and bool(process.host_identity) and not is_store_alive_in_this_process(run.owner_token)

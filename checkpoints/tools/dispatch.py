@@ -25,7 +25,7 @@ from checkpoints.exceptions import (
     WitnessError,
 )
 from checkpoints.formats import digests
-from checkpoints.formats.argument_order import encode_argument_order
+from checkpoints.formats.caller_argument_order import encode_argument_order
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall

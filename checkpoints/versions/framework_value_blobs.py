@@ -16,14 +16,14 @@ from typing import Any
 
 from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows
 from checkpoints.db.hot_statements import NewRows
-from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
+from checkpoints.db.sql_names_and_values import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import compression, digests
 from checkpoints.formats.canonical_json import parse_json_or_return_text
 from checkpoints.formats.msgpack_to_json import convert_msgpack_to_json_value
 from checkpoints.models import Blob, FrameworkWrite, Session
-from checkpoints.versions import opaque_contents
-from checkpoints.versions.opaque_contents import ContentColumns, StoredMessage
+from checkpoints.versions import opaque_bytes_as_differences
+from checkpoints.versions.opaque_bytes_as_differences import ContentColumns, StoredMessage
 
 #: Type and bytes of a value, as a serializer gave them.
 Encoded = tuple[str, bytes]
@@ -173,10 +173,10 @@ class BlobWriter:
         """
         new, digests = [], list(self.blobs)
         for number, digest in enumerate(digests):
-            candidates = opaque_contents.list_candidate_base_messages(messages, number, len(digests))
+            candidates = opaque_bytes_as_differences.list_candidate_base_messages(messages, number, len(digests))
             if digest in stored and not candidates:
                 continue
-            columns = opaque_contents.build_content_columns(*self.blobs[digest], candidates)
+            columns = opaque_bytes_as_differences.build_content_columns(*self.blobs[digest], candidates)
             if digest not in stored or columns.base_segment is not None:
                 new.append((digest, *columns))
         return NewRows(Blob, _BLOB_FIELDS, new, _build_replace_by_difference_sql() if messages else DO_NOTHING)
@@ -251,7 +251,7 @@ def load_contents_of_writes(using: str, session: Session, writes: Sequence[Frame
     rows = [write for write in writes if write.content is not None]
     return {
         row.digest: (row.type, _require_content(session, f"write {row.pk}", content))
-        for row, content in zip(rows, opaque_contents.read_contents_or_errors(using, rows), strict=True)
+        for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
     }
 
 
@@ -312,7 +312,7 @@ def _read_blobs(using: str, session: Session, digests: Iterable[str]) -> dict[st
     rows = list(_query_blobs(using, session, digests))
     return {
         row.digest: (row.type, _require_content(session, f"blob {row.digest}", content))
-        for row, content in zip(rows, opaque_contents.read_contents_or_errors(using, rows), strict=True)
+        for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
     }
 
 
@@ -359,7 +359,7 @@ def _list_reachable_digests(using: str, session: Session, roots: Iterable[str]) 
         rows = [row for row in _query_blobs(using, session, wanted) if row.type in _REFERRING_TYPES]
         contents = [
             (row.type, _require_content(session, f"blob {row.digest}", content))
-            for row, content in zip(rows, opaque_contents.read_contents_or_errors(using, rows), strict=True)
+            for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
         ]
         wanted = {digest for content in contents for digest in _list_referenced_digests(*content)} - needed
     return needed

@@ -12,7 +12,7 @@ from django.db.models import QuerySet, Subquery
 
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
+from checkpoints.db.sql_names_and_values import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
 from checkpoints.formats import exact_amounts
 from checkpoints.formats.canonical_json import parse_json, parse_json_object

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats.strict_dataclass_codec import MalformedValue
-from checkpoints.loop_state import legacy_records
-from checkpoints.loop_state.legacy_records import MigratedRecord
+from checkpoints.loop_state import legacy_record_migration
+from checkpoints.loop_state.legacy_record_migration import MigratedRecord
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ImportedRecord:
 def migrate_phase_record(session_id: str, record: object, run_id: str | None) -> MigratedRecord:
     """Migrate a phase record of another system to the current names. Raises what `import_phase_record` raises."""
     try:
-        migrated = legacy_records.migrate_record(session_id, record)
+        migrated = legacy_record_migration.migrate_record(session_id, record)
         if run_id is not None and migrated.run_id != run_id:
             raise MalformedValue("run_id", f"it is {migrated.run_id!r}, not {run_id!r}")
     except MalformedValue as error:

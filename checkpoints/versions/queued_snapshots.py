@@ -10,8 +10,8 @@ from typing import Any
 
 from checkpoints.exceptions import FileError
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.store.version_state_columns import VersionState
-from checkpoints.versions import find_new_messages, prepared_transcript
+from checkpoints.store.version_state_types import VersionState
+from checkpoints.versions import new_messages_and_segments, prepared_transcript
 
 #: Seconds until the next attempt after a transient error: at first and at most.
 FIRST_RETRY_PAUSE, LONGEST_RETRY_PAUSE = 0.05, 2.0
@@ -27,9 +27,9 @@ class FrozenTranscript:
     def freeze_transcript(self, transcript: Sequence[dict[str, Any]]) -> FrozenTranscript:
         """Freeze `transcript` as it is now, whether or not it continues this one. Raises `NotRepresentable`,
         `TooLarge`."""
-        is_continuation = isinstance(transcript, list | tuple) and find_new_messages.starts_with_copied_messages(
-            self.snapshot, transcript
-        )
+        is_continuation = isinstance(
+            transcript, list | tuple
+        ) and new_messages_and_segments.starts_with_copied_messages(self.snapshot, transcript)
         keep = len(self.snapshot) if is_continuation else 0
         prepared = prepared_transcript.encode_and_digest_transcript(
             transcript[keep:] if keep else transcript, first=keep
@@ -37,7 +37,7 @@ class FrozenTranscript:
         new_messages = [parse_json(body) for body in prepared.bodies]
         return FrozenTranscript(
             self.messages[:keep] + new_messages,
-            self.snapshot[:keep] + find_new_messages.copy_json_value(new_messages),
+            self.snapshot[:keep] + new_messages_and_segments.copy_json_value(new_messages),
         )
 
 

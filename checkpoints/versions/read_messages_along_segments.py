@@ -13,8 +13,8 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.db.readable_text import build_text_sql
-from checkpoints.db.sql_quoting import quote_column, quote_table
+from checkpoints.db.decompressed_text_sql import build_text_sql
+from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.models import Message, Segment
 
 Rows = list[tuple[Any, ...]]

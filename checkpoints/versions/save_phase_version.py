@@ -14,8 +14,8 @@ from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions import run_position_and_snapshot, save_version
+from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
+from checkpoints.versions import load_run_position_and_snapshot, save_version
 
 #: Number of versions that are read at once in the search for a snapshot.
 _CHUNK_SIZE = 50
@@ -86,7 +86,7 @@ def _count_replayed_calls(store: Store, owned_session: OwnedSession) -> int:
 
 def _count_earlier_replays(store: Store, owned_session: OwnedSession) -> int:
     with database_operation(store.using, writes=False):
-        for _, _, payload in run_position_and_snapshot.iterate_phases_and_payloads_before(
+        for _, _, payload in load_run_position_and_snapshot.iterate_phases_and_payloads_before_version(
             store, owned_session.session_id, owned_session.pk, owned_session.head.version + 1
         ):
             if payloads.find_payload_schema_key(owned_session.session_id, payload) == payloads.SNAPSHOT_KEY:

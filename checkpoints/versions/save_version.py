@@ -19,7 +19,7 @@ from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
-from checkpoints.db.sql_quoting import quote_column
+from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, exact_amounts, tool_calls_in_messages
@@ -29,13 +29,18 @@ from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import expected_sealed_head, look_up_and_lock_rows
+from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_heads
 from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_state_columns import VersionChange, VersionState, count_total_tokens
+from checkpoints.store.version_state_types import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, SESSION, open_span
-from checkpoints.versions import find_new_messages, prepared_transcript, read_messages_along_segments, version_seals
+from checkpoints.versions import (
+    new_messages_and_segments,
+    prepared_transcript,
+    read_messages_along_segments,
+    version_seals,
+)
 from checkpoints.versions.prepared_transcript import PreparedTranscript
 
 
@@ -118,9 +123,9 @@ def _build_transcript_end_if_continued(
     """Return the messages that a transcript adds to the one that ends at `head`; None if it does not continue that
     one."""
     is_comparable = head.snapshot is not None and isinstance(transcript, list | tuple)
-    if is_comparable and find_new_messages.starts_with_copied_messages(head.snapshot or [], transcript):
+    if is_comparable and new_messages_and_segments.starts_with_copied_messages(head.snapshot or [], transcript):
         added = transcript[head.length :]
-        copy = find_new_messages.copy_messages(added)
+        copy = new_messages_and_segments.copy_messages(added)
         end = build_transcript_end_with_added_messages(head, added)
         return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
     prepared, copy = _encode_and_copy_transcript(transcript)
@@ -136,7 +141,7 @@ def _encode_and_copy_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[P
     copy = None
     if isinstance(transcript, list | tuple):
         transcript = list(transcript)
-        copy = find_new_messages.copy_messages(transcript)
+        copy = new_messages_and_segments.copy_messages(transcript)
     return prepared_transcript.encode_and_digest_transcript(transcript), copy
 
 
@@ -199,13 +204,13 @@ class TranscriptEnd:
 
 def _count_results_by_call_id(messages: Sequence[Any]) -> Counter[str]:
     return Counter(
-        call_id for message in messages for call_id in tool_calls_in_messages.list_call_ids_with_saved_result(message)
+        call_id for message in messages for call_id in tool_calls_in_messages.list_call_ids_of_results(message)
     )
 
 
 def build_transcript_end(prepared: PreparedTranscript, keep: int, copy: list[Any] | None) -> TranscriptEnd:
     chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
-    new_messages = find_new_messages.build_new_messages(prepared, keep, keep)
+    new_messages = new_messages_and_segments.build_new_messages(prepared, keep, keep)
     return TranscriptEnd(new_messages, len(prepared.chains), chain, copy, prepared.messages[keep:])
 
 
@@ -225,7 +230,7 @@ def build_transcript_end_with_added_messages(head: TranscriptHead, added: Sequen
 
 def build_end_of_prepared_messages(prepared: PreparedTranscript, head: TranscriptHead) -> TranscriptEnd:
     """Build the end of the transcript that continues from `head` with prepared messages."""
-    new_messages = find_new_messages.build_new_messages(prepared, 0, head.length)
+    new_messages = new_messages_and_segments.build_new_messages(prepared, 0, head.length)
     chain = prepared.chains[-1] if prepared.chains else head.chain
     return TranscriptEnd(new_messages, head.length + len(new_messages), chain, said=prepared.messages)
 
@@ -336,11 +341,11 @@ def _save_version_under_session_lock(
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
         if not prepared_transcript.does_transcript_continue_head(prepared, head):
-            keep = find_new_messages.count_common_prefix(store.using, prepared, head)
+            keep = new_messages_and_segments.count_common_prefix(store.using, prepared, head)
             repeated = count_results_repeated_after_edit(
                 store, owned_session.pk, owned_session.session_id, owned_session.operations, head, prepared, keep
             )
-            segment = find_new_messages.create_branch_segment(store.using, owned_session.pk, head, keep)
+            segment = new_messages_and_segments.create_branch_segment(store.using, owned_session.pk, head, keep)
             Session.objects.using(store.using).filter(pk=owned_session.pk).update(head_segment=segment)
             head = TranscriptHead(segment.pk, head.length, head.chain, head.version)
         end = replace(build_transcript_end(prepared, keep, copy), repeated=repeated)
@@ -410,7 +415,7 @@ def execute_save_statement_if_at_head(
 
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = expected_sealed_head.get_or_load_expected_head(store.using, owned_session)
+        sealed_head = optimistic_lock_on_heads.get_or_load_expected_head(store.using, owned_session)
         content = VersionToWrite(end, state, answered)
         return write_versions(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
@@ -418,7 +423,7 @@ def execute_save_statement_if_at_head(
 
     version = write_to_sealed_head()
     if version is None:
-        version = expected_sealed_head.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
+        version = optimistic_lock_on_heads.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
     if version is not None:
         call_seals.remove_cached_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
@@ -502,7 +507,7 @@ def write_versions(
         beside=beside,
     )
     after = None if version is None else prepared.head
-    expected_sealed_head.record_written_head(connection, after, owned_session)
+    optimistic_lock_on_heads.record_written_head(connection, after, owned_session)
     return version, after
 
 
@@ -606,7 +611,7 @@ def load_newest_version_state(store: Store, owned_session: OwnedSession, head: T
 
 def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     """Find the newest version that still exists. Raises `IntegrityError` if it does not match its seal."""
-    rows = select_rows(using, Checkpoint, _build_newest_version_lookup_sql(), [session_pk])
+    rows = select_rows(using, Checkpoint, _build_newest_version_condition_sql(), [session_pk])
     row_seals.verify_rows(rows)
     return rows[0] if rows else None
 
@@ -631,7 +636,7 @@ def require_session_ends_with_newest_version(using: str, row: Session) -> None:
 
 
 @cache
-def _build_newest_version_lookup_sql() -> str:
+def _build_newest_version_condition_sql() -> str:
     session, version = quote_column(Checkpoint, "session"), quote_column(Checkpoint, "version")
     return f"WHERE {session} = %s ORDER BY {version} DESC LIMIT 1"
 

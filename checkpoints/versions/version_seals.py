@@ -24,7 +24,7 @@ from checkpoints.models import Checkpoint, Message, Segment, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import expected_sealed_head
+from checkpoints.store import optimistic_lock_on_heads
 from checkpoints.versions import read_messages_along_segments
 
 #: Number of messages that are verified at once.
@@ -71,7 +71,7 @@ def compute_and_record_head_after_versions(
         "latest_version": number + len(versions),
         "newest_seal": versions[-1].checkpoint_values["row_seal"],
     }
-    return expected_sealed_head.compute_and_record_head_after_write(head, difference, newest)
+    return optimistic_lock_on_heads.compute_and_record_head_after_write(head, difference, newest)
 
 
 def require_newest_version_of_session(session: Session, newest: Checkpoint | None) -> None:

@@ -20,7 +20,7 @@ from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange, VersionState
+from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.versions import save_phase_version, save_version
 from checkpoints.versions.queued_snapshots import SnapshotRequest, Ticket
 from checkpoints.versions.save_cadence import ENDING_PHASES, Cadence

@@ -22,7 +22,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.ids import validate_number
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import VersionState
+from checkpoints.store.version_state_types import VersionState
 from checkpoints.versions import save_version
 from checkpoints.versions.queued_snapshots import (
     FIRST_RETRY_PAUSE,

@@ -11,7 +11,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_s
 from checkpoints import ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
 from examples.claude_refunds.scripted_claude_program import PROJECT, Line, ScriptedProgram
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, kill_at
+from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_function
 
 LOOK_UP, REFUND = "mcp__shop__look_up_order", "mcp__shop__refund"
 SESSION_ID = "7c1f3a52-0000-4000-8000-000000000017"
@@ -89,7 +89,7 @@ async def run_agent(
         session_store=store,
         session_store_flush="eager",
         hooks=tool_hooks(store, policies),
-        mcp_servers={"shop": build_server(effects, kill_at(moment))},
+        mcp_servers={"shop": build_server(effects, make_kill_function(moment))},
         allowed_tools=list(allowed),
         env={} if config is None else {"CLAUDE_CONFIG_DIR": str(config)},
     )

@@ -19,7 +19,7 @@ from examples.demo import rehearsal
 from examples.demo.agent_supervisor import AgentSupervisor
 from examples.demo.demo_accounts import create_or_reset_account
 from examples.demo.demo_processes import ProcessFailed, describe_port_problem, start_site
-from examples.demo.demo_session import DemoSession, iterate_abandoned_sessions, reserve_demo_session
+from examples.demo.demo_session import DemoSession, iterate_abandoned_sessions, reserve_demo_session_folder
 from examples.demo.event_narration import EventNarrator
 from harness_site import env
 
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             _stop_on_signals(self._request_stop, leaving)
             try:
                 if options["decide"]:
-                    self._run_rehearsal(reserve_demo_session(root), options["decide"], leaving)
+                    self._run_rehearsal(reserve_demo_session_folder(root), options["decide"], leaving)
                 else:
                     self._run_with_site(root, leaving)
             except ProcessFailed as failed:
@@ -63,7 +63,7 @@ class Command(BaseCommand):
 
     def _run_with_site(self, root: Path, leaving: ExitStack) -> None:
         port = _read_usable_port_setting()
-        earlier_sessions, stage = list(iterate_abandoned_sessions(root)), reserve_demo_session(root)
+        earlier_sessions, stage = list(iterate_abandoned_sessions(root)), reserve_demo_session_folder(root)
         address = f"http://127.0.0.1:{port}"
         self._create_and_print_demo_accounts(address)
         environment = {"HARNESS_ADDRESS": address, **os.environ}

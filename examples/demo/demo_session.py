@@ -43,7 +43,7 @@ class DemoSession:
         return _read_json_lines(self.folder / "outbox.jsonl")
 
 
-def reserve_demo_session(root: Path) -> DemoSession:
+def reserve_demo_session_folder(root: Path) -> DemoSession:
     """Reserve the first number that is unused in the database and in `root` by creating its folder."""
     root.mkdir(parents=True, exist_ok=True)
     for number in count(FIRST_NUMBER):

@@ -10,7 +10,7 @@ from agents import Agent, Tool, function_tool
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
 from checkpoints import ToolPolicies
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, kill_at
+from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
 
 POLICIES = ToolPolicies(
     {
@@ -60,4 +60,4 @@ def build_tools(effects: Path, die: Callable[[str], None]) -> list[Tool]:
 
 def build_agent(effects: Path, moment: str | None = None, orders: Sequence[int] = (17,)) -> Agent[Any]:
     """Build the agent. Nothing in it knows about this library."""
-    return Agent(name="refund-desk", model=build_model(orders), tools=build_tools(effects, kill_at(moment)))
+    return Agent(name="refund-desk", model=build_model(orders), tools=build_tools(effects, make_kill_function(moment)))

@@ -43,9 +43,9 @@ class Agent:
         """Serve until the process ends."""
         self.wire.start_server(
             {
-                "/request": self.handle_request,
-                "/response": self.handle_response,
-                "/cancel": self.handle_cancellation,
+                "/request": self.store_request,
+                "/response": self.accept_response,
+                "/cancel": self.cancel_request,
                 "/ask": self.get_request_status,
             }
         )
@@ -56,7 +56,7 @@ class Agent:
 
     # Handlers of incoming messages
 
-    def handle_request(self, message: Message) -> Message:
+    def store_request(self, message: Message) -> Message:
         """Store a request; do nothing if it is already stored."""
         session_id = self._make_session_id(message["call_id"])
         with suppress(SessionBusy, PausedForPeers, SessionFinished):
@@ -66,14 +66,14 @@ class Agent:
         self._something_came.set()
         return {"taken": message["call_id"]}
 
-    def handle_response(self, message: Message) -> Message:
+    def accept_response(self, message: Message) -> Message:
         answer = self.checkpointer.accept_response(
             message["call_id"], message["result"], peer=message["from"], token=message["token"]
         )
         self._something_came.set()
         return {"answer": type(answer).__name__}
 
-    def handle_cancellation(self, message: Message) -> Message:
+    def cancel_request(self, message: Message) -> Message:
         """Cancel a request; the agents that were asked for it are notified in turn."""
         with suppress(NotPaused, SessionBusy, SessionFinished, SessionNotFound):
             self.checkpointer.cancel_paused(
@@ -124,7 +124,7 @@ class Agent:
     def _continue_session(self, session_id: str, transcript: list[Message]) -> None:
         request, *later_messages = transcript
         if later_messages and "said" in later_messages[-1]:
-            self._deliver_answer(session_id, request, later_messages[-1]["said"])
+            self._send_answer_and_finish_session(session_id, request, later_messages[-1]["said"])
             return
         answers: dict[str, Any] = {}
         for message in later_messages:
@@ -137,7 +137,7 @@ class Agent:
         else:
             transcript = [*transcript, {"said": outcome.result}]
             self.checkpointer.save_checkpoint(session_id, transcript, None, 0, phase="run_terminal")
-            self._deliver_answer(session_id, request, outcome.result)
+            self._send_answer_and_finish_session(session_id, request, outcome.result)
 
     def _build_join_of_questions(self, call_id: str, questions: Questions) -> Join:
         """Build the join of questions, with ids that are the same whenever this request is processed."""
@@ -151,7 +151,7 @@ class Agent:
             ],
         )
 
-    def _deliver_answer(self, session_id: str, request: Message, result: Any) -> None:
+    def _send_answer_and_finish_session(self, session_id: str, request: Message, result: Any) -> None:
         """Send the answer to the agent that asked, then finish the session; retry later if the agent is unreachable.
 
         A client that is not an agent polls for the answer.

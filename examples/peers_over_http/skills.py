@@ -35,7 +35,7 @@ class FinalAnswer:
 Skill = Callable[[Request, Answers], Questions | FinalAnswer]
 
 
-def handle_desk_request(request: Request, answers: Answers) -> Questions | FinalAnswer:
+def answer_desk_request_or_ask(request: Request, answers: Answers) -> Questions | FinalAnswer:
     if "items" in request:
         return FinalAnswer(ORDERS[request["items"]])
     order, city = request["deliver"], request["to"]
@@ -47,14 +47,14 @@ def handle_desk_request(request: Request, answers: Answers) -> Questions | Final
     return FinalAnswer({"order": order, "to": city, "grams": answers["weight"], "cents": answers["price"]})
 
 
-def handle_stock_request(request: Request, answers: Answers) -> Questions | FinalAnswer:
+def answer_stock_request_or_ask(request: Request, answers: Answers) -> Questions | FinalAnswer:
     if not answers:
         return Questions({"items": ("desk", {"items": request["order"]})})
     items = answers["items"]
     return FinalAnswer(None if items is None else sum(GRAMS[item] * count for item, count in items.items()))
 
 
-def handle_courier_request(request: Request, answers: Answers) -> Questions | FinalAnswer:
+def answer_courier_request_or_ask(request: Request, answers: Answers) -> Questions | FinalAnswer:
     if not answers:
         return Questions({"weight": ("stock", {"order": request["order"]})})
     grams = answers["weight"]
@@ -62,7 +62,7 @@ def handle_courier_request(request: Request, answers: Answers) -> Questions | Fi
 
 
 SKILLS: dict[str, Skill] = {
-    "desk": handle_desk_request,
-    "stock": handle_stock_request,
-    "courier": handle_courier_request,
+    "desk": answer_desk_request_or_ask,
+    "stock": answer_stock_request_or_ask,
+    "courier": answer_courier_request_or_ask,
 }

@@ -20,7 +20,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, kill_at
+from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
 
 POLICIES = ToolPolicies(
     {
@@ -75,7 +75,7 @@ def build_agent(
     return Agent(
         build_model(orders),
         output_type=[str, DeferredToolRequests],
-        tools=build_tools(effects, kill_at(moment)),
+        tools=build_tools(effects, make_kill_function(moment)),
         capabilities=[harness],
     )
 

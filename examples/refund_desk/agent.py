@@ -106,8 +106,8 @@ class RefundDesk:
     def _ask_model_and_save_answer(self, work: WorkState) -> Message:
         """Ask the model and save its answer before acting on it, so that it is not asked again after a crash."""
         answer = self.model.generate_answer(work.transcript)
-        work.usage.add_usage(answer.usage)
-        work.budget.charge_usage(answer.usage)
+        work.usage.increase_by_usage(answer.usage)
+        work.budget.add_usage_cost(answer.usage)
         work.transcript.append(answer.message)
         for call in list_tool_calls_of_answer(answer.message):
             work.plan.mark_step(call["name"], StepStatus.IN_PROGRESS)

@@ -17,7 +17,7 @@ class CrashOnce:
         self._folder = folder
 
     @contextmanager
-    def crash_inside(self, tool: str) -> Iterator[None]:
+    def crash_after_effect(self, tool: str) -> Iterator[None]:
         """Wrap the effect of `tool`."""
         must_crash = tool in self._tools and self._claim_first_time(tool)
         yield

@@ -58,7 +58,7 @@ class Usage:
     output_tokens: int = 0
     model: str = ""
 
-    def add_usage(self, other: Usage) -> None:
+    def increase_by_usage(self, other: Usage) -> None:
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
         self.model = other.model or self.model
@@ -80,5 +80,5 @@ class Budget:
     def is_exhausted(self) -> bool:
         return self.spent >= self.limit
 
-    def charge_usage(self, usage: Usage) -> None:
+    def add_usage_cost(self, usage: Usage) -> None:
         self.spent += usage.input_tokens * INPUT_PRICE + usage.output_tokens * OUTPUT_PRICE

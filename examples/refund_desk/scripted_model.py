@@ -87,11 +87,11 @@ class _TranscriptFacts:
 
 def _choose_next_blocks(facts: _TranscriptFacts) -> list[Block]:
     turns = {
-        "find_order": _build_order_lookup_call,
-        "read_policy": _build_policy_reading_call,
-        "find_payment": _build_payment_lookup_call,
-        "refund_card": _build_refund_call,
-        "send_email": _build_mail_call,
+        "find_order": _build_order_lookup_blocks,
+        "read_policy": _build_policy_reading_blocks,
+        "find_payment": _build_payment_lookup_blocks,
+        "refund_card": _build_refund_blocks,
+        "send_email": _build_mail_blocks,
     }
     for tool, turn in turns.items():
         if tool not in facts.answers:
@@ -103,18 +103,18 @@ def _build_tool_call(tool: str, **args: Any) -> Block:
     return {"kind": "tool_call", "id": f"call_{secrets.token_hex(6)}", "name": tool, "args": args}
 
 
-def _build_order_lookup_call(facts: _TranscriptFacts) -> list[Block]:
+def _build_order_lookup_blocks(facts: _TranscriptFacts) -> list[Block]:
     text = f"I am sorry to hear that. Let me look at order {facts.order}."
     return [build_text_block(text), _build_tool_call("find_order", order=facts.order)]
 
 
-def _build_policy_reading_call(facts: _TranscriptFacts) -> list[Block]:
+def _build_policy_reading_blocks(facts: _TranscriptFacts) -> list[Block]:
     order = facts.parse_answer("find_order")
     text = f"It is a **{order['article']}**, delivered {order['delivered']}. I check what our policy says about damage."
     return [build_text_block(text), _build_tool_call("read_policy")]
 
 
-def _build_payment_lookup_call(facts: _TranscriptFacts) -> list[Block]:
+def _build_payment_lookup_blocks(facts: _TranscriptFacts) -> list[Block]:
     reasoning = "Damaged on arrival and inside 30 days: a full refund, without return, to the card that was charged."
     text = "The policy allows a full refund. I look up how the order was paid."
     return [
@@ -124,7 +124,7 @@ def _build_payment_lookup_call(facts: _TranscriptFacts) -> list[Block]:
     ]
 
 
-def _build_refund_call(facts: _TranscriptFacts) -> list[Block]:
+def _build_refund_blocks(facts: _TranscriptFacts) -> list[Block]:
     payment = facts.parse_answer("find_payment")
     text = (
         f"It was paid with the card {payment['card']}. I send **{payment['amount']} {payment['currency']}** back to it."
@@ -133,7 +133,7 @@ def _build_refund_call(facts: _TranscriptFacts) -> list[Block]:
     return [build_text_block(text), call]
 
 
-def _build_mail_call(facts: _TranscriptFacts) -> list[Block]:
+def _build_mail_blocks(facts: _TranscriptFacts) -> list[Block]:
     payment = facts.parse_answer("find_payment")
     sum_and_card = f"{payment['amount']} {payment['currency']} to the card {payment['card']}"
     if facts.is_refunded:

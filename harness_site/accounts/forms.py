@@ -24,7 +24,7 @@ _CODE_FIELD: Final = {"autofocus": True, "inputmode": "numeric"}
 PASSWORD_HELP: Final = gettext_lazy("At least eight characters. Do not use a common password.")
 
 
-def set_field_labels_and_styles(form: BaseForm, **labels: Any) -> None:
+def set_field_labels_styles_and_errors(form: BaseForm, **labels: Any) -> None:
     """Set the labels, CSS classes and error messages of the form's fields."""
     for name, field in form.fields.items():
         field.label = labels.get(name, field.label)
@@ -57,7 +57,7 @@ class NewAccountForm(django_forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self)
+        set_field_labels_styles_and_errors(self)
 
     def clean_username(self) -> str:
         name = str(self.cleaned_data["username"])
@@ -89,7 +89,7 @@ class SignInForm(account.LoginForm):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self, login=_("Name"), password=_("Password"))
+        set_field_labels_styles_and_errors(self, login=_("Name"), password=_("Password"))
         self.fields["login"].widget.attrs |= {"autocapitalize": "none", "spellcheck": "false"}
         # After a refusal the name is still there, and the password has to be entered again.
         is_name_known = self.is_bound and self.data.get(self.add_prefix("login"))
@@ -103,7 +103,7 @@ class SignInForm(account.LoginForm):  # type: ignore[misc]
 class ReauthenticateWithPasswordForm(account.ReauthenticateForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self, password=_("Password"))
+        set_field_labels_styles_and_errors(self, password=_("Password"))
         self.fields["password"].help_text = ""
         self.fields["password"].widget.attrs["autofocus"] = True
 
@@ -111,7 +111,7 @@ class ReauthenticateWithPasswordForm(account.ReauthenticateForm):  # type: ignor
 class ChangePasswordForm(account.ChangePasswordForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(
+        set_field_labels_styles_and_errors(
             self, oldpassword=_("Current password"), password1=_("New password"), password2=_("Repeat new password")
         )
         self.fields["oldpassword"].help_text = ""
@@ -121,7 +121,7 @@ class ChangePasswordForm(account.ChangePasswordForm):  # type: ignore[misc]
 class SetPasswordForm(account.SetPasswordForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self, password1=_("Password"), password2=_("Repeat password"))
+        set_field_labels_styles_and_errors(self, password1=_("Password"), password2=_("Repeat password"))
         self.fields["password1"].help_text = PASSWORD_HELP
 
 
@@ -130,14 +130,14 @@ class CodeForm(factors.AuthenticateForm):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self, code=_("Code"))
+        set_field_labels_styles_and_errors(self, code=_("Code"))
         self.fields["code"].widget.attrs |= _CODE_FIELD
 
 
 class ReauthenticateWithCodeForm(factors.ReauthenticateForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self, code=_("Code"))
+        set_field_labels_styles_and_errors(self, code=_("Code"))
         self.fields["code"].widget.attrs |= _CODE_FIELD
 
 
@@ -146,7 +146,7 @@ class FirstCodeForm(totp.ActivateTOTPForm):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self, code=_("Current code"))
+        set_field_labels_styles_and_errors(self, code=_("Current code"))
         self.fields["code"].widget.attrs |= {"inputmode": "numeric", "autocomplete": "one-time-code"}
 
 
@@ -180,7 +180,7 @@ class ReauthenticateWithPasskeyForm(_PasskeyResponseMixin, webauthn.Reauthentica
 class PasskeyForm(webauthn.AddWebAuthnForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(
+        set_field_labels_styles_and_errors(
             self, name=_("Name of the passkey"), passwordless=_("Sign in with this passkey alone")
         )
         self.fields["passwordless"].help_text = _(
@@ -197,4 +197,4 @@ class PasskeyForm(webauthn.AddWebAuthnForm):  # type: ignore[misc]
 class PasskeyNameForm(webauthn.EditWebAuthnForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self, name=_("Name"))
+        set_field_labels_styles_and_errors(self, name=_("Name"))

@@ -23,7 +23,7 @@ def build_electorate(workspace: Workspace) -> Electorate:
     return partial(_map_decisions_to_votes, workspace)
 
 
-def get_token_owner_name(token: ApiToken) -> str:
+def get_token_owner_name_or_empty(token: ApiToken) -> str:
     """Return the name of the person a token counts for; empty for a token created on the command line."""
     return "" if token.created_by.startswith(MACHINE_PREFIX) else token.created_by
 
@@ -48,7 +48,7 @@ def _build_vote_with_current_eligibility(
     token = _find_token_by_name_at(decision.actor.removeprefix(TOKEN_PREFIX), decision.created_at, tokens)
     if token is None:
         return Vote(decision.actor, counts=False)
-    owner = get_token_owner_name(token)
+    owner = get_token_owner_name_or_empty(token)
     is_valid = token.status == "active" and token.member_role in _MAY_DECIDE
     return Vote(owner or decision.actor, counts=is_valid and (not owner or owner in deciders))
 

@@ -22,7 +22,7 @@ from checkpoints.exceptions import CallInProgress, InvalidInput, OwnershipLost
 from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Run, ToolCall
-from checkpoints.sessions import ownership
+from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import call_intent_and_outcome_types, look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import (
     CallOutcome,
@@ -361,7 +361,7 @@ def read_call(
     session = look_up_and_lock_rows.get_session(store, session_id, lock=False)
     call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=step, attempt=attempt)
     if call.status == CallStatus.ISSUED:
-        call = ownership.interrupt_call_if_lost(store, session, call)
+        call = take_and_release_ownership.interrupt_call_if_lost(store, session, call)
     session_read_audit.record_session_read(request, session)
     unchanged = revision is not None and call.revision == revision
     return build_json_response(encode_call(store, call), etag=call.revision, waiting=unchanged)

@@ -17,11 +17,11 @@ from checkpoints import SyncCheckpointer
 from checkpoints.client import build_client_of_backend
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
-from checkpoints.db.write_guard import find_guard
+from checkpoints.db.guard_within_write_statement import find_guard
 from checkpoints.enums import KeyPolicy, RunStatus
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.models import Run, Session, ToolCall
-from checkpoints.process_identity import ProcessIdentity
+from checkpoints.process_identity_and_liveness import ProcessIdentity
 from checkpoints.resume import reattach_run
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store

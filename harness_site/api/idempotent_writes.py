@@ -30,9 +30,9 @@ from typing import Any, Final
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections
 from django.http import HttpResponse
 
-from checkpoints.db import clock, write_guard
+from checkpoints.db import clock, guard_within_write_statement
+from checkpoints.db.guard_within_write_statement import GuardedWriteRefused, GuardSql, WriteGuard
 from checkpoints.db.hot_statements import NOW_SQL
-from checkpoints.db.write_guard import GuardedWriteRefused, GuardSql, WriteGuard
 from checkpoints.exceptions import IdempotencyKeyReused, RequestInProgress
 from checkpoints.ids import validate_id
 from harness_site.accounts import api_tokens
@@ -149,7 +149,7 @@ class KeyStoringTokenReader:
         self._note = row[fields]
         return tuple(row[:fields])
 
-    def get_row_of_newly_stored_key(self, token: ApiToken) -> ApiWrite | None:
+    def build_row_if_key_newly_stored(self, token: ApiToken) -> ApiWrite | None:
         """Build the note; None if the key was noted before."""
         return None if self._note is None else _build_row_of_stored_key(self._note, token, self._write)
 
@@ -191,7 +191,7 @@ def _is_repeated_elsewhere(row: ApiWrite) -> bool:
 
 def require_key_stored_first() -> None:
     """Refuse to be served by one statement, so that the key of this request is stored before anything else is done."""
-    write_guard.refuse_if_guarded(write_guard.find_guard(connection))
+    guard_within_write_statement.refuse_if_guarded(guard_within_write_statement.find_guard(connection))
 
 
 def _delete_old_writes_sometimes() -> None:
@@ -237,7 +237,7 @@ def build_write_name_from_key(token: ApiToken, key: str) -> str:
     return hashlib.blake2b(f"{token.pk} {key}".encode(), digest_size=16).hexdigest() if key else uuid.uuid4().hex
 
 
-def claim_call_and_choose_response(token: ApiToken, response: HttpResponse) -> HttpResponse:
+def claim_call_or_replace_response(token: ApiToken, response: HttpResponse) -> HttpResponse:
     """Claim the call that a write without a key is told to run. Returns the answer."""
     call = getattr(response, "issued_call", None)
     if call is None or claim_call_for_write(

@@ -11,13 +11,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidFields, NotFound, SessionNotFound, VersionConflict
-from checkpoints.formats import content_blocks
+from checkpoints.formats import parse_message_parts
 from checkpoints.models import Session
 from checkpoints.sessions import append_without_lease
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import VersionChange
+from checkpoints.store.version_state_types import VersionChange
 from harness_site.api import session_read_audit
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_request_bodies import parse_json_body
@@ -246,7 +246,7 @@ def _complete_item_fields(given: Item) -> Item:
 
 def _derive_title_from_items(items: list[Item]) -> str:
     """Find the first text of the user, as a title of one line."""
-    text = content_blocks.find_first_user_text(items)
+    text = parse_message_parts.find_first_user_text(items)
     return NewSessionFields(text).build_columns()["title"] if text else ""
 
 

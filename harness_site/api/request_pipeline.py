@@ -167,11 +167,11 @@ def _authenticate_and_serve_request(
     operation = find_operation(request.method or "")
     is_write = operation is not None and request.method in _WRITES
     key = request.META.get("HTTP_IDEMPOTENCY_KEY", "") if is_write else ""
-    accept = partial(_require_token_allowance_and_parameters, request, authorization, operation)
+    accept = partial(_authenticate_count_and_validate_request, request, authorization, operation)
     if not key:
         accept()
         _read_body_into_request(request)
-        return idempotent_writes.claim_call_and_choose_response(request.token, _serve_view(request, view, key, None))
+        return idempotent_writes.claim_call_or_replace_response(request.token, _serve_view(request, view, key, None))
     try:
         with idempotent_writes.serve_one_request_per_key(authorization, key):
             serve, note = partial(_serve_view, request, view, key), None
@@ -192,7 +192,7 @@ def _authenticate_and_serve_request(
                 if connection.vendor == "postgresql":
                     reader = idempotent_writes.KeyStoringTokenReader(write)
                     accept(reader.read_token_row)
-                    note = reader.get_row_of_newly_stored_key(request.token)
+                    note = reader.build_row_if_key_newly_stored(request.token)
                 else:
                     accept()
             return idempotent_writes.serve_write_once(request.token, write, note, serve)
@@ -201,7 +201,7 @@ def _authenticate_and_serve_request(
         raise
 
 
-def _require_token_allowance_and_parameters(
+def _authenticate_count_and_validate_request(
     request: ApiRequest,
     authorization: str,
     operation: RouteOperation | None,

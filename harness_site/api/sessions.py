@@ -28,15 +28,15 @@ from checkpoints.exceptions import (
 )
 from checkpoints.ids import validate_id
 from checkpoints.models import Run, Session, ToolCall
-from checkpoints.process_identity import ProcessIdentity
+from checkpoints.process_identity_and_liveness import ProcessIdentity
 from checkpoints.resume import reattach_run, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sessions import create_finish_release, heartbeat, ownership
+from checkpoints.sessions import create_finish_release, heartbeat, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.owning_run_protocol import OwningRun
+from checkpoints.store.session_owner_run_type import OwningRun
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
 from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_removals import answer_removal_once
@@ -126,7 +126,7 @@ def _require_no_run_of_unnamed_client(request: HttpRequest, store: Store, sessio
         return
     session = _find_session_owned_by_client(store, session_id)
     if session is not None and session.owner is not None and run_liveness_check.is_run_alive(session.owner):
-        raise ownership.build_session_busy_error(session, session.owner)
+        raise take_and_release_ownership.build_session_busy_error(session, session.owner)
 
 
 def _find_session_owned_by_client(store: Store, session_id: str) -> Session | None:

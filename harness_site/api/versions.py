@@ -18,7 +18,7 @@ from checkpoints.sessions import append_without_lease
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.version_state_columns import UNCHANGED, VersionChange
+from checkpoints.store.version_state_types import UNCHANGED, VersionChange
 from checkpoints.versions import save_phase_version
 from checkpoints.versions.save_version import (
     find_repeated_version,

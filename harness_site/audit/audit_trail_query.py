@@ -249,7 +249,7 @@ def _find_report_seal_problem(report: IntegrityCheck | AuditChain) -> str:
 
 
 def has_row_verification_keys() -> bool:
-    """Return whether this site has keys with which stored rows can be compared."""
+    """Return whether this site has keys with which stored rows can be compared, or one that cannot be used."""
     try:
         return get_seal_keys() is not None or get_decision_keys() is not None
     except SealError:  # the system page says what is wrong with the key

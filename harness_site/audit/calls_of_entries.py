@@ -51,7 +51,7 @@ def load_calls_of_entries(workspace_pk: int, rows: Iterable[EntryRow]) -> dict[i
     ]
     session_pks = {entry.session_pk for entry in entries if entry.session_pk is not None}
     calls_by_name: defaultdict[tuple[int | None, str], list[AuditedCall]] = defaultdict(list)
-    for call in _load_audited_calls(workspace_pk, session_pks, {_get_call_id(entry) for entry in entries}):
+    for call in _load_genuine_calls(workspace_pk, session_pks, {_get_call_id(entry) for entry in entries}):
         calls_by_name[call.session_pk, call.call_id].append(call)
     found = {entry.pk: _find_call(entry, calls_by_name[entry.session_pk, _get_call_id(entry)]) for entry in entries}
     return {pk: call for pk, call in found.items() if call is not None}
@@ -63,7 +63,7 @@ def _get_call_id(entry: AuditEntry) -> str:
     return call_id.replace("\0", "") if entry.session_pk is not None and isinstance(call_id, str) else ""
 
 
-def _load_audited_calls(
+def _load_genuine_calls(
     workspace_pk: int, session_pks: Collection[int], call_ids: Collection[str]
 ) -> list[AuditedCall]:
     """Load the intact calls with these ids, each attempt after the one before."""

@@ -68,13 +68,13 @@ def get_reader_time_zone(request: HttpRequest) -> tzinfo:
     """Return the time zone for the times of a response; a name that does not exist counts as none."""
     session = getattr(request, "session", None)
     chosen = str(session.get(SESSION_KEY, "")) if session is not None else ""
-    for name in (chosen, get_browser_time_zone_name(request)):
+    for name in (chosen, get_browser_time_zone_name_or_empty(request)):
         if name and is_time_zone(name):
             return UTC if name == "UTC" else ZoneInfo(name)
     return UTC
 
 
-def get_browser_time_zone_name(request: HttpRequest) -> str:
+def get_browser_time_zone_name_or_empty(request: HttpRequest) -> str:
     """Return the name that the browser gave; empty if it gave none that exists."""
     name = unquote(request.COOKIES.get(COOKIE, ""))[:64]
     return name if is_time_zone(name) else ""

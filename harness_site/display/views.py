@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.display import display_preferences, time_zones
 from harness_site.display.models import Theme
 
@@ -35,7 +35,7 @@ class DisplayForm(forms.Form):
 
     def __init__(self, *args: Any, browser_zone: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self)
+        set_field_labels_styles_and_errors(self)
         if browser_zone:
             words = gettext("Same as the browser: %(zone)s") % {"zone": browser_zone}
             self.fields["time_zone"].widget.attrs["placeholder"] = words
@@ -61,7 +61,7 @@ def edit_display(request: HttpRequest) -> HttpResponse:
         "language": display_preferences.get_reader_language(request),
         "theme": display_preferences.get_reader_theme(request),
     }
-    browser_zone = time_zones.get_browser_time_zone_name(request)
+    browser_zone = time_zones.get_browser_time_zone_name_or_empty(request)
     form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial, browser_zone=browser_zone)
     if request.method == "POST" and form.is_valid():
         display_preferences.save_display_choice(request, cast(User, request.user), **form.cleaned_data)

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events
-from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.views.member_settings import InvitationForm
 from harness_site.core.post_only_views import require_post_or_redirect
@@ -40,7 +40,7 @@ class TestMailForm(forms.Form):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        set_field_labels_and_styles(self)
+        set_field_labels_styles_and_errors(self)
         self.fields["address"].widget.attrs["autocomplete"] = "email"
 
 

@@ -19,11 +19,11 @@ from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
-from harness_site.review.selectors.calls_by_decider import count_calls_by_decider, may_decide_by_deadline
+from harness_site.review.selectors.calls_by_decider import count_calls_by_decider, has_role_to_decide_at
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters
 from harness_site.search.index_status import get_time_of_sums
 from harness_site.sessions.session_formatting import format_count, format_money
-from harness_site.sessions.session_list_filter_parameters import get_text_parameter
+from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
 
 #: Largest number of agents to choose from.
 _MAX_AGENTS: Final = 200
@@ -40,7 +40,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     now, oldest_start = clock.now(), totals.find_oldest_start(workspace.pk)
     usual = utc_periods.choose_default_period_key(oldest_start, now)
     period, problem = utc_periods.parse_period_and_problem(request.GET, now, usual)
-    agent = get_text_parameter(request.GET, "agent")
+    agent = read_unmasked_text_parameter(request.GET, "agent")
     listed_in_full = request.GET.get("all", "")
     sums = totals.load_period_totals(
         workspace.pk,
@@ -50,7 +50,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         max_models=totals.MAX_LISTED_ON_REQUEST if listed_in_full == "models" else totals.MAX_LISTED,
     )
     sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
-    urgent = pending_calls.list_urgent_calls_by_status(workspace, agent)
+    urgent = pending_calls.list_urgent_calls_of_each_status(workspace, agent)
     first_call = pending_calls.find_first_call_of_queue(workspace.pk, urgent, agent)
     if first_call is not None:
         mark_excerpts_shown_in_response(request, "overview", {first_call.session_id})
@@ -77,7 +77,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total,
         "waiting_calls": waiting.own,
         "own_share": waiting.own if waiting.has_others and not agent else None,
-        "may_decide_first_call": first_call is not None and may_decide_by_deadline(request.membership, first_call, now),
+        "may_decide_first_call": first_call is not None and has_role_to_decide_at(request.membership, first_call, now),
         "first_call": first_call,
         "first_call_is_urgent": any(urgent_calls.count for urgent_calls in urgent),
         "overdue": sum((urgent_calls.overdue for urgent_calls in urgent), BoundedCount(0)),

@@ -21,7 +21,7 @@ class InvalidArgumentText(ValueError):
     """Error in the text of edited arguments; the message names the position."""
 
 
-def format_masked_editable_arguments(stored: str) -> str | None:
+def format_masked_arguments_if_editable(stored: str) -> str | None:
     """Return stored arguments as masked JSON text to edit, or None if they cannot be edited."""
     try:
         value = parse_json(stored)
@@ -33,12 +33,12 @@ def format_masked_editable_arguments(stored: str) -> str | None:
 
 
 def parse_and_unmask_edited_arguments(text: str, stored: str) -> dict[str, Any]:
-    """Parse arguments that were edited from `format_masked_editable_arguments(stored)`, and restore masked values.
+    """Parse arguments that were edited from `format_masked_arguments_if_editable(stored)`, and restore masked values.
 
     Raises:
         InvalidArgumentText: The text is not a JSON object, or contains a mask where nothing was masked.
     """
-    if format_masked_editable_arguments(stored) is None:
+    if format_masked_arguments_if_editable(stored) is None:
         raise InvalidArgumentText(_("The arguments of this call cannot be edited here."))
     try:
         value = parse_json(text)

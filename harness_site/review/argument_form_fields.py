@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_json_value
-from harness_site.review.argument_changes import InvalidArgumentText, format_masked_editable_arguments
+from harness_site.review.argument_changes import InvalidArgumentText, format_masked_arguments_if_editable
 
 #: Maximum number of fields; more arguments are edited as JSON.
 MAX_FIELDS: Final = 30
@@ -57,7 +57,7 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
 
     The result is empty for arguments that cannot be edited, for no arguments, and for more than `MAX_FIELDS`.
     """
-    arguments = parse_json(stored) if format_masked_editable_arguments(stored) is not None else {}
+    arguments = parse_json(stored) if format_masked_arguments_if_editable(stored) is not None else {}
     if len(arguments) > MAX_FIELDS:
         return ()
     masked_values = (
@@ -73,10 +73,10 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
 
 def mark_invalid_fields(fields: tuple[ArgumentField, ...]) -> tuple[ArgumentField, ...]:
     """Return the fields, each with what is wrong with its typed text."""
-    return tuple(replace(field, error=_find_error(field)) for field in fields)
+    return tuple(replace(field, error=_find_field_error_or_empty(field)) for field in fields)
 
 
-def _find_error(field: ArgumentField) -> str:
+def _find_field_error_or_empty(field: ArgumentField) -> str:
     try:
         field.parse_typed_value()
     except InvalidArgumentText as error:

@@ -124,7 +124,7 @@ def record_decisions_from_late_results(
     for result in LateResult.objects.filter(tool_call__in=calls_by_pk).select_related("run").order_by("pk"):
         late_results[result.tool_call_id].append(result)
     return [
-        _record_late_result_decision_or_refusal(
+        _try_to_record_late_result_decision(
             store,
             calls_by_pk[choice.pk],
             choice,
@@ -138,7 +138,7 @@ def record_decisions_from_late_results(
     ]
 
 
-def _record_late_result_decision_or_refusal(
+def _try_to_record_late_result_decision(
     store: Store,
     call: ToolCall,
     seen: ChosenCall,

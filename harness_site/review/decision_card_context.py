@@ -226,7 +226,7 @@ def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
         answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
         initial = {
             "revision": call.revision,
-            "args": argument_changes.format_masked_editable_arguments(call.args_json_in_caller_order),
+            "args": argument_changes.format_masked_arguments_if_editable(call.args_json_in_caller_order),
             "answer": answer,
         }
         return ApprovalForm(initial=initial, call=call)
@@ -294,7 +294,7 @@ def build_decision_options(
     fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"
     effects = call_or_use_fallback(
-        description, lambda: _preview_effects_or_describe_error(call, by_kind, options), fallback_effects
+        description, lambda: _preview_effects_by_kind_or_error(call, by_kind, options), fallback_effects
     )
     return [
         {
@@ -314,7 +314,7 @@ def build_decision_options(
     ]
 
 
-def _preview_effects_or_describe_error(
+def _preview_effects_by_kind_or_error(
     call: ToolCall, by_kind: dict[DecisionKind, Agreement], options: Sequence[AnswerOption]
 ) -> dict[DecisionKind, str]:
     try:
@@ -325,7 +325,7 @@ def _preview_effects_or_describe_error(
 
 
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
-    if kind == DecisionKind.EDIT and argument_changes.format_masked_editable_arguments(call.args) is None:
+    if kind == DecisionKind.EDIT and argument_changes.format_masked_arguments_if_editable(call.args) is None:
         return False
     return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
 

@@ -143,7 +143,7 @@ def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
         if call.session.finished:
             return (_NO_ANSWER,)
         if not call.asked_args_digest and (choices := list_question_choices(call)):
-            return _list_answers_with_choices(choices)
+            return _list_answer_options_of_question(choices)
         return tuple(
             _APPROVAL_OF_CHANGED_VALUE if call.asked_args_digest and answer.kind == DecisionKind.APPROVE else answer
             for answer in _QUESTION_ANSWERS
@@ -151,20 +151,20 @@ def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
     return _ANSWERS.get(CallStatus(call.status), ()) if call.status in CallStatus.values else ()
 
 
-def _list_answers_with_choices(choices: Sequence[QuestionChoice]) -> tuple[AnswerOption, ...]:
+def _list_answer_options_of_question(choices: Sequence[QuestionChoice]) -> tuple[AnswerOption, ...]:
     """List an answer for each option of a question, then a text in its place, then a change of the question."""
     by_kind = {answer.kind: answer for answer in _QUESTION_ANSWERS}
     other = replace(by_kind[DecisionKind.RESPOND], name=_("Another answer"))
     shown = Counter((choice.label, choice.masked_answer, choice.description) for choice in choices)
     answers = [
-        _build_answer_of_choice(choice, alike=shown[choice.label, choice.masked_answer, choice.description] > 1)
+        _build_answer_option_of_choice(choice, alike=shown[choice.label, choice.masked_answer, choice.description] > 1)
         for choice in choices
     ]
     secondary = (*answers[_MAX_PRIMARY_CHOICES:], by_kind[DecisionKind.EDIT])
     return (*answers[:_MAX_PRIMARY_CHOICES], other, *(replace(answer, is_secondary=True) for answer in secondary))
 
 
-def _build_answer_of_choice(choice: QuestionChoice, *, alike: bool) -> AnswerOption:
+def _build_answer_option_of_choice(choice: QuestionChoice, *, alike: bool) -> AnswerOption:
     """Build the answer of an option; options that look `alike` with their secrets masked are numbered."""
     sent = gettext("The agent gets this text.")
     if choice.masked_answer != choice.label:

@@ -1,4 +1,4 @@
-"""URLs of the pages of outages, which name a tool and two times."""
+"""URLs of the pages of outages, which name a tool, the type of its errors if it raised any, and two times."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,9 +21,13 @@ from harness_site.review.selectors.outage_groups import Outage
 
 @dataclass(frozen=True, slots=True)
 class OutageWindow:
-    """Outage in a URL: a tool and two times in whole seconds (inclusive), and on later pages the last call before."""
+    """Outage in a URL: its tool and cause, two times in whole seconds (inclusive), on later pages the last call before.
+
+    `error_type` is empty if the runs of the calls were lost.
+    """
 
     tool: str
+    error_type: str
     first: datetime
     last: datetime
     after: int | None = None
@@ -33,6 +37,7 @@ class OutageWindow:
         """URL of the first page."""
         query = {
             "tool": build_masked_reference(self.tool),
+            **({"error": build_masked_reference(self.error_type)} if self.error_type else {}),
             "from": formatting.format_iso_time(self.first),
             "to": formatting.format_iso_time(self.last),
         }
@@ -50,13 +55,20 @@ class OutageWindow:
 def build_outage_page_url(outage: Outage) -> str:
     """Build the URL of the page of an outage."""
     first = outage.first.replace(microsecond=0)
-    return OutageWindow(outage.tool, first, outage.last.replace(microsecond=0)).url
+    return OutageWindow(outage.tool, outage.error_type, first, outage.last.replace(microsecond=0)).url
 
 
 def parse_outage_window(query: QueryDict) -> OutageWindow:
     """Parse the parameters of the URL of an outage. Raises `BadRequest`."""
     first, last = (parse_utc_datetime_or_none(query.get(name, "")) for name in ("from", "to"))
-    tool, after = query.get("tool", ""), query.get("after", "")
-    if first is None or last is None or first > last or "\0" in tool or not fullmatch(r"\d{0,18}", after, ASCII):
+    tool, error_type, after = (query.get(name, "") for name in ("tool", "error", "after"))
+    if (
+        first is None
+        or last is None
+        or first > last
+        or "\0" in tool + error_type
+        or not fullmatch(r"\d{0,18}", after, ASCII)
+    ):
         raise BadRequest(_("The address does not name an outage: it needs a tool, and two times with a time zone."))
-    return OutageWindow(resolve_masked_reference(tool), first, last, int(after) if after else None)
+    tool, error_type = resolve_masked_reference(tool), resolve_masked_reference(error_type)
+    return OutageWindow(tool, error_type, first, last, int(after) if after else None)

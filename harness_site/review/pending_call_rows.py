@@ -49,9 +49,13 @@ class OutageCallLine:
 
 @dataclass(frozen=True, slots=True)
 class OutageGroupRow:
-    """Group of calls that were lost in one outage, its agents and first calls, and the URL of its page."""
+    """Group of calls that were interrupted by one outage, its agents and first calls, and the URL of its page.
+
+    `error_type` is empty if their runs were lost.
+    """
 
     tool: str
+    error_type: str
     first: datetime
     last: datetime
     number: int
@@ -113,7 +117,7 @@ class PendingCallRow:
     approvals: int
     voices: tuple[AgreementRow, ...]
     company: CallClaimsAndPresence
-    #: The outage, if the call was lost together with others.
+    #: The outage, if the call was interrupted together with others.
     together: OutageGroupRow | None
     #: Final status of the session; empty while it is open.
     ended: str
@@ -183,6 +187,7 @@ class PendingRowBuilder:
         agents = Counter(line.agent for line in lines if isinstance(line, OutageCallLine) and line.agent)
         return OutageGroupRow(
             tool=outage.tool,
+            error_type=outage.error_type,
             first=outage.first,
             last=outage.last,
             number=outage.number,

@@ -102,8 +102,8 @@ def parse_queue_filters(asked: QueryDict) -> QueueFilters:
     risk, limit, sort = (asked.get(name, "") for name in ("risk", "deadline", "sort"))
     age, claimed = asked.get("age", ""), asked.get("claimed", "")
     return QueueFilters(
-        tool=_resolve_text_parameter(asked, "tool"),
-        agent=_resolve_text_parameter(asked, "agent"),
+        tool=_read_unmasked_text_parameter(asked, "tool"),
+        agent=_read_unmasked_text_parameter(asked, "agent"),
         risk=Risk(risk) if risk in Risk.values else None,
         age=age if age in AGES else "",
         limit=DeadlineFilter(limit) if limit in DeadlineFilter.values else None,
@@ -113,7 +113,7 @@ def parse_queue_filters(asked: QueryDict) -> QueueFilters:
     )
 
 
-def _resolve_text_parameter(query: QueryDict, name: str) -> str:
+def _read_unmasked_text_parameter(query: QueryDict, name: str) -> str:
     return resolve_masked_reference(query.get(name, "").replace("\0", "").strip())[:_MAX_FILTER_LENGTH]
 
 

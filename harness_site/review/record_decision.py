@@ -48,14 +48,14 @@ def _record_decision_with_evidence(
         build_decision_target(call, data["revision"]),
         kind,
         actor=actor,
-        reason=data["reason"] or _get_label_of_chosen_option(form),
+        reason=data["reason"] or _get_chosen_option_label_or_empty(form),
         result=get_result_text(call, form),
         evidence=evidence or None,
         new_args=form.changed if kind == DecisionKind.EDIT and isinstance(form, ApprovalForm) else None,
     )
 
 
-def _get_label_of_chosen_option(form: OutcomeForm | ApprovalForm) -> str:
+def _get_chosen_option_label_or_empty(form: OutcomeForm | ApprovalForm) -> str:
     """Return what the person has read and chosen: the agent gets the value of the option, which may be a code."""
     return form.choice.stored_label if isinstance(form, ApprovalForm) and form.choice is not None else ""
 

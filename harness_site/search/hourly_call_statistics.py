@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Q
 
-from checkpoints.db.sql_quoting import build_insert_sql, convert_values, quote_table
+from checkpoints.db.sql_names_and_values import build_insert_sql, convert_values, quote_table
 from checkpoints.enums import APPROVAL_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import AuditEvent

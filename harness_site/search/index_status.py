@@ -73,7 +73,7 @@ def get_time_of_sums() -> datetime | None:
     return None if complete_at is None or sums_at is None else min(complete_at, sums_at)
 
 
-def estimate_backlog_of_kinds(kinds: Iterable[Kind]) -> int:
+def estimate_total_backlog(kinds: Iterable[Kind]) -> int:
     """Estimate how many texts of these kinds existed before the index and are not indexed yet."""
     return sum(_query_backlog_counts(sorted(kinds)))
 

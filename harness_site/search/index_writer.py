@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Max, Min, Model, QuerySet
 
-from checkpoints.db.sql_quoting import build_insert_sql, quote_columns, quote_table
+from checkpoints.db.sql_names_and_values import build_insert_sql, quote_columns, quote_table
 from harness_site.search import text_extraction
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Fact, Kind, Passage

@@ -38,7 +38,7 @@ class SearchTerm:
         )
 
     @property
-    def identifier_part(self) -> str:
+    def longest_identifier_part(self) -> str:
         """Return the longest sequence of letters and digits that is likely to be rare, such as a number, or nothing."""
         runs = (run for run in _RUN.findall(self.text) if len(run) >= _IDENTIFIER and any(map(str.isdigit, run)))
         return max(runs, key=len, default="")

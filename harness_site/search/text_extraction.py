@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
 
-from checkpoints.formats import content_blocks, parse_json_or_return_text
-from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
+from checkpoints.formats import parse_json_or_return_text, parse_message_parts
+from checkpoints.formats.parse_message_parts import (
+    AudioPart,
+    CallPart,
+    ImagePart,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masking.masker import mask_json_value, mask_text, mask_values_of_secret_fields_in_context
@@ -35,7 +43,7 @@ class ExtractedText:
 
 
 def extract_masked_message_text(body: str, message_id: str) -> ExtractedText:
-    parts = content_blocks.parse_message_parts(body)
+    parts = parse_message_parts.parse_message_parts(body)
     with mask_values_of_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
         words = _TextCollector()
         words.add_text(message_id)

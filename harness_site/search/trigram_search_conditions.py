@@ -57,7 +57,7 @@ def _list_indexed_parts(query: SearchQuery) -> list[str]:
     The trigram index reads the conditions in turn, each only at the texts that the ones before it have left. Within one
     condition it reads all trigrams together, and most of those in “order-1-999839” are in nearly every text.
     """
-    identifiers = {term.identifier_part for term in query.terms} - {""}
+    identifiers = {term.longest_identifier_part for term in query.terms} - {""}
     parts = identifiers | {term.text for term in query.terms}
     return sorted(parts, key=lambda part: (part not in identifiers, -len(part), part))
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from django.http import HttpResponse
 
-from checkpoints.formats.content_blocks import Part
+from checkpoints.formats.parse_message_parts import Part
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.masking.masker import mask_json_value
 from harness_site.core.rendering.json_tree import dump_json_for_display, mask_and_dump_json

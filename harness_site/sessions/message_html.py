@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from checkpoints.formats.content_blocks import Part, TextPart
+from checkpoints.formats.parse_message_parts import Part, TextPart
 from harness_site.core.formatting import format_duration
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.fast_format_html import build_html, join_html

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json, parse_json_or_return_text
-from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part, TextPart
+from checkpoints.formats.parse_message_parts import AudioPart, ImagePart, Part, TextPart
 from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.sessions.display_status import Standing

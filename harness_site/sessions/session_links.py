@@ -17,7 +17,7 @@ class SessionLinks:
     def build_session_url(self, pk: int) -> str:
         return f"{self._sessions}{pk}/"
 
-    def build_first_message_url_since(self, pk: int, since: str) -> str:
+    def build_first_message_url_since_time(self, pk: int, since: str) -> str:
         """Return the URL that redirects to the first message from a day or a time in UTC on."""
         return f"{self._sessions}{pk}{self._jump}?to=day&day={since}"
 

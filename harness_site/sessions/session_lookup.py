@@ -70,7 +70,7 @@ def get_session_head_and_mask_secrets_or_404(request: MemberRequest, pk: int, *,
     return head
 
 
-def parse_number_parameter(request: HttpRequest, name: str) -> int | None:
+def parse_number_parameter_or_none(request: HttpRequest, name: str) -> int | None:
     """Parse a whole number from the query; None if it is absent or invalid."""
     text = request.GET.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None

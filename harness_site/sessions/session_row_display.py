@@ -82,7 +82,9 @@ def build_session_lines(
             return SessionLine(
                 pk=row.pk,
                 css_class="unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else "",
-                address=urls.build_first_message_url_since(row.pk, since) if since else urls.build_session_url(row.pk),
+                address=urls.build_first_message_url_since_time(row.pk, since)
+                if since
+                else urls.build_session_url(row.pk),
                 name=shorten_text(name, _LONGEST_NAME),
                 box_name=sentence_of_box % {"name": shorten_text(name, _LONGEST_NAME_OF_BOX)},
                 session_id=render_copyable_text(mask_and_reveal_hidden(row.session_id)),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import (
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import (
     AudioPart,
     CallPart,
     ImagePart,
@@ -75,7 +75,7 @@ def _iterate_hit_positions(
     at: TranscriptVersion, query: SearchQuery, *, start: int, back: bool = False
 ) -> Iterator[int]:
     for position, body in positions_in_transcript.iterate_messages_with_words(at, query.words, beyond=start, back=back):
-        parts = content_blocks.parse_message_parts(body)
+        parts = parse_message_parts.parse_message_parts(body)
         with mask_values_of_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
             visible_text = "\n".join(text for part in parts for text in iterate_masked_texts_of_part(part)).casefold()
         if all(word.casefold() in visible_text for word in query.words):

@@ -9,11 +9,11 @@ from tests.support.exhaustive_mode import choose_boundaries
 WRITING = {
     "peers.accept_agent_response.accept_response",
     "peers.cancel_paused_task.cancel_paused_task",
-    "peers.agent_call_deadlines._sweep_deadlines_of_session",
+    "peers.extend_and_sweep_agent_deadlines._sweep_deadlines_of_session",
     "peers.pause_run_until_agents_respond._pause_run_in_transaction",
     "peers.take_paused_task._mark_task_and_joins_taken",
-    "peers.agent_notice_outbox._claim_due_notices",
-    "peers.agent_notice_outbox._delete_notice",
+    "peers.claim_and_settle_agent_notices._claim_due_notices",
+    "peers.claim_and_settle_agent_notices._delete_notice",
 }
 
 

@@ -105,7 +105,7 @@ MUTATIONS = [
     ),
     Mutation(
         "what a lost run had issued is unknown",
-        "checkpoints/sessions/ownership.py",
+        "checkpoints/sessions/take_and_release_ownership.py",
         '        _interrupt_orphaned_calls(store, row, run, f"run {run.number}")\n',
         "",
         "tests/concurrency/test_killed_calls.py::test_killed_inside_the_call_leaves_the_outcome_unknown",
@@ -141,7 +141,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a call is decided about only when its run is gone",
-        "checkpoints/sessions/ownership.py",
+        "checkpoints/sessions/take_and_release_ownership.py",
         " or run_liveness_check.is_run_alive(call.run):\n        return call\n",
         ":\n        return call\n",
         f"{TESTS}/decisions/test_calls_of_dead_runs.py::test_call_of_a_live_run_is_not_decided",
@@ -233,10 +233,10 @@ MUTATIONS = [
     ),
     Mutation(
         "a live owner keeps its session",
-        "checkpoints/sessions/ownership.py",
+        "checkpoints/sessions/take_and_release_ownership.py",
         "    if alive and not takeover:\n",
         "    if False:\n",
-        f"{TESTS}/sessions/test_ownership.py::test_session_of_a_live_run_is_busy",
+        f"{TESTS}/sessions/test_take_and_release_ownership.py::test_session_of_a_live_run_is_busy",
     ),
     Mutation(
         "a finished session gives its result",
@@ -255,7 +255,7 @@ MUTATIONS = [
     Mutation(
         "an append without a run ends the fence of a run that is gone",
         "checkpoints/sessions/append_without_lease.py",
-        "    ownership.end_lost_owner_run(store, row, owner)\n",
+        "    take_and_release_ownership.end_lost_owner_run(store, row, owner)\n",
         "    pass\n",
         f"{TESTS}/sessions/test_append_without_lease.py::test_append_declares_a_lost_owner_lost",
     ),

@@ -48,14 +48,14 @@ PEER_MUTATIONS = [
     ),
     Mutation(
         "a sweep looks at the deadline again",
-        "checkpoints/peers/agent_call_deadlines.py",
+        "checkpoints/peers/extend_and_sweep_agent_deadlines.py",
         "check_and_close_paused_tasks.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())",
         "check_and_close_paused_tasks.select_open_calls_to_agents(store, row)",
         f"{DEADLINES}::test_call_extended_during_the_sweep_does_not_expire",
     ),
     Mutation(
         "an extension never shortens",
-        "checkpoints/peers/agent_call_deadlines.py",
+        "checkpoints/peers/extend_and_sweep_agent_deadlines.py",
         'latest = Greatest("deadline", Value(new_deadline) if isinstance(new_deadline, datetime) else new_deadline)',
         "latest = Value(new_deadline) if isinstance(new_deadline, datetime) else new_deadline",
         f"{DEADLINES}::test_extend_deadline",
@@ -76,7 +76,7 @@ PEER_MUTATIONS = [
     ),
     Mutation(
         "a paused session is not resumed without its answers",
-        "checkpoints/sessions/ownership.py",
+        "checkpoints/sessions/take_and_release_ownership.py",
         "            check_and_close_paused_tasks.require_session_not_paused(store, row)\n",
         "            pass\n",
         "tests/integration/checkpoints/peers/test_pauses.py::test_paused_session_cannot_be_resumed",
@@ -90,14 +90,14 @@ PEER_MUTATIONS = [
     ),
     Mutation(
         "a notice is crossed out only when it was told",
-        "checkpoints/peers/agent_notice_outbox.py",
+        "checkpoints/peers/claim_and_settle_agent_notices.py",
         "tell_attempts=call.tell_attempts, tell_after=clock.build_database_time_after(CLAIM_DURATION)",
         'notice="", tell_after=None',
         f"{TELLING}::test_notice_claimed_by_a_dead_sender_is_sent_after_its_lease",
     ),
     Mutation(
         "a claimed notice is left to who claimed it",
-        "checkpoints/peers/agent_notice_outbox.py",
+        "checkpoints/peers/claim_and_settle_agent_notices.py",
         "tell_attempts=call.tell_attempts, tell_after=clock.build_database_time_after(CLAIM_DURATION)",
         "tell_attempts=call.tell_attempts",
         f"{TELLING}::test_two_senders_do_not_send_the_same_notice",

@@ -16,9 +16,13 @@ from tests.mutations.mutations import MUTATIONS as LIBRARY_MUTATIONS
 from tests.mutations.mutations import Mutation
 from tests.mutations.peers import PEER_MUTATIONS
 from tests.mutations.workflows import WORKFLOW_MUTATIONS
+from tests.support.exhaustive_mode import EXHAUSTIVE
+from tests.support.processes import ROOT
 
 ABREAST = 2
 MUTATIONS = [*LIBRARY_MUTATIONS, *PEER_MUTATIONS, *WORKFLOW_MUTATIONS]
+#: Those whose tests are run: each second one, or in an exhaustive run all.
+TRIED = MUTATIONS if EXHAUSTIVE else MUTATIONS[::2]
 
 
 def make_tables(url: str) -> None:
@@ -43,14 +47,19 @@ def tried(folder: Path, model: str, mutations: Sequence[Mutation]) -> dict[Mutat
     return verdicts
 
 
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
+def test_mutated_line_stands_in_its_file_once(mutation: Mutation) -> None:
+    assert (ROOT / mutation.file).read_text().count(mutation.old) == 1
+
+
 def test_every_mutation_fails_its_test(model: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor(ABREAST) as threads, Runner() as runner:
-        parts = threads.map(partial(tried, tmp_path, model), [MUTATIONS[start::ABREAST] for start in range(ABREAST)])
-        tests = sorted({mutation.test for mutation in MUTATIONS})
+        parts = threads.map(partial(tried, tmp_path, model), [TRIED[start::ABREAST] for start in range(ABREAST)])
+        tests = sorted({mutation.test for mutation in TRIED})
         verdicts = {mutation: verdict for part in parts for mutation, verdict in part.items()}
         unbroken = runner.run(copied(tmp_path / "unbroken"), model, *tests)
 
     assert unbroken.passed, unbroken.said
-    assert set(verdicts) == set(MUTATIONS)
+    assert set(verdicts) == set(TRIED)
     unnoticed = {mutation.promise: verdict.said for mutation, verdict in verdicts.items() if not verdict.failed}
     assert unnoticed == {}, "\n\n".join(f"Not noticed: {promise}\n{said}" for promise, said in unnoticed.items())

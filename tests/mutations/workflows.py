@@ -75,8 +75,8 @@ WORKFLOW_MUTATIONS = [
     Mutation(
         "what a dead writer left is removed",
         "checkpoints/archive/atomic_file.py",
-        "return process_identity.is_process_known_dead(",
-        "return False and process_identity.is_process_known_dead(",
+        "return process_identity_and_liveness.is_process_known_dead(",
+        "return False and process_identity_and_liveness.is_process_known_dead(",
         "tests/integration/checkpoints/archive/test_atomic_file.py::test_killed_writer_leaves_the_old_file_or_the_new_one",
     ),
 ]

@@ -18,7 +18,7 @@ from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.models import AuditEvent, Blob, Session
 from checkpoints.peers.call_join_and_pause_types import Join as JoinRequest
 from checkpoints.peers.call_join_and_pause_types import PeerCall as PeerRequest
-from checkpoints.sessions import ownership
+from checkpoints.sessions import take_and_release_ownership
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, plain
 from tests.property.test_hot_statements import Player, actions
 
@@ -122,8 +122,8 @@ class RichPlayer(Player):
         call_id = f"l{self.calls}"
         self.checkpointer.record_tool_call_issued(self.session_id, call_id, "pay", {}, f"late {self.calls}")
         with SyncCheckpointer() as other:
-            owned = ownership.take_ownership(other.store, self.session_id, takeover=True)
-            ownership.release_ownership_if_still_owner(other.store, owned)
+            owned = take_and_release_ownership.take_ownership(other.store, self.session_id, takeover=True)
+            take_and_release_ownership.release_ownership_if_still_owner(other.store, owned)
         self.checkpointer.record_tool_call_result(self.session_id, call_id, "paid", True)
 
     def _transfer(self, number: int) -> None:

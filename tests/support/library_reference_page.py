@@ -126,7 +126,7 @@ GROUPS = (
             "NothingToImport",
         ),
     ),
-    Group("Results: runs", "checkpoints.store.owning_run_protocol", ("OwningRun",)),
+    Group("Results: runs", "checkpoints.store.session_owner_run_type", ("OwningRun",)),
     Group("Results: versions removed", "checkpoints.sessions.retention_rule", ("RemovalCounts",)),
     Group("Results: exported files", "checkpoints.archive.archive_results", ("ExportedFile",)),
     Group("Results: imported sessions", "checkpoints.archive.archive_results", ("ImportedSession",)),

@@ -39,7 +39,7 @@ from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.versions import save_version
-from checkpoints.versions.opaque_contents import StoredMessage
+from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
 from checkpoints.versions.save_version import VersionToWrite
 
 AGENT_NAME: Final = transcript_reader.AGENT_NAME
@@ -90,7 +90,7 @@ class TranscriptMirror:
         self.header: dict[str, Any] = {}
         self.revision: int | None = None
         self._transaction = MirrorTransaction(store)
-        self._writers: list[MirrorWriter] = []
+        self._writers: list[ReadableTranscriptWriter] = []
         self._repeats = False
         context = ImportContext(
             store=store,
@@ -103,14 +103,14 @@ class TranscriptMirror:
             agent=agent,
             live=True,
             subagent=self.subagent,
-            open_writer=self._create_writer,
+            open_writer=self._flush_and_create_writer,
         )
         self._reader = ClaudeCodeReader(context)
 
-    def _create_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
+    def _flush_and_create_writer(self, store: Store, origin: TranscriptOrigin) -> ReadableTranscriptWriter:
         written = self.written if origin.session_id == self.key.session_id else []
         self._transaction.lock_session_and_write_queued_version()
-        writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._transaction, written)
+        writer = ReadableTranscriptWriter(store, origin, self._is_tool_logged_by_policies, self._transaction, written)
         writer.repeats = self._repeats
         self._writers.append(writer)
         return writer
@@ -175,8 +175,8 @@ def is_subagent_description(line: Any) -> bool:
     return isinstance(line, dict) and line.get("type") == _SUBAGENT_TYPE
 
 
-def find_last_subagent_description(lines: Iterable[Any]) -> dict[str, Any]:
-    """Return what the last description among the lines says about the subagent."""
+def find_last_subagent_description_or_empty(lines: Iterable[Any]) -> dict[str, Any]:
+    """Return what the last description among the lines says about the subagent; empty without a description."""
     described = [line for line in lines if is_subagent_description(line)]
     return {name: value for name, value in described[-1].items() if name != "type"} if described else {}
 
@@ -276,7 +276,7 @@ class MirrorTransaction:
         row.latest_version, row.message_count, row.head_chain = version, end.length, end.chain
 
 
-class MirrorWriter(ImportWriter):
+class ReadableTranscriptWriter(ImportWriter):
     """Writer of the versions of a mirrored session, which is written beside the runs of its guarded tool calls.
 
     Calls of guarded tools are not added to the log, and those in it are closed by the version that answers them.
@@ -323,7 +323,7 @@ class MirrorWriter(ImportWriter):
         session_id = self.origin.session_id
         if session_id in self._transaction.locked or sessions.filter(session_id=session_id).exists():
             row, run = self._lock_session()
-            self._load_transcript_of_session(row, run, calls)
+            self._restore_from_stored_session(row, run, calls)
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         row, run = self._lock_session()
@@ -450,7 +450,7 @@ class MirrorWriter(ImportWriter):
         if (
             self._transaction.is_without_lock
             and not calls.has_unwritten_late_results()
-            and not self._build_session_columns_if_changed(end)
+            and not self._build_changed_session_columns_or_empty(end)
         ):
             return
         self._transaction.lock_session_and_write_queued_version()
@@ -461,15 +461,15 @@ class MirrorWriter(ImportWriter):
             else:
                 row.refresh_from_db(using=using)
             calls.write_late_results_and_close_calls(live=True)
-            columns = self._build_session_columns_if_changed(end)
+            columns = self._build_changed_session_columns_or_empty(end)
             if columns:
                 rows = Session.objects.using(using).filter(pk=row.pk)
                 rows.update(**columns, updated_at=Now(), revision=F("revision") + 1)
                 for name, value in columns.items():
                     setattr(row, name, value)
 
-    def _build_session_columns_if_changed(self, end: SessionEnd) -> dict[str, Any]:
-        """Build the columns of the session that describe it, if one of them has changed."""
+    def _build_changed_session_columns_or_empty(self, end: SessionEnd) -> dict[str, Any]:
+        """Build the columns that describe the session; empty if none of them has changed."""
         columns = imported_session_and_run_rows.build_transcript_derived_columns(self.origin, end, "agent", "labels")
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 

@@ -20,12 +20,12 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
-from checkpoints.adapters.claude import forked_sessions, transcript_keys, transcript_line_delta_encoding
+from checkpoints.adapters.claude import create_forked_session, transcript_keys, transcript_line_delta_encoding
 from checkpoints.adapters.claude.readable_transcript_writer import (
     AGENT_NAME,
     SessionChanged,
     TranscriptMirror,
-    find_last_subagent_description,
+    find_last_subagent_description_or_empty,
     is_subagent_description,
 )
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
@@ -215,7 +215,7 @@ class HarnessSessionStore(SessionStore):
         Returns the mirror that has read all of them, and the version of the session before.
         """
         store, session_id = self.sync_checkpointer.store, key.session_id
-        forked_sessions.create_forked_session_if_missing(store, key, lines)
+        create_forked_session.create_forked_session_if_missing(store, key, lines)
         description = NewSessionFields(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
         with line_log.open_line_log_for_writing(store, session_id, description, key.project_log_group) as log:
             size = log.size
@@ -288,7 +288,7 @@ class HarnessSessionStore(SessionStore):
         if mirror is not None and any(map(is_subagent_description, new)):
             stored, mirror = self._load_first_lines(key.session_id, size), None
         if mirror is None:
-            subagent = find_last_subagent_description([*stored, *new])
+            subagent = find_last_subagent_description_or_empty([*stored, *new])
             mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_tool_logged_by_policies)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)

@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, TypeVar
 
 from claude_agent_sdk import HookMatcher
 
-from checkpoints.adapters.claude import forked_sessions, transcript_file, transcript_keys
-from checkpoints.adapters.claude.calls_of_restarted_subagents import SubagentCalls
+from checkpoints.adapters.claude import create_forked_session, transcript_file_search, transcript_keys
+from checkpoints.adapters.claude.claim_sessions_of_repeated_subagent_calls import SubagentCalls
 from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
@@ -179,19 +179,19 @@ class _ToolHooks:
             return {}
         try:
             key = transcript_keys.get_transcript_key_of_hook(hook)
-            await self._run_blocking(partial(self._create_forked_session_from_file, key, hook))
+            await self._run_blocking(partial(self._create_missing_fork_from_transcript_file, key, hook))
             return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
         except CheckpointsError as error:
             return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
 
-    def _create_forked_session_from_file(self, key: TranscriptKey, hook: Any) -> None:
+    def _create_missing_fork_from_transcript_file(self, key: TranscriptKey, hook: Any) -> None:
         """Create the session of a fork before its first call: its lines may be stored at the end of the turn only."""
         store = self._sync.store
         if store.find_owned_session(key.session_id) is None and not look_up_and_lock_rows.session_exists(
             store, key.session_id
         ):
-            lines = transcript_file.read_transcript_lines_containing(hook, '"forkedFrom"')
-            forked_sessions.create_forked_session_if_missing(store, key, lines)
+            lines = transcript_file_search.read_transcript_lines_containing(hook, '"forkedFrom"')
+            create_forked_session.create_forked_session_if_missing(store, key, lines)
 
     async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
         call = _GuardedCall()
@@ -307,7 +307,7 @@ def _build_value_or_error(hook: Any) -> Any:
 def _find_refused_calls(hook: Any, call_ids: set[str]) -> dict[str, str]:
     """Find the calls that the program refused by its own rules: the file of the transcript says so."""
     refused: dict[str, str] = {}
-    for line in transcript_file.read_transcript_lines_containing(hook, '"toolDenialKind"'):
+    for line in transcript_file_search.read_transcript_lines_containing(hook, '"toolDenialKind"'):
         try:
             content = line["message"]["content"]
             found = {block["tool_use_id"]: str(block.get("content", "")) for block in content}

@@ -30,7 +30,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
 from checkpoints.adapters.garbage_collection_pause import pause_garbage_collection
-from checkpoints.adapters.langgraph import interrupts_as_calls, message_conversion, message_list_cache
+from checkpoints.adapters.langgraph import convert_interrupts_to_calls, message_conversion, message_list_cache
 from checkpoints.adapters.langgraph.message_list_cache import (
     EMPTY_LIST,
     CachedMessages,
@@ -49,7 +49,7 @@ from checkpoints.framework_states import find_decisions_or_discard_interrupt_cal
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
-from checkpoints.sessions import ownership
+from checkpoints.sessions import take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store
@@ -292,7 +292,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         for name, (value, _) in encoded.items():
             if isinstance(value, tuple):
                 self._memory.add_written_messages(
-                    thread_id, namespace, _pair_list_elements_with_input(values[name], value)
+                    thread_id, namespace, _iterate_elements_with_encoded_input(values[name], value)
                 )
         new = NewState(
             namespace,
@@ -435,20 +435,23 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 
     def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
-        found = interrupts_as_calls.list_interrupts(value) if self.review_interrupts else []
+        found = convert_interrupts_to_calls.list_interrupts(value) if self.review_interrupts else []
         asked = (
-            self._load_messages_of_state_once_stored(config)
-            if any(map(interrupts_as_calls.identifies_calls_by_name_and_arguments, found))
+            self._poll_messages_of_stored_state(config)
+            if any(map(convert_interrupts_to_calls.identifies_calls_by_name_and_arguments, found))
             else None
         )
         return [
-            interrupts_as_calls.build_intent(request, self.policies)
+            convert_interrupts_to_calls.build_intent(request, self.policies)
             for each in found
-            for request in interrupts_as_calls.list_call_requests(each, asked)
+            for request in convert_interrupts_to_calls.list_call_requests(each, asked)
         ]
 
-    def _load_messages_of_state_once_stored(self, config: RunnableConfig) -> object:
-        """Return the messages of the state that a task worked on. Another thread may be about to store it."""
+    def _poll_messages_of_stored_state(self, config: RunnableConfig) -> object:
+        """Return the messages of the state that a task worked on, which another thread may be about to store.
+
+        None if the state is still not stored after the last poll.
+        """
         for _ in range(_STATE_POLLS):
             state = self.get_tuple(config)
             if state is not None:
@@ -466,8 +469,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             value = state_store.load_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
             decoded = () if value is None else self._decode_value(value)
             keys = [
-                interrupts_as_calls.get_idempotency_key_prefix(each)
-                for each in interrupts_as_calls.list_interrupts(decoded)
+                convert_interrupts_to_calls.get_idempotency_key_prefix(each)
+                for each in convert_interrupts_to_calls.list_interrupts(decoded)
             ]
         if keys is None or keys:
             with self._session_claims.lock_session_claims(thread_id):
@@ -481,9 +484,11 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
         def list_interrupt_keys(values: Sequence[EncodedValue]) -> list[str]:
             found = [
-                each for value in values for each in interrupts_as_calls.list_interrupts(self._decode_value(value))
+                each
+                for value in values
+                for each in convert_interrupts_to_calls.list_interrupts(self._decode_value(value))
             ]
-            return list(map(interrupts_as_calls.get_idempotency_key_prefix, found))
+            return list(map(convert_interrupts_to_calls.get_idempotency_key_prefix, found))
 
         with self._session_claims.lock_session_claims(thread_id):
             find_decisions_or_discard_interrupt_calls.discard_undecided_calls_of_earlier_states(
@@ -511,9 +516,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         pending = [] if state is None else [value for _, name, value in state.pending_writes or () if name == INTERRUPT]
         found = [each for value in pending for each in value if isinstance(each, Interrupt)]
         asked = {
-            each.id: interrupts_as_calls.list_call_requests(each)
+            each.id: convert_interrupts_to_calls.list_call_requests(each)
             for each in found
-            if not interrupts_as_calls.is_guard_interrupt(each)
+            if not convert_interrupts_to_calls.is_guard_interrupt(each)
         }
         keys = [request.key for requests in asked.values() for request in requests]
         decided = (
@@ -526,7 +531,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if decided is None or not all(key in decided for key in keys):
             return None
         answers = {
-            each.id: interrupts_as_calls.build_answer(each, decided) if each.id in asked else True for each in found
+            each.id: convert_interrupts_to_calls.build_answer(each, decided) if each.id in asked else True
+            for each in found
         }
         return Command(resume=answers)
 
@@ -697,7 +703,7 @@ class OwnedThreadSaver(HarnessSaver):
         """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
         store = self.sync_checkpointer.store
         owned_session = store.find_owned_session(self.thread_id)
-        if owned_session is None or not ownership.renew_ownership_if_still_owner(store, owned_session):
+        if owned_session is None or not take_and_release_ownership.renew_ownership_if_still_owner(store, owned_session):
             raise OwnershipLost(self.thread_id)
 
     async def acheck_write_ownership(self) -> None:
@@ -713,7 +719,7 @@ class OwnedThreadSaver(HarnessSaver):
         await self._run_blocking(self.release)
 
 
-def _pair_list_elements_with_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
+def _iterate_elements_with_encoded_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
     """Iterate over the lists' elements of an input, each with the encoded input."""
     for items in value.values() if isinstance(value, dict) else ():
         for item in items if isinstance(items, list) else ():

@@ -111,7 +111,7 @@ class AgentGuard:
             clone.get_mcp_tools = partial(self._list_guarded_mcp_tools, clone)  # type: ignore[method-assign]
         return clone
 
-    def find_agent_by_name(self, agent: Agent[Any], name: str) -> Agent[Any]:
+    def find_handoff_agent_or_first(self, agent: Agent[Any], name: str) -> Agent[Any]:
         """Find the agent of a name among those that an agent hands off to, or return that agent.
 
         Args:

@@ -21,7 +21,7 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.formats import content_blocks
+from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import durable_message_list
 from checkpoints.sessions.new_session_fields import NewSessionFields
 
@@ -170,7 +170,7 @@ class HarnessSession:
         Returns:
             The description.
         """
-        return NewSessionFields(self._title or content_blocks.find_first_user_text(items or []), self._agent)
+        return NewSessionFields(self._title or parse_message_parts.find_first_user_text(items or []), self._agent)
 
 
 @dataclass(eq=False)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from checkpoints.exceptions import CheckpointCorrupted
-from checkpoints.formats import content_blocks, digests
+from checkpoints.formats import digests, parse_message_parts
 from checkpoints.formats.canonical_json import parse_json_object, to_canonical_json
 from checkpoints.framework_states import durable_message_list, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -189,7 +189,7 @@ def append_items_not_in_answer(
     def build_version_with_items(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         nonlocal is_open
         run = _read_open_run(row, newest)
-        content, after = _build_content_and_open_run_of_turn(store, row, run, items, answered)
+        content, after = _build_content_and_remaining_run(store, row, run, items, answered)
         is_open = after is not None
         if after is not None and agent and not after.count:
             after = replace(after, agent=agent)
@@ -201,7 +201,7 @@ def append_items_not_in_answer(
     return is_open
 
 
-def _build_content_and_open_run_of_turn(
+def _build_content_and_remaining_run(
     store: Store, row: Session, run: OpenRun | None, items: list[Item], answered: Iterable[str]
 ) -> tuple[VersionContent, OpenRun | None]:
     """Return the version that items make, and the run that is open after it."""
@@ -291,7 +291,7 @@ def _build_item_key(item: Item) -> tuple[str, ...]:
     if isinstance(item.get("call_id"), str):
         return kind, item["call_id"]
     said = {key: value for key, value in item.items() if key not in {"id", "status"}}
-    return kind, content_blocks.parts_to_text(content_blocks.list_message_parts(said))
+    return kind, parse_message_parts.parts_to_text(parse_message_parts.list_message_parts(said))
 
 
 def _find_call_and_result_ids(items: Iterable[Item]) -> tuple[set[str], set[str]]:

@@ -169,7 +169,7 @@ class HarnessRunner(AgentRunner):
                 run.answer, run.answer_first = open_run.answer, open_run.run.first
                 run.response = open_run.run.response
             if is_same or open_run.answer:
-                clone = guard.find_agent_by_name(clone, open_run.run.agent)
+                clone = guard.find_handoff_agent_or_first(clone, open_run.run.agent)
                 run.agent = clone.name
                 run.continued_from = open_run.run.start
         return self._wrap_models_and_hooks_of_run(_PreparedRun(clone, input, options, run, guard))

@@ -29,7 +29,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.framework_states import conversation_log
 from checkpoints.framework_states.conversation_log import LogConflict, NewRecord, StoredRecord
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store.version_state_columns import UNCHANGED, Unchanged
+from checkpoints.store.version_state_types import UNCHANGED, Unchanged
 
 T = TypeVar("T")
 #: Namespace of the records.

@@ -13,7 +13,7 @@ from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
 
 from checkpoints.exceptions import InvalidInput, NotRepresentable
-from checkpoints.formats import pydantic_ai_messages
+from checkpoints.formats import pydantic_ai_messages_to_blocks
 from checkpoints.framework_states.conversation_log import NewEntry, StoredEntry, StoredRecord
 from checkpoints.versions.framework_value_blobs import Encoded
 
@@ -72,7 +72,7 @@ def _is_null_zero_or_empty_dict(value: object) -> bool:
 
 
 def _wrap_message_in_envelope(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:
-    envelope = {"id": entry.id, "role": pydantic_ai_messages.find_role(message)}
+    envelope = {"id": entry.id, "role": pydantic_ai_messages_to_blocks.find_role(message)}
     times = [message.get("timestamp"), *(part.get("timestamp") for part in message["parts"])]
     if message.get("model_name"):
         envelope["model"] = message["model_name"]  # by which pages name the models of a session

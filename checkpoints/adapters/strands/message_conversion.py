@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from strands.types.session import SessionMessage
 
-from checkpoints.formats import content_blocks
+from checkpoints.formats import parse_message_parts
 
 #: Name in the source of a message.
 _KEY: Final = "strands"
@@ -46,7 +46,7 @@ def decode_message(message: dict[str, Any], message_id: int) -> SessionMessage:
     source = message.get("source")
     stored = source.get(_KEY) if isinstance(source, dict) else None
     if not isinstance(stored, dict):
-        text = content_blocks.parts_to_text(content_blocks.list_message_parts(message))
+        text = parse_message_parts.parts_to_text(parse_message_parts.list_message_parts(message))
         role: Any = "assistant" if message.get("role") == "assistant" else "user"
         return SessionMessage({"role": role, "content": [{"text": text}]}, message_id)
     name = "redact_message" if "redact_message" in stored else "message"

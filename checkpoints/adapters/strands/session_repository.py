@@ -21,7 +21,7 @@ from checkpoints.adapters.sync_or_async_client import AdapterClient, run_on_thre
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats import content_blocks
+from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import (
     durable_message_list,
     remove_and_copy_states,
@@ -271,7 +271,7 @@ class HarnessSessionRepository(SessionRepository):
             NotRepresentable: The message has no exact JSON form.
         """
         message = message_conversion.encode_message(session_message)
-        title, facts = content_blocks.find_first_user_text([message]), {_FRAMEWORK: f"{session_id}/{agent_id}"}
+        title, facts = parse_message_parts.find_first_user_text([message]), {_FRAMEWORK: f"{session_id}/{agent_id}"}
         known_place = self._places.get((session_id, agent_id))
         if known_place is not None and self._try_append_to_known_agent(
             known_place, session_message.message_id, message, title, facts

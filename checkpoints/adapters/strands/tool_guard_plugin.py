@@ -25,7 +25,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsError, ReviewRequired, SessionNotFound
-from checkpoints.formats import content_blocks
+from checkpoints.formats import parse_message_parts
 from checkpoints.models import ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
@@ -207,7 +207,7 @@ class Harness(Plugin):
 
     def _build_session_description(self, agent: Any) -> NewSessionFields:
         asked = [message for message in agent.messages if message["role"] == "user"]
-        return NewSessionFields(content_blocks.find_first_user_text(asked), self._agent_name)
+        return NewSessionFields(parse_message_parts.find_first_user_text(asked), self._agent_name)
 
     # ---- results of calls that another process began
 
@@ -315,7 +315,7 @@ def _decode_tool_result(encoded: tuple[str, bytes]) -> dict[str, Any]:
 
 def _format_tool_result_as_text(result: dict[str, Any]) -> str:
     message = {"role": "tool", "content": encode_bytes_values(result.get("content", []))}
-    return content_blocks.parts_to_text(content_blocks.list_message_parts(message))
+    return parse_message_parts.parts_to_text(parse_message_parts.list_message_parts(message))
 
 
 _CODEC = ValueCodec(_encode_tool_result, _decode_tool_result, _format_tool_result_as_text)

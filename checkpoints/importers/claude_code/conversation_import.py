@@ -16,7 +16,12 @@ from typing import Any, Final
 from checkpoints.importers.claude_code import parse_line
 from checkpoints.importers.claude_code.parse_line import Line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
-from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_cost_amount, parse_time
+from checkpoints.importers.imported_message_and_usage import (
+    TRANSCRIPT_START,
+    ImportedMessage,
+    parse_cost_amount,
+    parse_time,
+)
 from checkpoints.importers.imported_session_builder import TranscriptBuilder
 
 #: Number of messages whose usage may still grow.

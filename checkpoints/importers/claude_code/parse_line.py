@@ -10,10 +10,10 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.formats.content_blocks import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.formats.digests import digest_text
+from checkpoints.formats.parse_message_parts import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.ids import MAX_LENGTH
-from checkpoints.importers.imported_message import parse_token_count_or_zero
+from checkpoints.importers.imported_message_and_usage import parse_token_count_or_zero
 
 Line = dict[str, Any]
 

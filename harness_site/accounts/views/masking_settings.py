@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.accounts import audit_events, masking_rules
-from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import MaskingSettings
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
@@ -35,7 +35,7 @@ class MaskingForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(
+        set_field_labels_styles_and_errors(
             self,
             names=_("Field names"),
             words=_("Words in texts"),

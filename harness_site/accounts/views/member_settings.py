@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 from checkpoints.enums import Role
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts import member_services
-from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.invitation_mail import send_invitation
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
@@ -53,7 +53,7 @@ class InvitationForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self)
+        set_field_labels_styles_and_errors(self)
         self.fields["role"].error_messages["required"] = _("Choose a role.")
         self.fields["note"].widget.attrs |= {"autocomplete": "off"}
         if is_mail_configured():

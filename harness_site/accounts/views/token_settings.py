@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import ActorKind, Role
 from harness_site.accounts import api_tokens
-from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
@@ -31,7 +31,7 @@ class TokenForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self)
+        set_field_labels_styles_and_errors(self)
 
     def get_lifetime(self) -> timedelta | None:
         days = self.cleaned_data["days"]

@@ -481,7 +481,9 @@ def _iterate_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterato
     if rules.name_patterns is not None:
         yield from (
             (start, end)
-            for start in secret_names.find_unclosed_secret_value_starts(text, rules.name_patterns, rules.is_secret_name)
+            for start in secret_names.iterate_unclosed_xml_secret_starts(
+                text, rules.name_patterns, rules.is_secret_name
+            )
         )
 
 

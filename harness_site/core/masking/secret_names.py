@@ -293,7 +293,7 @@ def find_values_of_secret_names(text: str, known: SecretPatterns, is_secret: IsS
         yield from _find_values_after_matches(text, known.cell, _find_table_cell_value, is_secret)
 
 
-def find_unclosed_secret_value_starts(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[int]:
+def iterate_unclosed_xml_secret_starts(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[int]:
     """Yield the start of the value of a secret XML element that continues after the end of `text`."""
     if "<" in text:
         yield from (match.start(2) for match in known.open_element.finditer(text) if is_secret(match[_NAME]))

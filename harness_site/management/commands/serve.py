@@ -11,7 +11,7 @@ from harness_site.accounts import first_admin
 from harness_site.core.redact_link_secrets import copy_config_with_access_log_filter
 from harness_site.installation.migration_state import probe
 from harness_site.serving.limited_http_connection import LimitedConnection
-from harness_site.site_address import is_address_local
+from harness_site.site_address import is_guessed_address_local
 
 
 class Command(BaseCommand):
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if is_address_local():
+        if is_guessed_address_local():
             settings.SITE_ADDRESS = f"http://127.0.0.1:{options['port']}"
         probe.call_when_tables_complete(self._print_setup_link)
         probe.find_problem()

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import Role
-from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import Membership
 from harness_site.notifications import email_confirmation
 from harness_site.notifications.models import CALL_EVENTS
@@ -46,7 +46,7 @@ class PreferencesForm(forms.Form):
 
     def __init__(self, *args: Any, is_admin: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(
+        set_field_labels_styles_and_errors(
             self,
             email=_("Send me e-mail"),
             address=_("Address"),

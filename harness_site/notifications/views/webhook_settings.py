@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
-from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.core.post_only_views import require_post_or_redirect
@@ -37,7 +37,7 @@ class WebhookForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        set_field_labels_and_styles(self)
+        set_field_labels_styles_and_errors(self)
         self.fields["address"].widget.attrs |= {"placeholder": "https://", "spellcheck": "false", "autocomplete": "off"}
         self.fields["events"].widget.attrs.pop("class")
 

@@ -64,14 +64,14 @@ def count_calls_by_decider(reader: Membership) -> CallsByDecider:
     return CallsByDecider(count_pending_calls(reader.workspace), 0, 0, 0)
 
 
-def may_decide_by_deadline(reader: Membership, call: ToolCall, now: datetime) -> bool:
+def has_role_to_decide_at(reader: Membership, call: ToolCall, now: datetime) -> bool:
     """Return whether the role of a member suffices at the time `now`: after the deadline, only admins decide."""
     is_overdue = call.deadline is not None and call.deadline < now
     return reader.has_role(Role.ADMIN if is_overdue else Role.APPROVER)
 
 
 def _count_calls_of_decider(reader: Membership) -> CallsByDecider:
-    found = list(_select_what_tells_the_decider().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
+    found = list(_select_decider_columns().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
     voted = _list_calls_with_vote(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
@@ -110,7 +110,7 @@ def _list_calls_with_vote(reader: Membership, pks: Sequence[int]) -> frozenset[i
 
 
 @cache
-def _select_what_tells_the_decider() -> QuerySet[Any, Any]:
+def _select_decider_columns() -> QuerySet[Any, Any]:
     calls: QuerySet[Any, Any] = ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS)
     calls = calls.annotate(due=queue_order.build_deadline_expression(None))
     return calls.values_list("pk", "approvals", "due", "session__quarantined_at", named=True)

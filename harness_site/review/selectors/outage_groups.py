@@ -1,8 +1,10 @@
-"""Outages: groups of lost calls of one tool, each within a few minutes of the next."""
+"""Outages: groups of calls of one tool that were interrupted by one cause, each within a few minutes of the next.
+
+The cause is that their runs were lost, or that the tool raised errors of one type.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,10 +27,15 @@ from django.db.models import (
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import LateResult, ToolCall, Workspace
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
+from harness_site.review.selectors.pending_calls import UNDECIDED_STATUS_LITERALS
 
-#: Losses of the same tool within this time of each other belong to one outage.
+#: Interruptions of the same tool by the same cause within this time of each other belong to one outage.
 GAP: Final = timedelta(minutes=5)
-#: Number of newest lost calls that are searched for outages, and page size of one outage.
+#: Calls that may belong to an outage: those of lost runs, and those whose tool raised an error that has a type.
+_MAY_BELONG_TO_OUTAGE: Final = Q(reason=InterruptReason.RUN_LOST) | Q(
+    ~Q(error_type=""), reason=InterruptReason.AMBIGUOUS_ERROR
+)
+#: Number of newest such calls that are searched for outages, and page size of one outage.
 LOOKED_AT: Final = 2000
 PAGE: Final = 100
 #: Maximum number of outages that the queue shows as one row each; calls of others are rows of their own.
@@ -41,12 +48,14 @@ _WAITS: Final = Case(When(status=CallStatus.INTERRUPTED, then=Value(0)), default
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Group of two or more undecided calls of `tool`, `number` of them, lost from `first` to `last`.
+    """Group of two or more undecided calls of `tool`, `number` of them, interrupted from `first` to `last`.
 
-    `call_pks` are their keys, the earliest first.
+    `error_type` is the type of the errors that the tool raised; empty if the runs were lost. `call_pks` are the keys of
+    the calls, the earliest first.
     """
 
     tool: str
+    error_type: str
     first: datetime
     last: datetime
     number: int
@@ -82,102 +91,90 @@ class LateResultSummary:
 
 def list_open_outages(workspace: Workspace) -> list[Outage]:
     """List the outages with calls that wait for a decision, the earliest first; one query."""
-    lost_by_tool: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for tool, lost_at, pk in _query_newest_lost_calls(workspace.pk):
-        lost_by_tool[tool].append((lost_at, pk))
+    calls_by_cause: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for tool, error_type, interrupted_at, pk in _query_newest_interrupted_calls(workspace.pk):
+        calls_by_cause[tool, error_type].append((interrupted_at, pk))
     outages = [
         Outage(
             tool,
+            error_type,
             convert_to_datetime(group[0][0]),
             convert_to_datetime(group[-1][0]),
             len(group),
             tuple(pk for _, pk in group),
         )
-        for tool, lost in lost_by_tool.items()
-        for group in _split_lost_calls_at_time_gaps(sorted(lost))
+        for (tool, error_type), calls in calls_by_cause.items()
+        for group in _split_calls_at_time_gaps(sorted(calls))
         if len(group) > 1
     ]
-    return sorted(outages, key=lambda outage: (outage.first, outage.tool))
+    return sorted(outages, key=lambda outage: (outage.first, outage.tool, outage.error_type))
 
 
-def _query_newest_lost_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, int, int]]:
-    """Query their tools, the times of their losses in microseconds since 1970, and their keys."""
-    return _select_lost_calls().filter(workspace=workspace)[:LOOKED_AT]
+def _query_newest_interrupted_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, str, int, int]]:
+    """Query their tools and types of errors, the times of their interruptions in microseconds since 1970, and their
+    keys."""
+    return _select_interrupted_calls().filter(workspace=workspace)[:LOOKED_AT]
 
 
 @cache
-def _select_lost_calls() -> QuerySet[ToolCall, tuple[str, int, int]]:
-    lost = ToolCall.objects.filter(status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST)
-    newest = lost.exclude(interrupted_at=None).order_by("-interrupted_at", "-pk")
-    return newest.values_list("tool", Instant("interrupted_at"), "pk")
+def _select_interrupted_calls() -> QuerySet[ToolCall, tuple[str, str, int, int]]:
+    undecided = ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS)
+    interrupted = undecided.filter(_MAY_BELONG_TO_OUTAGE, status=CallStatus.INTERRUPTED)
+    newest = interrupted.exclude(interrupted_at=None).order_by("-interrupted_at", "-pk")
+    return newest.values_list("tool", "error_type", Instant("interrupted_at"), "pk")
 
 
-def _split_lost_calls_at_time_gaps(lost: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
-    """Split the lost calls of one tool, in order of time, where more than `GAP` lies between two of them."""
+def _split_calls_at_time_gaps(calls: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
+    """Split the calls of one cause, in order of time, where more than `GAP` lies between two of them."""
     start, gap = 0, GAP // timedelta(microseconds=1)
-    for index, (before, after) in enumerate(pairwise(lost), 1):
+    for index, (before, after) in enumerate(pairwise(calls), 1):
         if after[0] - before[0] > gap:
-            yield lost[start:index]
+            yield calls[start:index]
             start = index
-    yield lost[start:]
+    yield calls[start:]
 
 
 def map_calls_to_outages(calls: Iterable[ToolCall], found: Sequence[Outage]) -> dict[int, Outage]:
-    """Map the primary key of each call lost in one of these outages to that outage."""
-    outages_by_tool: defaultdict[str, list[Outage]] = defaultdict(list)
-    for outage in sorted(found, key=lambda match: match.first):
-        outages_by_tool[outage.tool].append(outage)
-    lost_calls = [
-        call for call in calls if call.status == CallStatus.INTERRUPTED and call.reason == InterruptReason.RUN_LOST
-    ]
-    return {
-        call.pk: match
-        for call in lost_calls
-        if (match := _find_outage_at(outages_by_tool[call.tool], call.interrupted_at)) is not None
-    }
-
-
-def _find_outage_at(outages: Sequence[Outage], moment: datetime | None) -> Outage | None:
-    """Return the outage that contains `moment`; `outages` are sorted and do not overlap."""
-    if moment is None:
-        return None
-    index = bisect_right(outages, moment, key=lambda outage: outage.first)
-    return outages[index - 1] if index and moment <= outages[index - 1].last else None
+    """Map the primary key of each call interrupted in one of these outages to that outage."""
+    outages_by_call = {pk: outage for outage in found for pk in outage.call_pks}
+    return {call.pk: outages_by_call[call.pk] for call in calls if call.pk in outages_by_call}
 
 
 def load_outage_calls(
-    workspace: Workspace, tool: str, first: datetime, last: datetime, *, after: int | None = None
+    workspace: Workspace, tool: str, error_type: str, first: datetime, last: datetime, *, after: int | None = None
 ) -> OutageCallPage:
-    """Load a page of the calls of `tool` that were lost from `first` to `last`, in any status.
+    """Load a page of the calls of `tool` that were interrupted from `first` to `last`, in any status.
 
-    The page begins after the call with key `after`. Runs two queries, one more if there are several pages, and one more
-    for a later page.
+    The tool raised errors of the type `error_type`; if this is empty, their runs were lost. The page
+    begins after the call with key `after`. Runs two queries, one more if there are several pages, and one more for a
+    later page.
     """
-    lost = ToolCall.objects.filter(
-        workspace=workspace,
-        tool=tool,
-        reason=InterruptReason.RUN_LOST,
-        interrupted_at__gte=first,
-        interrupted_at__lte=last,
+    cause = (
+        Q(reason=InterruptReason.AMBIGUOUS_ERROR, error_type=error_type)
+        if error_type
+        else Q(reason=InterruptReason.RUN_LOST)
     )
-    counts = lost.aggregate(total=Count("pk"), undecided=Count("pk", filter=Q(status=CallStatus.INTERRUPTED)))
-    page_calls = lost if after is None else _query_calls_after(lost, after)
+    interrupted = ToolCall.objects.filter(
+        cause, workspace=workspace, tool=tool, interrupted_at__gte=first, interrupted_at__lte=last
+    )
+    counts = interrupted.aggregate(total=Count("pk"), undecided=Count("pk", filter=Q(status=CallStatus.INTERRUPTED)))
+    page_calls = interrupted if after is None else _query_calls_after(interrupted, after)
     related = page_calls.select_related("session__owner", "session__workspace", "run")
     calls = tuple(related.order_by(_WAITS, "interrupted_at", "pk")[:PAGE])
     following = page_calls.count() - PAGE if counts["total"] > PAGE else 0
     return OutageCallPage(calls, counts["total"], counts["undecided"], max(following, 0))
 
 
-def _query_calls_after(lost: QuerySet[ToolCall], call_pk: int) -> QuerySet[ToolCall]:
+def _query_calls_after(calls: QuerySet[ToolCall], call_pk: int) -> QuerySet[ToolCall]:
     """Select the calls after the given one, or all calls if it does not exist."""
-    position = lost.filter(pk=call_pk)
+    position = calls.filter(pk=call_pk)
     status = position.values_list("status", flat=True).first()
     if status is None:
-        return lost
+        return calls
     # Compare times inside the database: a value that passed through Python may have other digits.
     interrupted_at, is_pending = Subquery(position.values("interrupted_at")[:1]), Q(status=CallStatus.INTERRUPTED)
     is_later = Q(interrupted_at__gt=interrupted_at) | Q(interrupted_at=interrupted_at, pk__gt=call_pk)
-    return lost.filter(
+    return calls.filter(
         is_pending & is_later | ~is_pending if status == CallStatus.INTERRUPTED else ~is_pending & is_later
     )
 

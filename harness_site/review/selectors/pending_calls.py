@@ -164,7 +164,7 @@ def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit:
     return list(_query_undecided_calls(workspace).select_related("session").filter(condition).order_by("pk")[:limit])
 
 
-def list_urgent_calls_by_status(workspace: Workspace, agent: str = "") -> list[UrgentCalls]:
+def list_urgent_calls_of_each_status(workspace: Workspace, agent: str = "") -> list[UrgentCalls]:
     """List the urgent calls of each status in which a call waits for a decision.
 
     With `agent`, only the calls of this agent count.
@@ -183,7 +183,7 @@ def find_first_call_of_queue(
 
     Args:
         workspace_id: The key of the workspace.
-        urgent_calls: Its urgent calls by status, from `list_urgent_calls_by_status`.
+        urgent_calls: Its urgent calls by status, from `list_urgent_calls_of_each_status`.
         agent: The agent whose calls count; empty for all.
     """
     calls = _select_calls_with_sentences().filter(workspace=workspace_id)

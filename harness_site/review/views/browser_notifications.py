@@ -79,7 +79,8 @@ def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> It
     for call in calls:
         outage = outages_by_call.get(call.pk)
         if outage is not None:
-            tag = f"outage {build_masked_reference(outage.tool)} {formatting.format_iso_time(outage.first)}"
+            cause = f"{build_masked_reference(outage.tool)} {build_masked_reference(outage.error_type)}"
+            tag = f"outage {cause} {formatting.format_iso_time(outage.first)}"
             title = _("Calls of {tool} were interrupted by one outage").format(tool=mask_and_reveal_hidden(outage.tool))
             yield BrowserNotification(tag, title, _("Their outcome is unknown."), build_outage_page_url(outage))
         else:

@@ -85,14 +85,14 @@ def _record_decision_and_redirect(
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = refresh_call_and_mask_secrets_or_404(request, call.pk)
-        problem = _find_decision_by_other(call, form) if isinstance(error, AlreadyDecided) else None
+        problem = _find_problem_of_other_decision(call, form) if isinstance(error, AlreadyDecided) else None
         problem = problem or build_decision_problem(error, call)
         return render_decision_card(request, call, form=form, problem=problem)
     claim_services.remove_claims_after_decision(call, by=request.membership)
     return redirect("harness_review:card", call.pk)
 
 
-def _find_decision_by_other(call: ToolCall, form: OutcomeForm | ApprovalForm) -> DecisionProblem | None:
+def _find_problem_of_other_decision(call: ToolCall, form: OutcomeForm | ApprovalForm) -> DecisionProblem | None:
     decision = None if call.undecided else call_evidence.load_call_evidence(call).final_decision
     if decision is None:
         return None

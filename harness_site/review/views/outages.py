@@ -1,4 +1,4 @@
-"""Page of the calls lost in one outage, each decided by its own evidence."""
+"""Page of the calls interrupted by one outage: each gets its own decision."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -235,7 +235,7 @@ def _build_answer_form(call: ToolCall) -> CallAnswerForm:
 def _load_outage_calls_page(request: MemberRequest, window: OutageWindow) -> outage_groups.OutageCallPage:
     last = window.last + timedelta(seconds=1)
     return outage_groups.load_outage_calls(
-        request.membership.workspace, window.tool, window.first, last, after=window.after
+        request.membership.workspace, window.tool, window.error_type, window.first, last, after=window.after
     )
 
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from itertools import groupby
 
-from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import Part
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import Part
 from harness_site.core import word_diff
 from harness_site.core.word_diff import DiffPiece
 
@@ -35,11 +35,11 @@ class ComparedMessage:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        return content_blocks.parse_message_parts(self.body)
+        return parse_message_parts.parse_message_parts(self.body)
 
     @property
     def text(self) -> str:
-        return content_blocks.parts_to_text(self.parts)
+        return parse_message_parts.parts_to_text(self.parts)
 
 
 @dataclass(frozen=True, slots=True)

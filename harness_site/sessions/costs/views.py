@@ -9,7 +9,7 @@ from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 
@@ -19,7 +19,7 @@ from harness_site.sessions.session_lookup import (
 def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
     """Show cost and tokens by model and by turn, newest turn first, from version `before` down."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    before = parse_number_parameter(request, "before")
+    before = parse_number_parameter_or_none(request, "before")
     environment = read_session_environment(head.stored)
     page = usage_by_turn.load_usage_page(
         pk,

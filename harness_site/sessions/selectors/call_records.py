@@ -23,7 +23,7 @@ from checkpoints.enums import (
     CallStatus,
     DecisionKind,
 )
-from checkpoints.formats.argument_order import restore_order_of_stored_arguments
+from checkpoints.formats.caller_argument_order import restore_order_of_stored_arguments
 from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from checkpoints.formats.content_blocks import CallPart, Part, ResultPart
+from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart
 
 #: Index of a message, and index of a part in it.
 Spot = tuple[int, int]

@@ -9,10 +9,10 @@ from datetime import datetime
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models.functions import Length
 
-from checkpoints.db.readable_text import ReadableText
+from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.exceptions import IntegrityError
-from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import Part
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Message
 from checkpoints.versions import read_messages_along_segments, version_seals
 
@@ -69,7 +69,7 @@ def count_shared_messages(one: Sequence[Stretch], other: Sequence[Stretch]) -> i
     return common
 
 
-def load_message_window_within_size(
+def load_verified_messages_within_size(
     segment_id: int, first: int, upto: int, *, using: str = DEFAULT_DB_ALIAS, size: int = WINDOW_SIZE
 ) -> list[StoredMessage]:
     """Load and verify the messages `first` to `upto` (exclusive) of the transcript that ends in `segment_id`, in order.
@@ -97,9 +97,9 @@ def load_message_window_within_size(
     ]
 
 
-def load_gapless_message_window(segment_id: int, first: int, upto: int) -> list[StoredMessage]:
+def load_message_window_or_raise_if_gap(segment_id: int, first: int, upto: int) -> list[StoredMessage]:
     """Load a window of messages that a version has. Raises `IntegrityError` if one of them is missing or altered."""
-    messages = load_message_window_within_size(segment_id, first, upto)
+    messages = load_verified_messages_within_size(segment_id, first, upto)
     expected = upto - 1
     for message in reversed(messages):
         if message.position != expected:
@@ -110,7 +110,7 @@ def load_gapless_message_window(segment_id: int, first: int, upto: int) -> list[
     return messages
 
 
-def load_unverified_bodies_at_places(
+def load_unverified_ids_and_bodies_by_place(
     places: Collection[tuple[int, int]], *, longest: int
 ) -> dict[tuple[int, int], tuple[str, str]]:
     """Load messages by segment and position, without verifying them. Map each place to the message id and the body.
@@ -121,7 +121,7 @@ def load_unverified_bodies_at_places(
         return {}
     segments, positions = ({place[number] for place in places} for number in (0, 1))
     messages = Message.objects.filter(segment__in=segments, position__in=positions)
-    rows = messages.alias(size=Length(ReadableText("body"))).filter(size__lte=longest)
+    rows = messages.alias(size=Length(DecompressedText("body"))).filter(size__lte=longest)
     return {
         (segment, position): (message_id, body)
         for segment, position, message_id, body in rows.values_list("segment", "position", "message_id", "body")
@@ -134,12 +134,12 @@ def has_message_only_grown(replaced: tuple[str, str] | None, message_id: str, pa
     A framework that stores an answer while it is written replaces it by a longer one. Nobody has rewritten it.
 
     Args:
-        replaced: Id and body of the replaced message, as `load_unverified_bodies_at_places` returns them; None if
-            not loaded.
+        replaced: Id and body of the replaced message, as `load_unverified_ids_and_bodies_by_place` returns them; None
+            if not loaded.
         message_id: Id of the message.
         parts: Parts of the message.
     """
     if replaced is None or not message_id or replaced[0] != message_id:
         return False
-    known = content_blocks.parse_message_parts(replaced[1])
+    known = parse_message_parts.parse_message_parts(replaced[1])
     return known == tuple(parts[: len(known)])

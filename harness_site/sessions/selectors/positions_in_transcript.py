@@ -13,11 +13,11 @@ from operator import and_, or_
 from django.db.models import Q, QuerySet
 from django.db.models.lookups import Contains, IContains
 
-from checkpoints.db.readable_text import ReadableText
+from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import IntegrityError
-from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import ResultPart
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import ResultPart
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -79,12 +79,12 @@ def iterate_messages_with_words(
 def _build_word_condition(word: str) -> Q:
     stored = json.dumps(word.replace("\0", ""), ensure_ascii=False)[1:-1]
     cases = {stored} if stored.isascii() else {stored, stored.lower(), stored.upper(), stored.title()}
-    return reduce(or_, (Q(IContains(ReadableText("body"), case)) for case in sorted(cases)))
+    return reduce(or_, (Q(IContains(DecompressedText("body"), case)) for case in sorted(cases)))
 
 
 def build_body_condition(part: str) -> Q:
     """Build the condition that the body of a message contains a text."""
-    return Q(Contains(ReadableText("body"), part))
+    return Q(Contains(DecompressedText("body"), part))
 
 
 def find_first_message_time(at: TranscriptVersion, *, since: datetime | None = None) -> MessageTime | None:
@@ -132,7 +132,7 @@ def _find_next_error_result(at: TranscriptVersion, landmark: Landmark, start: in
 def _find_position_of_failed_call(at: TranscriptVersion, position: int, body: str) -> int:
     error_call_ids = [
         part.call_id
-        for part in content_blocks.parse_message_parts(body)
+        for part in parse_message_parts.parse_message_parts(body)
         if isinstance(part, ResultPart) and part.is_error
     ]
     conditions = [build_body_condition(json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]

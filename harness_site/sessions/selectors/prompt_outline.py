@@ -13,9 +13,9 @@ from typing import Final
 from django.db.models import BooleanField, Func, QuerySet
 from django.db.models.functions import Length, Substr
 
-from checkpoints.db.readable_text import ReadableText
-from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import TextPart
+from checkpoints.db.decompressed_text_sql import DecompressedText
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import TextPart
 from checkpoints.models import Message
 from checkpoints.models.transcript import PROMPT_ROLES
 from harness_site.sessions import program_tags_in_messages
@@ -89,8 +89,8 @@ def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutl
     rows = list(_query_message_beginnings(messages)[: MAX_PROMPTS + 1])
     if len(rows) <= MAX_PROMPTS:
         prompts = _build_verified_prompts(at, rows, at.length)
-        return PromptOutline(prompts, _choose_first_prompt(prompts))
-    first = _choose_first_prompt(_build_verified_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
+        return PromptOutline(prompts, _prefer_first_non_command_prompt(prompts))
+    first = _prefer_first_non_command_prompt(_build_verified_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
     nearest = _query_message_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
     before = list(nearest)
     after = list(_query_message_beginnings(messages.filter(position__gt=around))[: _HALF + 1])
@@ -114,12 +114,13 @@ def _build_verified_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: in
 
 
 def _query_message_beginnings(messages: QuerySet[Message], order: str = "position") -> QuerySet[Message, _Row]:
-    body = ReadableText("body")
+    body = DecompressedText("body")
     beginnings = messages.annotate(beginning=Substr(body, 1, _BEGINNING), size=Length(body))
     return beginnings.order_by(order).values_list("position", "created_at", "beginning", "size")
 
 
-def _choose_first_prompt(prompts: Sequence[Prompt]) -> Prompt | None:
+def _prefer_first_non_command_prompt(prompts: Sequence[Prompt]) -> Prompt | None:
+    """Return the first prompt that is no command, else the first command; None without a prompt."""
     return next((prompt for prompt in prompts if not prompt.is_command), next(iter(prompts), None))
 
 
@@ -127,7 +128,7 @@ def _parse_prompt_title(beginning: str, size: int) -> tuple[str, bool]:
     """Return the title of a prompt from the beginning of its message, empty if it is none, and whether it is a
     command."""
     if size <= _BEGINNING:
-        parts = content_blocks.parse_message_parts(beginning)
+        parts = parse_message_parts.parse_message_parts(beginning)
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     else:
         text = _parse_first_text(beginning)
@@ -135,7 +136,7 @@ def _parse_prompt_title(beginning: str, size: int) -> tuple[str, bool]:
             text
         ):  # the rest, with the end of what a program wrote, is not read
             return "", False
-    written, is_command = _extract_human_text_or_command(text)
+    written, is_command = _extract_text_and_is_command(text)
     title = " ".join(written.split())
     if title and size > _BEGINNING and len(title) < _TITLE and _is_first_text_cut(beginning):
         title += "…"
@@ -159,7 +160,7 @@ def _parse_first_text(beginning: str) -> str:
         return ""
 
 
-def _extract_human_text_or_command(text: str) -> tuple[str, bool]:
+def _extract_text_and_is_command(text: str) -> tuple[str, bool]:
     """Return what a person wrote: the text beside the tags of programs, else a command, and whether it is one."""
     if not program_tags_in_messages.has_program_tags(text):
         return text, False

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from django.db.models import Count, F, Q, QuerySet
 
 from checkpoints.enums import CostBasis, Phase
-from checkpoints.formats import content_blocks, exact_amounts, parse_json
+from checkpoints.formats import exact_amounts, parse_json, parse_message_parts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
@@ -228,7 +228,7 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
         for row in rows
         if row.previous is not None and row.removed == 1 and row.added
     }
-    bodies = message_windows.load_unverified_bodies_at_places(
+    bodies = message_windows.load_unverified_ids_and_bodies_by_place(
         {place for pair in places.values() for place in pair}, longest=_LONGEST_COMPARED_BODY
     )
     continued = {
@@ -236,7 +236,7 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
         for version, (before, after) in places.items()
         if (grown := bodies.get(after)) is not None
         and message_windows.has_message_only_grown(
-            bodies.get(before), grown[0], content_blocks.parse_message_parts(grown[1])
+            bodies.get(before), grown[0], parse_message_parts.parse_message_parts(grown[1])
         )
     }
     return [replace(row, is_answer_continued=row.version.version in continued) for row in rows]

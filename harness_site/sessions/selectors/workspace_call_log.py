@@ -110,7 +110,7 @@ def load_call_log_page(
         calls = calls.filter(keyset_pagination.build_before_cursor_condition(after, "issued_at"))
     calls = _order_newest_first(calls)
     end = (
-        _get_call_at_limit(list(_query_calls_around_limit(calls, LOOKED_AT)))
+        _find_last_call_if_more(list(_query_calls_around_limit(calls, LOOKED_AT)))
         if wanted.calls or wanted.agent or wanted.interrupted
         else None
     )
@@ -132,7 +132,7 @@ def load_call_log_page(
 def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRatesReport:
     """Load the rates of each tool over the newest calls of the chosen time; the other filters are ignored."""
     since, until = _fill_open_time_bounds(wanted.times)
-    end = _get_call_at_limit(list(_query_calls_around_rating_limit(workspace_pk, since, until)))
+    end = _find_last_call_if_more(list(_query_calls_around_rating_limit(workspace_pk, since, until)))
     grouped = _query_tool_sums(workspace_pk, since if end is None else end.issued_at, until)
     tools = tuple(ToolRates(**row) for row in grouped)
     return ToolRatesReport(tools, sum(tool.calls for tool in tools), None if end is None else end.issued_at)
@@ -181,7 +181,7 @@ def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet
     return calls.only("pk", "issued_at")[limit - 1 : limit + 1]
 
 
-def _get_call_at_limit(last: Sequence[ToolCall]) -> ToolCall | None:
+def _find_last_call_if_more(last: Sequence[ToolCall]) -> ToolCall | None:
     """Return the last call within the limit; None if no call is beyond it."""
     return last[0] if len(last) > 1 else None
 

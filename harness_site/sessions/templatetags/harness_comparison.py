@@ -13,8 +13,8 @@ from django.template import Context
 from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
-from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import ResultPart
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import display_text, json_tree, markdown
 from harness_site.core.rendering.fast_format_html import build_html
@@ -42,13 +42,13 @@ def format_messages_delta(found: Comparison) -> str:
     added, removed = (
         (found.added_count, found.removed_count)
         if not found.rest_a + found.rest_b
-        else _compute_net_length_change(found)
+        else _compute_net_added_and_removed(found)
     )
     return " ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number) or "0"
 
 
-def _compute_net_length_change(comparison: Comparison) -> tuple[int, int]:
-    """Return the net numbers of added and removed messages, for an incomplete comparison."""
+def _compute_net_added_and_removed(comparison: Comparison) -> tuple[int, int]:
+    """Return the net numbers of added and of removed messages, for an incomplete comparison: one of them is 0."""
     difference = comparison.b.length - comparison.a.length
     return max(difference, 0), max(-difference, 0)
 
@@ -145,7 +145,9 @@ def mask_diff_pieces(pieces: tuple[DiffPiece, ...]) -> list[DiffPiece]:
     for piece in pieces:
         sides = ("del", "ins") if piece.change == "same" else (piece.change,)
         spans = [
-            span for side in sides for span in _clip_spans(secret_spans[side], at[side], at[side] + len(piece.text))
+            span
+            for side in sides
+            for span in _clip_and_shift_spans(secret_spans[side], at[side], at[side] + len(piece.text))
         ]
         masked_pieces.append(DiffPiece(piece.change, _replace_spans_with_mask(piece.text, spans)))
         for side in sides:
@@ -153,7 +155,7 @@ def mask_diff_pieces(pieces: tuple[DiffPiece, ...]) -> list[DiffPiece]:
     return masked_pieces
 
 
-def _clip_spans(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _clip_and_shift_spans(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of ordered `spans` between two positions, relative to the first one."""
     for first, last in islice(spans, bisect_right(spans, start, key=itemgetter(1)), None):
         if first >= stop:
@@ -203,7 +205,7 @@ def build_json_excerpt(value: Any) -> RenderedTree:
 @register.simple_tag
 def build_result_excerpt(result: ResultPart) -> dict[str, Any]:
     """Build the beginning of a tool result: a JSON object or list as a labelled list, anything else as text."""
-    text = content_blocks.parts_to_text((result,))
+    text = parse_message_parts.parts_to_text((result,))
     value = session_formatting.parse_json_container(text)
     if value is not None:
         return {"tree": build_json_excerpt(value)}

@@ -71,7 +71,7 @@ def _place_bar_on_level(rows: list[list[PackedBar[T]]], new: PackedBar[T], level
         if not (new.small and last.small):
             continue
         if new.x < last.x + _MAX_MERGED_WIDTH:
-            _merge_bars(last, new)
+            _merge_bar_into_last(last, new)
         else:
             new.x, new.right = free, max(new.right, free + MIN_BAR_WIDTH)
             row.append(new)
@@ -79,9 +79,9 @@ def _place_bar_on_level(rows: list[list[PackedBar[T]]], new: PackedBar[T], level
     if len(rows) < levels:
         rows.append([new])
     else:
-        _merge_bars(rows[-1][-1], new)
+        _merge_bar_into_last(rows[-1][-1], new)
 
 
-def _merge_bars(last: PackedBar[T], new: PackedBar[T]) -> None:
+def _merge_bar_into_last(last: PackedBar[T], new: PackedBar[T]) -> None:
     last.items += new.items
     last.right, last.small = max(last.right, new.right), last.small and new.small

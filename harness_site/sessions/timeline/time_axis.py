@@ -146,13 +146,15 @@ class Axis:
         return datetime.fromtimestamp(piece.start / _SECOND + part * piece.seconds, UTC)
 
     @cached_property
-    def folds(self) -> tuple[AxisBreak, ...]:
+    def breaks(self) -> tuple[AxisBreak, ...]:
         axis_breaks: list[AxisBreak] = []
         for piece in self._pieces:
             if piece.folded:
                 text = formatting.format_duration(piece.seconds)
                 middle = piece.x + piece.width / 2
-                room = all(_are_labels_apart(middle, text, fold.middle, fold.text) for fold in axis_breaks)
+                room = all(
+                    _are_labels_apart(middle, text, axis_break.middle, axis_break.text) for axis_break in axis_breaks
+                )
                 axis_breaks.append(AxisBreak(piece.x, piece.width, piece.seconds, text if room else ""))
         return tuple(axis_breaks)
 
@@ -164,7 +166,7 @@ class Axis:
         scaled = [piece for piece in self._pieces if not piece.folded]
         second = sum(piece.width for piece in scaled) / sum(piece.seconds for piece in scaled)
         step = next((step for step in _STEPS if step * second >= _APART), _STEPS[-1])
-        folds = self.folds
+        breaks = self.breaks
         labels: list[AxisLabel] = []
         day = ""
         zone = timezone.get_current_timezone()
@@ -179,7 +181,7 @@ class Axis:
                 x = self.convert_to_x(convert_to_microseconds(moment) - round(shift * _SECOND))
                 if labels and x - labels[-1].x < _APART - 1:
                     continue
-                others = [(fold.middle, fold.text) for fold in folds]
+                others = [(axis_break.middle, axis_break.text) for axis_break in breaks]
                 others += [(label.text_x, label.text) for label in labels[-1:]]
                 text_x = self._find_room(x, text := _format_tick_text(moment, step, day), others)
                 if text_x is None and is_one_day:
@@ -239,9 +241,9 @@ def _choose_folded_gaps(points: Sequence[int], most: int, busy: Iterable[tuple[i
     most = min(most, len(gaps) // 2)
     longest = nlargest(2 * most, zip(gaps, count(), strict=False))
     busy_gaps = {index for _, index in longest} & _find_busy_gaps(points, busy)
-    idle = _choose_longest_gaps([gap for gap in longest if gap[1] not in busy_gaps][:most], time, _IDLE_RATIO)
+    idle = _choose_gaps_above_ratio([gap for gap in longest if gap[1] not in busy_gaps][:most], time, _IDLE_RATIO)
     time -= sum(gaps[index] for index in idle)
-    return idle | _choose_longest_gaps(
+    return idle | _choose_gaps_above_ratio(
         [gap for gap in longest if gap[1] not in idle][: most - len(idle)], time, _BUSY_RATIO
     )
 
@@ -257,7 +259,7 @@ def _find_busy_gaps(points: Sequence[int], busy: Iterable[tuple[int, int]]) -> s
     return covered
 
 
-def _choose_longest_gaps(longest: Sequence[tuple[int, int]], time: int, ratio: float) -> set[int]:
+def _choose_gaps_above_ratio(longest: Sequence[tuple[int, int]], time: int, ratio: float) -> set[int]:
     """Choose the first of the gaps (length and index, the longest first) whose lengths exceed `ratio` times the rest of
     the `time`."""
     chosen = 0

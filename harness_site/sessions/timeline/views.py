@@ -14,7 +14,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 from harness_site.sessions.timeline import timeframe_layout, timeline_items, version_charts
@@ -79,11 +79,11 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     if frame is not None:
         runs = timeline_items.list_run_items(frame)
         drawings = [timeframe_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
-        growth = running_totals_by_version.load_running_totals(pk, since=since, until=until)
+        growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         context |= {
             "drawings": drawings,
             "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),
-            "rows": _build_table_page(runs, parse_number_parameter(request, "row") or 0),
+            "rows": _build_table_page(runs, parse_number_parameter_or_none(request, "row") or 0),
             "here": build_time_range_query(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query(since, frame.cut)
             if since and frame.cut

@@ -77,11 +77,11 @@ def parse_patch(text: str) -> tuple[FileChange, ...]:
     if "*** Begin Patch" in text:
         return tuple(islice(_iterate_marked_patch(text[text.index("*** Begin Patch") :]), _MAX_CHANGES))
     if "\n+++ " in text or text.startswith("+++ "):
-        return tuple(islice(_iterate_unified_diff(text), _MAX_CHANGES))
+        return tuple(islice(_iterate_unified_diff_file_changes(text), _MAX_CHANGES))
     return ()
 
 
-def find_patch_text(args: Mapping[str, Any]) -> str:
+def find_patch_text_or_empty(args: Mapping[str, Any]) -> str:
     """Return the first argument that holds a patch, in a command or by itself."""
     for name in ("patch", "input", "diff", "patch_text", "patchText", "command", "cmd"):
         value = args.get(name)
@@ -128,7 +128,7 @@ def _make_marked_file_change(kind: str, path: str, moved_to: str, lines: list[st
     return FileChange(path, "moved" if moved_to else "edited", tuple(_iterate_hunks(lines)), moved_to)
 
 
-def _iterate_unified_diff(text: str) -> Iterator[FileChange]:
+def _iterate_unified_diff_file_changes(text: str) -> Iterator[FileChange]:
     old_path = path = ""
     lines: list[str] = []
     for line in [*text.removesuffix("\n").split("\n"), "--- "]:

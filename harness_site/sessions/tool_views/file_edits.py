@@ -44,7 +44,7 @@ def build_write_view(use: ToolUse) -> ToolView | None:
 
 
 def build_patch_view(use: ToolUse) -> ToolView | None:
-    return build_patch_text_view(use, file_change_parsing.find_patch_text(use.args))
+    return build_patch_text_view(use, file_change_parsing.find_patch_text_or_empty(use.args))
 
 
 def build_submission_view(use: ToolUse) -> ToolView | None:

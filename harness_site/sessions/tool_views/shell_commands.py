@@ -49,7 +49,7 @@ def build_command_view(use: ToolUse) -> ToolView | None:
         return None
     if "*** Begin Patch" in command and (patch := file_edits.build_patch_text_view(use, command)) is not None:
         return patch
-    output, code = split_command_result(use.result or "")
+    output, code = split_output_and_exit_code(use.result or "")
     shown, returned = use.build_masked_preview(command), use.build_masked_preview(output, is_terminal=True)
     return ToolView(
         "command",
@@ -139,7 +139,7 @@ def _list_operands(name: str, words: list[str]) -> list[str]:
     return operands[1:] if name == "sed" and not has_script_option else operands
 
 
-def split_command_result(result: str) -> tuple[str, int | None]:
+def split_output_and_exit_code(result: str) -> tuple[str, int | None]:
     """Split the result of a command into its output and its exit code, None if the result does not state it."""
     if result.startswith("{") and '"output"' in result[:2_000_000]:
         try:

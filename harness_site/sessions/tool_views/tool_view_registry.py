@@ -8,7 +8,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
-from checkpoints.formats.content_blocks import ResultPart, TextPart
+from checkpoints.formats.parse_message_parts import ResultPart, TextPart
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.tool_views import (

@@ -138,7 +138,7 @@ def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange
     """Yield what a call does to files; a file that is only read has no hunks."""
     builders = tool_view_registry.find_view_builders(tool)
     if file_edits.build_patch_view in builders or tool_view_registry.is_command_tool(tool):
-        changes = list(file_change_parsing.parse_patch(file_change_parsing.find_patch_text(args)))
+        changes = list(file_change_parsing.parse_patch(file_change_parsing.find_patch_text_or_empty(args)))
         read_files = [] if changes else shell_commands.list_read_files(shell_commands.get_command_text(args))
         yield from changes or (FileChange(path, "edited") for path in read_files)
         return

@@ -13,7 +13,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 from harness_site.sessions.tool_views import diff_lines, file_edits
@@ -60,7 +60,7 @@ def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     touched = touched_files.load_touched_files(pk)
     folders = read_session_environment(head.stored).folders
-    wanted = parse_number_parameter(request, "file")
+    wanted = parse_number_parameter_or_none(request, "file")
     numbered = list(enumerate(touched.files[:_ROWS]))
     if wanted is not None:
         numbered = [(number, file) for number, file in numbered if number == wanted]

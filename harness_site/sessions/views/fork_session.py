@@ -14,7 +14,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.ids import MAX_LENGTH
-from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
@@ -25,7 +25,7 @@ from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 
@@ -36,7 +36,7 @@ class ForkForm(forms.Form):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        set_field_labels_and_styles(self)
+        set_field_labels_styles_and_errors(self)
         self.fields["session_id"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
 
 
@@ -94,7 +94,7 @@ def _get_requested_version(request: MemberRequest, head: SessionHead) -> Version
     text = request.GET.get("v", "")
     if not text:
         return _get_newest_version_or_404(head)
-    version = parse_number_parameter(request, "v")
+    version = parse_number_parameter_or_none(request, "v")
     if version is None:
         raise build_missing_version_error(head, text[:20])
     return _get_version_or_404(head, version)

@@ -23,8 +23,8 @@ from harness_site.search.search_hits import SearchHit, load_search_hits
 from harness_site.search.unreadable_or_cut_texts import list_unindexed_texts
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_rows
-from harness_site.sessions.session_list_filter_parameters import get_text_parameter
-from harness_site.sessions.session_lookup import parse_number_parameter
+from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
+from harness_site.sessions.session_lookup import parse_number_parameter_or_none
 from harness_site.sessions.session_row_display import SessionLine
 
 #: Hits displayed for each session before the link to all of them.
@@ -54,7 +54,10 @@ def show_search_results(
     open page.
     """
     workspace = request.membership.workspace_id
-    before, session_pk = _parse_passage_key(request.GET.get("before", "")), parse_number_parameter(request, "within")
+    before, session_pk = (
+        _parse_passage_key(request.GET.get("before", "")),
+        parse_number_parameter_or_none(request, "within"),
+    )
     found = _search_or_reload_passages(request, query, before, session_pk)
     exact_match = None
     if before is None:
@@ -87,7 +90,7 @@ def show_search_results(
         "problems": list_unindexed_texts(workspace),
         "within": session_pk,
         "before": before,
-        "instead": get_text_parameter(request.GET, "instead"),
+        "instead": read_unmasked_text_parameter(request.GET, "instead"),
         "hits": ",".join(str(passage.pk) for passage in found.passages),
     }
     return render(request, "sessions/search_results.html", context)

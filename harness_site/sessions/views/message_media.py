@@ -10,8 +10,8 @@ from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import AudioPart, ImagePart, Part
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_formatting import DATA_URL, parse_audio_data_url
@@ -36,7 +36,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{1,15})-(\d{0,15})\Z", re.ASCII)
 def serve_message_image(request: MemberRequest, pk: int, position: int, index: int) -> HttpResponse:
     """Serve an image of a message with its own content type; anything else is refused."""
     head, parts = _load_session_head_and_message_parts(request, pk, position)
-    images = list(content_blocks.iterate_media(parts, ImagePart))
+    images = list(parse_message_parts.iterate_media(parts, ImagePart))
     match = DATA_URL.match(images[index - 1].url) if 0 < index <= len(images) else None
     if match is None:
         raise PageNotFound(_("There is no such image."), _("The message shows what it contains instead."), head)
@@ -51,7 +51,7 @@ def serve_message_image(request: MemberRequest, pk: int, position: int, index: i
 def serve_message_audio(request: MemberRequest, pk: int, position: int, index: int) -> HttpResponse:
     """Serve a recording of a message, or the part of it that a player asks for; anything else is refused."""
     head, parts = _load_session_head_and_message_parts(request, pk, position)
-    recordings = list(content_blocks.iterate_media(parts, AudioPart))
+    recordings = list(parse_message_parts.iterate_media(parts, AudioPart))
     found = parse_audio_data_url(recordings[index - 1].url) if 0 < index <= len(recordings) else None
     if found is None:
         raise PageNotFound(_("There is no such recording."), _("The message shows what it contains instead."), head)
@@ -66,7 +66,7 @@ def _load_session_head_and_message_parts(
 ) -> tuple[SessionHead, tuple[Part, ...]]:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     stored = load_stored_message(get_requested_transcript_version(request, head, head.stored), position)
-    return head, content_blocks.parse_message_parts(stored.body) if stored else ()
+    return head, parse_message_parts.parse_message_parts(stored.body) if stored else ()
 
 
 def _decode_base64(data: str) -> bytes | None:

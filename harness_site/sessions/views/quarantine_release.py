@@ -21,7 +21,7 @@ from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import read_quarantine
 from checkpoints.integrity.verification import IntegrityProblem
 from checkpoints.models import Checkpoint, Decision, Message, Run, Session, ToolCall
-from harness_site.accounts.forms import set_field_labels_and_styles
+from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_hints import format_management_command
@@ -74,7 +74,7 @@ class ReleaseForm(forms.Form):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        set_field_labels_and_styles(self)
+        set_field_labels_styles_and_errors(self)
 
 
 @require_http_methods(["GET", "POST"])
@@ -118,7 +118,7 @@ def _release_quarantine_and_redirect(request: MemberRequest, head: SessionHead, 
     return redirect("harness_sessions:session", head.row.pk)
 
 
-def _name_record(problem: IntegrityProblem) -> str | None:
+def _format_record_name_or_none(problem: IntegrityProblem) -> str | None:
     """Name the record that an altered row stores, as the pages of its session do; None if they have no word for it."""
     label = _RECORD_BY_TABLE.get(problem.table)
     if label is None:
@@ -142,7 +142,7 @@ def _render_quarantine_page(
         "problems": [
             {
                 **problem.to_dict(),
-                "record": _name_record(problem),
+                "record": _format_record_name_or_none(problem),
                 "finding": str(_SENTENCE_BY_FINDING.get(problem.why, problem.why)),
             }
             for problem in (found.problems if found else ())

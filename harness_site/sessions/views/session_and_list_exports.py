@@ -97,8 +97,8 @@ def _record_and_build_html_export(request: MemberRequest, head: SessionHead) -> 
     )
 
 
-def _record_and_build_archive_export(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
-    """Send the stored data unmasked; only for members who may see secrets."""
+def _record_and_build_archive_or_refuse(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+    """Send the stored data unmasked, and record that. Members to whom secrets are masked get a page about that."""
     if masker.is_masking_active():
         role = Role(masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
         may_unmask = unmasking.get_unmasking_state(request, request.membership).may_show
@@ -122,7 +122,7 @@ def _record_and_build_archive_export(request: MemberRequest, head: SessionHead) 
 FORMS: Final[dict[str, Callable[[MemberRequest, SessionHead], HttpResponseBase]]] = {
     "jsonl": _record_and_build_jsonl_export,
     "html": _record_and_build_html_export,
-    "file": _record_and_build_archive_export,
+    "file": _record_and_build_archive_or_refuse,
 }
 
 

@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.formats import parse_json_or_return_text
-from checkpoints.formats.content_blocks import CallPart
+from checkpoints.formats.parse_message_parts import CallPart
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.search.query_terms import SearchQuery
@@ -22,7 +22,7 @@ from harness_site.sessions.session_formatting import (
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 from harness_site.sessions.views.transcript import find_requested_text_page, render_text_page
@@ -34,7 +34,7 @@ from harness_site.sessions.views.workspace_call_log_page import parse_call_filte
 def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     filters = parse_call_filter(request.GET)
-    page = call_records.load_call_page(pk, filters, before=parse_number_parameter(request, "before"))
+    page = call_records.load_call_page(pk, filters, before=parse_number_parameter_or_none(request, "before"))
     context = {
         "head": head,
         "tab": "calls",
@@ -42,7 +42,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
         "rows": build_session_call_lines(pk, page.rows),
         "wanted": filters,
         "statuses": list_call_status_choices(),
-        "first_page": parse_number_parameter(request, "before") is None,
+        "first_page": parse_number_parameter_or_none(request, "before") is None,
     }
     return render(request, "sessions/calls.html", context)
 

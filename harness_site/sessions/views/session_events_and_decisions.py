@@ -9,7 +9,7 @@ from harness_site.audit import audit_trail_query
 from harness_site.sessions.selectors import events_and_decisions
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 
@@ -18,7 +18,10 @@ from harness_site.sessions.session_lookup import (
 @serve_session_page
 def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    events, decisions = parse_number_parameter(request, "event"), parse_number_parameter(request, "decision")
+    events, decisions = (
+        parse_number_parameter_or_none(request, "event"),
+        parse_number_parameter_or_none(request, "decision"),
+    )
     before = (events, decisions) if events is not None and decisions is not None else None
     page = events_and_decisions.load_history_page(pk, before=before)
     context = {

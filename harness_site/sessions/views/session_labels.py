@@ -86,7 +86,7 @@ def edit_session_labels(request: MemberRequest) -> HttpResponse:
             back = reverse("harness_sessions:session", args=[keys[0]])
         try:
             wanted = form.cleaned_data["what"] == "add"
-            changed = change_session_labels(request, keys=keys, label=label, wanted=wanted)
+            changed = add_or_remove_session_label(request, keys=keys, label=label, wanted=wanted)
         except TooManyLabels as refused:
             form.add_error("label", str(refused))
         else:
@@ -118,7 +118,7 @@ def _describe_label_change(label: str, sessions: int, *, is_added: bool) -> str:
     )
 
 
-def change_session_labels(request: MemberRequest, *, keys: list[int], label: str, wanted: bool) -> int:
+def add_or_remove_session_label(request: MemberRequest, *, keys: list[int], label: str, wanted: bool) -> int:
     """Add `label` to these sessions of the workspace, or remove it if `wanted` is False.
 
     Returns the number of sessions that were changed. Those that need no change are not written, and the time of last
@@ -137,7 +137,7 @@ def change_session_labels(request: MemberRequest, *, keys: list[int], label: str
                 raise TooManyLabels(session.session_id)
             after = [*before, label] if wanted else [other for other in before if other != label]
             Session.objects.filter(pk=session.pk).update(labels=to_canonical_json(after), revision=F("revision") + 1)
-            _update_label_index(workspace, session.pk, label, is_added=wanted)
+            _update_label_in_search_index(workspace, session.pk, label, is_added=wanted)
             changed += 1
             action = "added" if wanted else "removed"
             audit_events.record_member_event(
@@ -146,7 +146,7 @@ def change_session_labels(request: MemberRequest, *, keys: list[int], label: str
     return changed
 
 
-def _update_label_index(workspace: int, session: int, label: str, *, is_added: bool) -> None:
+def _update_label_in_search_index(workspace: int, session: int, label: str, *, is_added: bool) -> None:
     """Update the label in the search index, which the filters use.
 
     A session that is not indexed yet is left to the indexer.

@@ -13,7 +13,7 @@ from checkpoints.sessions.agent_and_label_suggestions import list_known_agents_a
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.utc_time_range_parameters import TimeRange
-from harness_site.search.index_status import estimate_backlog_of_kinds
+from harness_site.search.index_status import estimate_total_backlog
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
@@ -21,8 +21,8 @@ from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.session_list_filter_parameters import (
     LONGEST,
     get_required_index_kinds,
-    get_text_parameter,
     parse_session_filter,
+    read_unmasked_text_parameter,
 )
 from harness_site.sessions.session_lookup import PageNotFound, serve_session_page
 from harness_site.sessions.views.full_text_search import show_search_results
@@ -57,7 +57,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
             request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
         ),
     }
-    if query := SearchQuery.parse(get_text_parameter(request.GET, "q")):
+    if query := SearchQuery.parse(read_unmasked_text_parameter(request.GET, "q")):
         return show_search_results(
             request, query, filters, {**common, "known": list_known_agents_and_labels(workspace)}
         )
@@ -73,7 +73,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         query=request.GET,
     )
     context = common | {
-        "unread": estimate_backlog_of_kinds(get_required_index_kinds(request.GET)) if filters.among else 0,
+        "unread": estimate_total_backlog(get_required_index_kinds(request.GET)) if filters.among else 0,
         "page": page,
         "rows": lines,
         "known": page.known,

@@ -11,7 +11,7 @@ from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 
@@ -33,7 +33,7 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
     With `join` (a primary key), only the calls of that join whose keys are greater than `after`.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    join_pk, before = parse_number_parameter(request, "join"), parse_number_parameter(request, "before")
+    join_pk, before = parse_number_parameter_or_none(request, "join"), parse_number_parameter_or_none(request, "before")
     context = {"head": head, "tab": "peers", "before": before}
     if join_pk is None:
         return render(
@@ -41,7 +41,9 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
             "sessions/peers.html",
             context | {"page": waits_for_other_agents.load_pause_page(pk, before=before)},
         )
-    join = waits_for_other_agents.load_join_page(pk, join_pk, after=parse_number_parameter(request, "after") or 0)
+    join = waits_for_other_agents.load_join_page(
+        pk, join_pk, after=parse_number_parameter_or_none(request, "after") or 0
+    )
     if join is None:
         raise PageNotFound(
             _("This session has no such group of calls to other agents."),
@@ -49,5 +51,7 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
             head,
         )
     return render(
-        request, "sessions/join.html", context | {"join": join, "after": parse_number_parameter(request, "after")}
+        request,
+        "sessions/join.html",
+        context | {"join": join, "after": parse_number_parameter_or_none(request, "after")},
     )

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
-from checkpoints.formats.content_blocks import Part
+from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.hidden_characters import replace_unencodable
@@ -31,7 +31,6 @@ from harness_site.sessions.selectors.conversation_window import (
     CallCard,
     Conversation,
     Entry,
-    Opening,
     TranscriptVersion,
 )
 from harness_site.sessions.selectors.message_windows import WINDOW
@@ -43,7 +42,7 @@ from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 from harness_site.sessions.subagent_tree import subagent_tree
@@ -61,11 +60,11 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     """Show the newest messages of a session, or those around a position.
 
     Query parameters: `before`, `after`, `at`, `since` and `until` are positions, `v` is the version, `find` searches
-    the whole transcript. A session that has ended opens with its first prompt and its last answer.
+    the whole transcript. A session that has ended opens with its first prompt and its newest messages.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     place = get_requested_transcript_version(request, head, head.stored)
-    words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter(request, "at")
+    words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter_or_none(request, "at")
     piece = _get_requested_direction(request)
     hit = transcript_search.find_first_hit_position(place, words) if words and at is None and not piece else None
     if hit is not None:
@@ -77,23 +76,21 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     around = at if at is not None else 0 if is_opening else window.first
     outline = None if piece else prompt_outline.load_prompt_outline(place, around=around)
     prompt = outline.first if outline else None
-    opening = (
-        conversation_window.load_first_prompt_and_last_answer(head.stored, window, prompt.position)
+    first_prompt = (
+        conversation_window.load_prompt_before_window(head.stored, window, prompt.position)
         if is_opening and prompt
         else None
     )
-    displayed = [opening.prompt, window] if opening else [window]
+    displayed = [first_prompt, window] if first_prompt else [window]
     masker.mask_values_until_response(masker.collect_secret_values(*chain(*map(_list_call_arguments, displayed))))
-    if opening is not None:
-        window = opening.answer
     events = takeovers_and_requests_from_audit_trail.load_run_events(pk)
     context = {
         "head": head,
         "tab": "transcript",
         "place": place,
         "conversation": window,
-        "opening": opening,
-        "between": parse_number_parameter(request, "until") if piece == "later" else None,
+        "first_prompt": first_prompt,
+        "between": parse_number_parameter_or_none(request, "until") if piece == "later" else None,
         "outline": outline,
         "reading": transcript_content_choices.read_reading_choices(request),
         "following": is_live,
@@ -101,9 +98,9 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "found": transcript_search.find_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
         "piece": piece,
-        "spot": _get_error_search_start(request, window, opening, at),
+        "spot": _get_error_search_start(request, window, first_prompt, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
-        "timeline": run_lanes.load_newest_run_lanes(pk, events) if is_live and head.row.has_times else None,
+        "timeline": run_lanes.load_timeline_of_newest_runs(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
         **_build_version_context(request, head, place),
         **_build_subagent_and_permission_context(head, window),
@@ -204,9 +201,11 @@ def find_requested_text_page(
         return (
             None
             if text is None
-            else long_text_pagination.build_text_page(text, parse_number_parameter(request, "page") or 1)
+            else long_text_pagination.build_text_page(text, parse_number_parameter_or_none(request, "page") or 1)
         )
-    return long_text_pagination.find_later_page_with_words(texts, words.words) if words and not request.htmx else None
+    return (
+        long_text_pagination.find_later_text_page_with_words(texts, words.words) if words and not request.htmx else None
+    )
 
 
 def render_text_page(
@@ -227,19 +226,21 @@ def _list_call_arguments(window: Conversation) -> list[Any]:
 def get_requested_transcript_version(request: HttpRequest, head: SessionHead, found: Session) -> TranscriptVersion:
     """Return the version `v`, or the newest one. Raises `PageNotFound`."""
     text = request.GET.get("v", "")
-    version = parse_number_parameter(request, "v")
+    version = parse_number_parameter_or_none(request, "v")
     place = conversation_window.find_transcript_version(found, version) if version is not None or not text else None
     if place is None:
         raise build_missing_version_error(head, text[:20])
     return place
 
 
-def _get_error_search_start(request: HttpRequest, window: Conversation, opening: Opening | None, at: int | None) -> int:
+def _get_error_search_start(
+    request: HttpRequest, window: Conversation, first_prompt: Conversation | None, at: int | None
+) -> int:
     """Return the position from which the next error or decision is searched."""
     if at is not None:
         return at
-    if opening is not None:
-        return opening.prompt.first
+    if first_prompt is not None:
+        return first_prompt.first
     return window.first - 1 if "after" in request.GET else window.upto
 
 
@@ -254,14 +255,16 @@ def _get_requested_direction(request: MemberRequest) -> str:
 
 
 def _load_requested_window(request: MemberRequest, head: SessionHead, place: TranscriptVersion) -> Conversation:
-    before, after, at, since = (parse_number_parameter(request, name) for name in ("before", "after", "at", "since"))
+    before, after, at, since = (
+        parse_number_parameter_or_none(request, name) for name in ("before", "after", "at", "since")
+    )
     load = partial(conversation_window.load_conversation_window, head.stored, place, newest_run=head.runs)
     if before is not None:
         return load(upto=min(before, place.length))
     if at is not None and at < place.length:
         return load(first=max(0, at - WINDOW // 2))
     if after is not None and after < place.length:
-        until = parse_number_parameter(request, "until") if request.htmx else None
+        until = parse_number_parameter_or_none(request, "until") if request.htmx else None
         return load(first=after, within=until)
     if since is not None and since < place.length:
         return load(first=since, upto=min(place.length, since + _FOLLOWED))
@@ -278,7 +281,7 @@ def load_stored_message(place: TranscriptVersion, position: int) -> message_wind
     """Load and verify a message of a version; None if the version has no such message."""
     if place.segment_id is None or position >= place.length:
         return None
-    messages = message_windows.load_message_window_within_size(place.segment_id, position, position + 1)
+    messages = message_windows.load_verified_messages_within_size(place.segment_id, position, position + 1)
     return messages[0] if messages else None
 
 

@@ -19,7 +19,7 @@ from harness_site.sessions.selectors.conversation_window import TranscriptVersio
 from harness_site.sessions.selectors.positions_in_transcript import Landmark, LandmarkSpot, MessageTime
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 from harness_site.sessions.views.transcript import get_requested_transcript_version
@@ -40,7 +40,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
     place = get_requested_transcript_version(request, head, session)
-    target, at = request.GET.get("to", ""), parse_number_parameter(request, "at")
+    target, at = request.GET.get("to", ""), parse_number_parameter_or_none(request, "at")
     if (where := request.GET.get("where")) is not None:
         typed = parse_jump_target.parse_jump_target(where)
         found = None if typed is None else _find_typed_position(session, place, typed)

@@ -16,7 +16,7 @@ from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter,
+    parse_number_parameter_or_none,
     serve_session_page,
 )
 
@@ -28,7 +28,7 @@ _OPEN = 20
 @serve_session_page
 def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    page = version_list.load_version_page(pk, before=parse_number_parameter(request, "before"))
+    page = version_list.load_version_page(pk, before=parse_number_parameter_or_none(request, "before"))
     context = {
         "head": head,
         "tab": "versions",
@@ -36,7 +36,7 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
         "cost_digits": count_common_money_digits(
             cost for row in page.rows for cost in (row.version.cost, row.cost_delta)
         ),
-        "first_page": parse_number_parameter(request, "before") is None,
+        "first_page": parse_number_parameter_or_none(request, "before") is None,
     }
     return render(request, "sessions/versions.html", context)
 
@@ -52,12 +52,12 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     if session_id := request.GET.get("other", "").strip():
-        return redirect(_build_other_session_url(request, head, session_id))
-    other = _get_other_session(request, head)
+        return redirect(_build_other_session_url_or_404(request, head, session_id))
+    other = _get_other_session_head_or_404(request, head)
     numbers_a = numbers_b = version_list.list_version_choices(pk, around=head.row.version)
     if other is not head:
         numbers_b = version_list.list_version_choices(other.row.pk, around=other.row.version)
-    a, b = _get_version_parameter(request, "a", head), _get_version_parameter(request, "b", other)
+    a, b = _get_version_parameter_or_404(request, "a", head), _get_version_parameter_or_404(request, "b", other)
     if b is None:
         b = next((found for found in numbers_b if found != a or other is not head), None)
     if a is None:
@@ -87,10 +87,10 @@ def _parse_open_folds(request: MemberRequest) -> list[int]:
     return list(dict.fromkeys(map(int, texts)))[-_OPEN:]
 
 
-def _get_other_session(request: MemberRequest, head: SessionHead) -> SessionHead:
+def _get_other_session_head_or_404(request: MemberRequest, head: SessionHead) -> SessionHead:
     """Return the session of the second version: the one named by `with`, else the same. Raises `PageNotFound`."""
     text = request.GET.get("with", "")
-    pk = parse_number_parameter(request, "with") if text else head.row.pk
+    pk = parse_number_parameter_or_none(request, "with") if text else head.row.pk
     if pk is None:
         raise PageNotFound(
             _("There is no such session to compare with."), _("The address of a session ends in a number."), head
@@ -98,7 +98,7 @@ def _get_other_session(request: MemberRequest, head: SessionHead) -> SessionHead
     return head if pk == head.row.pk else get_session_head_and_mask_secrets_or_404(request, pk)
 
 
-def _build_other_session_url(request: MemberRequest, head: SessionHead, session_id: str) -> str:
+def _build_other_session_url_or_404(request: MemberRequest, head: SessionHead, session_id: str) -> str:
     """Return the URL of this page with another session. Raises `PageNotFound`."""
     session_pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
     if session_pk is None:
@@ -107,13 +107,13 @@ def _build_other_session_url(request: MemberRequest, head: SessionHead, session_
             _("Ids have to match exactly, including case, spaces and slashes."),
             head,
         )
-    version = parse_number_parameter(request, "a")
+    version = parse_number_parameter_or_none(request, "a")
     return f"{request.path}?{urlencode({'with': session_pk} | ({} if version is None else {'a': version}))}"
 
 
-def _get_version_parameter(request: MemberRequest, name: str, head: SessionHead) -> int | None:
+def _get_version_parameter_or_404(request: MemberRequest, name: str, head: SessionHead) -> int | None:
     """Return the version that a parameter names; None if it is absent. Raises `PageNotFound`."""
-    text, version = request.GET.get(name, ""), parse_number_parameter(request, name)
+    text, version = request.GET.get(name, ""), parse_number_parameter_or_none(request, name)
     if text and (version is None or version_list.load_version(head.row.pk, version) is None):
         raise build_missing_version_error(head, text[:20])
     return version

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
-from checkpoints.formats import content_blocks
+from checkpoints.formats import parse_message_parts
 from checkpoints.models import Checkpoint, Session, Workspace
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_checkpointer_cache, openai_conversations, rate_limit
@@ -128,7 +128,7 @@ def test_conversation_is_named_after_the_first_text_of_its_user(workspace: Works
     for text in ("Thank you.", "Again."):
         client.send("POST", f"/{name}/items", write(text))
     assert list(Session.objects.order_by("pk").values_list("title", flat=True)) == ["Where is my refund?", "Thank you."]
-    assert len(content_blocks.list_message_parts(client.send("GET", f"/{name}/items")[1]["data"][0])) == 1
+    assert len(parse_message_parts.list_message_parts(client.send("GET", f"/{name}/items")[1]["data"][0])) == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Message, ToolCall
-from checkpoints.sessions import ownership
+from checkpoints.sessions import take_and_release_ownership
 
 Messages = list[dict[str, Any]]
 
@@ -42,7 +42,7 @@ def take_session_past_gate(
     checkpointer: SyncCheckpointer, session_id: str = "s", *, takeover: bool = True
 ) -> SyncCheckpointer:
     """Take ownership of a session without passing the gate, although it has undecided calls."""
-    ownership.take_ownership(checkpointer.store, session_id, takeover=takeover).at_gate = False
+    take_and_release_ownership.take_ownership(checkpointer.store, session_id, takeover=takeover).at_gate = False
     return checkpointer
 
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from checkpoints.db import sqlite_placeholder_conversion_cache
-from checkpoints.db.write_guard import open_write_transaction
+from checkpoints.db.guard_within_write_statement import open_write_transaction
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, start_session
 

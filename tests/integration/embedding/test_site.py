@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,34 +16,46 @@ from django.apps import apps
 
 from harness_site import base_settings, checks
 from tests.support.processes import ROOT
+from tests.support.site_process import fresh_database
 
 CLINIC = "tests.integration.embedding.clinic"
 Run = Callable[..., Any]
 
 
-@pytest.fixture
-def run(fresh_url: str) -> Run:
-    """Run a module of the project in a process of its own; returns the last line that it printed, read as JSON.
-
-    The words after its name are its arguments.
-    """
+def run_module(database: str, *arguments: str) -> str:
+    """Run a module in a process of its own with the settings of the project; return what it prints."""
     given = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
-    project = {"DJANGO_SETTINGS_MODULE": f"{CLINIC}.settings", "CLINIC_DATABASE_URL": fresh_url}
+    project = {"DJANGO_SETTINGS_MODULE": f"{CLINIC}.settings", "CLINIC_DATABASE_URL": database}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", *arguments],
+        cwd=ROOT,
+        env={**given, **project},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
-    def run_(module: str, *arguments: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", f"{CLINIC}.{module}", *arguments],
-            cwd=ROOT,
-            env={**given, **project},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
 
-    return run_
+@pytest.fixture(scope="module")
+def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Database with the tables of the project, which the tests use copies of."""
+    with fresh_database(tmp_path_factory.mktemp("migrated")) as database:
+        run_module(database, "django", "migrate", "--verbosity=0", "--run-syncdb")
+        yield database
+
+
+def run_clinic_module(database: str, name: str, *arguments: str) -> Any:
+    """Run a module of the project; return the last line that it prints, read as JSON."""
+    return json.loads(run_module(database, f"{CLINIC}.{name}", *arguments).splitlines()[-1])
+
+
+@pytest.fixture
+def run(migrated_database: str, tmp_path: Path) -> Iterator[Run]:
+    with fresh_database(tmp_path, migrated_database) as database:
+        yield partial(run_clinic_module, database)
 
 
 def test_settings_for_projects_replace_no_other_setting() -> None:
@@ -80,8 +94,8 @@ def test_links_stay_in_the_language_of_the_address(run: Run, arguments: list[str
     assert seen["live"] == [True, True]
 
 
-def test_page_before_migrations_names_the_command_of_the_project(run: Run) -> None:
-    seen = run("unmigrated")
+def test_page_before_migrations_names_the_command_of_the_project(fresh_url: str) -> None:
+    seen = run_clinic_module(fresh_url, "unmigrated")
 
     assert (seen["status"], seen["own"]) == (503, 200)
     assert "Run “python manage.py migrate” with the settings of this project." in seen["page"]

@@ -88,7 +88,7 @@ BROKEN: Final[list[tuple[type[Model], str, Any]]] = [
     (Message, "created_at", LAST),
 ]
 #: How many rows are broken at once, each in a session of its own; all of these stand on one page of a list.
-BESIDE: Final = 9
+BESIDE: Final = 15
 LISTS: Final = (
     *("/review/", "/review/?sort=deadline", "/review/?tab=awaiting", "/review/?tab=decided"),
     *("/review/?tab=awaiting&deadline=day", "/sessions/", "/sessions/?q=lamp", "/calls/", "/audit/", "/overview/"),

@@ -26,14 +26,21 @@ def test_successive_interruptions_are_one_outage(lost: Lost) -> None:
     refunds = [lost(0), lost(gap), lost(2 * gap)]
     alone = [lost(3 * gap + 1), lost(1, tool="ring")]
     other = [lost(5, tool="send_email"), lost(6, tool="send_email")]
-    lost(1, reason=InterruptReason.AMBIGUOUS_ERROR)
+    failed = [lost(n, reason=InterruptReason.AMBIGUOUS_ERROR, error_type="ConnectionError") for n in (1, gap)]
+    ambiguous = ("", "", "TimeoutError")
+    alone += [lost(1, reason=InterruptReason.AMBIGUOUS_ERROR, error_type=error_type) for error_type in ambiguous]
     lost(1, status=CallStatus.FAILED, reason=InterruptReason.RUN_LOST)
     lost(1, workspace="elsewhere")
     found = outage_groups.list_open_outages(make_workspace())
-    assert [(one.tool, one.number) for one in found] == [("refund_card", 3), ("send_email", 2)]
+    assert [(one.tool, one.error_type, one.number) for one in found] == [
+        ("refund_card", "", 3),
+        ("refund_card", "ConnectionError", 2),
+        ("send_email", "", 2),
+    ]
     assert found[0].last - found[0].first == timedelta(seconds=2 * gap)
-    together = outage_groups.map_calls_to_outages([*alone, *refunds, *other], found)
-    assert together == {call.pk: found[0] for call in refunds} | {call.pk: found[1] for call in other}
+    together = outage_groups.map_calls_to_outages([*alone, *refunds, *failed, *other], found)
+    groups = zip((refunds, failed, other), found, strict=True)
+    assert together == {call.pk: outage for calls, outage in groups for call in calls}
 
 
 def test_simultaneous_interruptions_are_one_outage(lost: Lost) -> None:
@@ -59,6 +66,19 @@ def test_queue_links_to_the_outage(people: dict[str, Client], lost: Lost) -> Non
     assert "Outages come first, then the longest waiting calls." in visible_text(page)
     address = page.context["groups"][0].address
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
+
+
+def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(second, reason=InterruptReason.AMBIGUOUS_ERROR, error_type="ConnectionError") for second in (0, 5)]
+    for reason, error_type in ((InterruptReason.RUN_LOST, ""), (InterruptReason.AMBIGUOUS_ERROR, "TimeoutError")):
+        lost(1, reason=reason, error_type=error_type)
+    queue = people["alice"].get("/review/")
+    assert "2 calls of refund_card failed with ConnectionError" in visible_text(queue)
+    page = people["alice"].get(queue.context["groups"][0].address)
+    shown = visible_text(page).replace("2025-03-04 ", "")
+    assert "Calls of refund_card that failed with ConnectionError between 10:42:07 and 10:42:12" in shown
+    assert [row.call.pk for row in page.context["rows"]] == [call.pk for call in calls]
+    assert 'name="error" value="ConnectionError"' in page.content.decode()
 
 
 def test_outage_names_the_agents_of_its_first_calls(people: dict[str, Client], lost: Lost) -> None:

@@ -11,7 +11,7 @@ from tests.support.factories import make_message, make_session
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("given_out", [40, 400])
+@pytest.mark.parametrize("given_out", [40, 120])
 def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_writer, "ERA", 10)
     monkeypatch.setattr(passage_search, "READ", 5)

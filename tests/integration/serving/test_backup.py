@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 
 from tests.support.cluster import Cluster, find_binaries
+from tests.support.django_commands import run_commands_without_error
 from tests.support.site_process import create_tables_and_accounts
 
 ROOT = Path(__file__).parents[3]
@@ -38,22 +39,21 @@ def run(command: str, url: str, folder: Path) -> str:
     return done.stdout
 
 
-def manage(command: str, url: str, folder: Path) -> str:
-    return run(f"{sys.executable} -m django {command} --settings=harness_site.settings", url, folder)
-
-
 def test_postgresql_database_is_restored_on_a_server_without_the_roles(tmp_path: Path) -> None:
     with Cluster() as first, Cluster() as second:
         create_tables_and_accounts(first.url)
-        manage("create_agent_login", first.url, tmp_path)  # a role that the other server does not have
         run(f"{sys.executable} -c '{SAVE}'", first.url, tmp_path)
-        anchor = manage("verify_audit", first.url, tmp_path).rpartition("anchor ")[2].strip()
+        # The login has a role that the other server does not have.
+        _, verified = run_commands_without_error(first.url, "create_agent_login", "verify_audit")
+        anchor = verified.rpartition("anchor ")[2].strip()
         run(documented("pg_dump"), first.url, tmp_path)
 
         run(documented("pg_restore"), second.url, tmp_path)
-        assert "No migrations to apply" in manage("migrate", second.url, tmp_path)
-        assert "all as they were recorded" in manage(f"verify_audit --anchor {anchor}", second.url, tmp_path)
-        manage("create_agent_login", second.url, tmp_path)
+        migrated, verified, _ = run_commands_without_error(
+            second.url, "migrate", f"verify_audit --anchor {anchor}", "create_agent_login"
+        )
+        assert "No migrations to apply" in migrated
+        assert "all as they were recorded" in verified
         with psycopg.connect(second.url) as session:
             assert session.execute("SELECT session_id FROM checkpoints_session").fetchall() == [("order-17",)]
 

@@ -1,6 +1,5 @@
 """Privileges of the PostgreSQL roles, tested by processes on a separate server."""
 
-import json
 import os
 import re
 import subprocess
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from http.cookiejar import CookieJar
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final, LiteralString, NamedTuple
+from typing import Final, LiteralString
 from urllib.parse import urlencode
 
 import psycopg
@@ -23,6 +22,7 @@ from psycopg import sql
 from harness_site import database_role_privileges
 from harness_site.installation.agent_connection_examples import get_connection_or_first
 from tests.support.cluster import Cluster
+from tests.support.django_commands import run_commands, run_commands_without_error
 from tests.support.site_process import PASSWORD, Agent, Site, create_tables_and_accounts
 
 ROOT: Final = Path(__file__).parents[3]
@@ -51,45 +51,9 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         yield found
 
 
-class Done(NamedTuple):
-    """Output of a command, and the message of the error that it ended with."""
-
-    output: str
-    error_output: str
-    error: str
-
-
-#: Program that runs commands one after the other, because starting a process takes longer than most of them.
-RUN_COMMANDS: Final = """
-import django, io, json, sys
-from django.core.management import CommandError, call_command
-
-django.setup()
-for arguments in json.loads(sys.argv[1]):
-    output, error_output, error = io.StringIO(), io.StringIO(), ""
-    try:
-        call_command(*arguments, stdout=output, stderr=error_output)
-    except CommandError as refusal:
-        error = str(refusal)
-    print(json.dumps([output.getvalue(), error_output.getvalue(), error]))
-"""
-
-
-def run_commands(url: str, *commands: str) -> list[Done]:
-    """Run commands in one process with this database. Each is a line of words."""
-    environment = {**os.environ, "HARNESS_DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
-    arguments = json.dumps([command.split() for command in commands])
-    process = [sys.executable, "-c", RUN_COMMANDS, arguments]
-    done = subprocess.run(process, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [Done(*json.loads(line)) for line in done.stdout.splitlines()]
-
-
 def manage(url: str, *commands: str) -> str:
     """Run commands in one process with this database, and return the output of the first one."""
-    done = run_commands(url, *commands)
-    assert [each.error for each in done] == [""] * len(commands)
-    return done[0].output
+    return run_commands_without_error(url, *commands)[0]
 
 
 def python(url: str, code: str) -> None:

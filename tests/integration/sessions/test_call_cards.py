@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from checkpoints.enums import CallStatus
-from checkpoints.formats.content_blocks import ResultPart, TextPart
+from checkpoints.formats.parse_message_parts import ResultPart, TextPart
 from checkpoints.models import Session
 from harness_site.sessions.selectors.conversation_window import CallCard
 from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read

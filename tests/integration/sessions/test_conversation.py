@@ -6,7 +6,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import CallStatus, RunStatus
-from checkpoints.formats.content_blocks import TextPart
+from checkpoints.formats.parse_message_parts import TextPart
 from checkpoints.models import Checkpoint, Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import Entry, Handover, Rewrite

@@ -58,7 +58,7 @@ def test_pages_list_a_readable_number_of_runs(session: Session, client: Client) 
 
 
 def test_timeline_draws_the_newest_runs(session: Session) -> None:
-    drawn = run_lanes.load_newest_run_lanes(session.pk)
+    drawn = run_lanes.load_timeline_of_newest_runs(session.pk)
     assert (len(drawn.lanes), drawn.earlier) == (run_lanes.LANES, True)
 
     frame = timeframe_contents.load_timeframe(session.pk)

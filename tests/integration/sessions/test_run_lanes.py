@@ -40,7 +40,7 @@ def test_run_shows_its_calls_and_versions(session: Session) -> None:
     ran = make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(3))
     failed = make_call(session=session, call_id="b", status=CallStatus.FAILED, issued_at=later(4), settled_at=later(5))
     running = make_call(session=session, call_id="c", status=CallStatus.ISSUED, issued_at=later(6))
-    (lane,) = run_lanes.load_newest_run_lanes(session.pk).lanes
+    (lane,) = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
     assert [(mark.version, mark.start) for mark in lane.marks] == [(1, at(1))]
     assert lane.stretches == [
         Stretch("ran", at(2), at(3), "refund_card", ran.pk),
@@ -55,7 +55,7 @@ def test_interrupted_call_is_drawn_on_both_runs(session: Session) -> None:
     )
     make_decision(call=call, created_at=later(60))
     run(session, 11, 61)
-    first, second = run_lanes.load_newest_run_lanes(session.pk).lanes
+    first, second = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
     assert first.stretches == [Stretch("lost", at(2), at(11), "refund_card", call.pk)]
     assert second.stretches == [Stretch("wait", at(11), at(60), "refund_card", call.pk)]
 
@@ -71,7 +71,7 @@ def test_call_of_a_lost_run_is_unknown_until_the_run_ended(session: Session) -> 
 
 def test_undecided_call_waits_until_now(session: Session) -> None:
     make_call(session=session, issued_at=later(2), interrupted_at=later(3))
-    (lane,) = run_lanes.load_newest_run_lanes(session.pk).lanes
+    (lane,) = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
     assert [stretch.kind for stretch in lane.stretches] == ["lost", "wait"]
     assert lane.stretches[1].end > at(60)
 
@@ -79,7 +79,7 @@ def test_undecided_call_waits_until_now(session: Session) -> None:
 def test_rejected_call_only_has_a_wait(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
     make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(7))
-    (lane,) = run_lanes.load_newest_run_lanes(session.pk).lanes
+    (lane,) = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
     assert lane.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
 
 
@@ -105,7 +105,7 @@ def test_approved_call_has_a_wait_before_its_execution(session: Session) -> None
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, created_at=later(4))
     make_decision(call=call, kind=DecisionKind.EDIT, created_at=later(5), revision=2)
     make_decision(call=call, kind=DecisionKind.APPROVE, created_at=later(7), revision=3)
-    first, following = run_lanes.load_newest_run_lanes(session.pk).lanes
+    first, following = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
     assert first.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
     assert following.stretches == [Stretch("ran", at(9), at(10), "refund_card", call.pk)]
 
@@ -125,7 +125,7 @@ def test_wait_continues_after_withdrawn_decisions(session: Session) -> None:
     decided = ((4, "approve"), (5, "withdraw"), (20, "approve"), (30, "mark_failed"), (31, "withdraw"))
     for revision, (seconds, kind) in enumerate((*decided, (50, "confirm_landed"))):
         make_decision(call=call, kind=DecisionKind(kind), created_at=later(seconds), revision=revision)
-    first, following = run_lanes.load_newest_run_lanes(session.pk).lanes
+    first, following = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
     assert first.stretches == [Stretch("wait", at(2), at(20), "refund_card", call.pk)]
     assert following.stretches == [
         Stretch("lost", at(22), at(23), "refund_card", call.pk),
@@ -136,13 +136,13 @@ def test_wait_continues_after_withdrawn_decisions(session: Session) -> None:
 def test_call_with_a_response_only_has_a_wait(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(7))
     make_decision(call=call, kind=DecisionKind.RESPOND, created_at=later(7))
-    (lane,) = run_lanes.load_newest_run_lanes(session.pk).lanes
+    (lane,) = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
     assert lane.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
 
 
 def test_discarded_call_has_no_wait(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.DISCARDED, issued_at=later(2), interrupted_at=later(3))
-    (lane,) = run_lanes.load_newest_run_lanes(session.pk).lanes
+    (lane,) = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
     assert lane.stretches == [Stretch("lost", at(2), at(3), "refund_card", call.pk)]
 
 
@@ -152,7 +152,7 @@ def test_call_settled_by_a_hook_has_no_wait(session: Session) -> None:
         call=call, kind=DecisionKind.PROBE_LANDED, actor_kind=ActorKind.HOOK, actor="hook", created_at=later(12)
     )
     run(session, 11, 61)
-    first, second = run_lanes.load_newest_run_lanes(session.pk).lanes
+    first, second = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
     assert first.stretches == [Stretch("lost", at(2), at(11), "refund_card", call.pk)]
     assert second.stretches == []
 
@@ -160,7 +160,7 @@ def test_call_settled_by_a_hook_has_no_wait(session: Session) -> None:
 def test_label_of_a_short_bar_is_beside_it(session: Session) -> None:
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.001))
     make_call(session=session, call_id="b", tool="t" * 200, status=CallStatus.ISSUED, issued_at=later(9))
-    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
     assert drawing
     short, long = drawing.rows[0].bars
     assert (short.label, short.beside) == ("refund_card", True)
@@ -172,14 +172,14 @@ def test_label_of_a_wait_fits_its_width(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
     make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(2.1))
     make_call(session=session, call_id="b", status=CallStatus.ISSUED, issued_at=later(2.11))
-    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
     assert drawing
     assert drawing.rows[0].bars[0].label == "waiting, 100 ms"
 
 
 def test_wait_that_goes_on_takes_about_a_third(session: Session) -> None:
     make_call(session=session, issued_at=later(2), interrupted_at=later(3))
-    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
     assert drawing
     (row,) = drawing.rows
     wait = row.bars[-1]
@@ -192,17 +192,17 @@ def test_runs_that_did_nothing_are_not_drawn(session: Session) -> None:
     Run.objects.update(status=RunStatus.RELEASED)
     for start in (20, 30, 40):
         run(session, start, start + 1, status=RunStatus.RELEASED)
-    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
     assert drawing
     assert [row.name for row in drawing.rows] == ["run 1"]
     assert drawing.omitted == 3
 
 
 def test_omitted_earlier_items_are_reported(session: Session) -> None:
-    assert not run_lanes.load_newest_run_lanes(session.pk).earlier
+    assert not run_lanes.load_timeline_of_newest_runs(session.pk).earlier
     for number in range(run_lanes.LANES):
         run(session, 20 + number, 21 + number)
-    found = run_lanes.load_newest_run_lanes(session.pk)
+    found = run_lanes.load_timeline_of_newest_runs(session.pk)
     assert [lane.run.number for lane in found.lanes] == list(range(2, 2 + run_lanes.LANES))
     assert found.earlier
 
@@ -213,7 +213,7 @@ def test_every_element_is_inside_the_drawing_and_in_order(session: Session) -> N
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.1))
     make_call(session=session, call_id="b", status=CallStatus.COMPLETED, issued_at=later(3), interrupted_at=later(4000))
     run(session, 4000, 90_000, status=RunStatus.RUNNING)
-    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
     assert drawing
     bars = [bar for row in drawing.rows for bar in row.bars]
     assert [bar.kind for bar in bars] == ["ran", "lost", "wait"]
@@ -231,13 +231,13 @@ def test_every_element_is_inside_the_drawing_and_in_order(session: Session) -> N
 def test_session_of_one_moment_can_be_drawn() -> None:
     session = make_session()
     run(session, 0, 0)
-    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
     assert drawing
     assert drawing.rows[0].x == overview_layout.LEFT
 
 
 def test_session_without_items_is_not_drawn() -> None:
-    assert overview_layout.compute_run_lanes_layout(run_lanes.load_newest_run_lanes(make_session().pk)) is None
+    assert overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(make_session().pk)) is None
 
 
 def test_page_contains_the_drawing(client: Client, session: Session) -> None:

@@ -52,7 +52,7 @@ def test_indexable_terms(text: str, indexed: bool) -> None:
     ],
 )
 def test_rare_part_of_a_term_is_its_longest_part_with_a_digit(typed: str, part: str) -> None:
-    assert SearchTerm(typed).identifier_part == part
+    assert SearchTerm(typed).longest_identifier_part == part
 
 
 def test_index_reads_rare_parts_first_and_long_terms_before_short_ones() -> None:

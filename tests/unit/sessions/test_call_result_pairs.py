@@ -1,4 +1,4 @@
-from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
+from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart, TextPart
 from harness_site.sessions.selectors.call_result_pairs import pair_calls_with_results
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.urls import include, path, set_urlconf
 
-from checkpoints.formats.content_blocks import TextPart
+from checkpoints.formats.parse_message_parts import TextPart
 from harness_site.sessions.message_html import render_message_html
 from harness_site.sessions.selectors.conversation_window import Entry
 

@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from checkpoints.formats.content_blocks import ImagePart
+from checkpoints.formats.parse_message_parts import ImagePart
 from checkpoints.sessions.display_status import Standing
 from harness_site.sessions import session_formatting
 from harness_site.sessions.session_formatting import ImageSource

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
+from checkpoints.formats.parse_message_parts import CallPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK
 from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
-from harness_site.sessions.tool_views.shell_commands import split_command_result
+from harness_site.sessions.tool_views.shell_commands import split_output_and_exit_code
 from harness_site.sessions.tool_views.tool_view_registry import build_call_view
 from harness_site.sessions.tool_views.tool_view_types import LONGEST, ToolView
 from harness_site.sessions.touched_files.touched_files import (
@@ -56,7 +56,7 @@ def test_command_is_shown_with_output_and_exit_code() -> None:
     ],
 )
 def test_command_results_are_split(result: str, split: tuple[str, int | None]) -> None:
-    assert split_command_result(result) == split
+    assert split_output_and_exit_code(result) == split
 
 
 def test_edit_is_shown_as_a_word_difference() -> None:

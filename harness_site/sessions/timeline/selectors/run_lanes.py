@@ -169,7 +169,7 @@ class Timeline:
     earlier: bool
 
 
-def load_newest_run_lanes(session_pk: int, remembered: RunEvents | None = None) -> Timeline:
+def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None = None) -> Timeline:
     """Load the newest runs of a session with their calls and versions.
 
     At most five queries, and one more without `remembered`.
@@ -182,7 +182,7 @@ def load_newest_run_lanes(session_pk: int, remembered: RunEvents | None = None) 
     pks = [run.pk for run in runs[:LANES]]
     calls = list(_query_run_calls(session_pk, pks))
     marks = list(_query_saved_versions(session_pk, pks))
-    for run, mark in build_version_marks(reversed(marks[:MARKS])):
+    for run, mark in iterate_runs_and_version_marks(reversed(marks[:MARKS])):
         lanes[str(run)].marks.append(mark)
     decisions = (
         group_decisions_by_call(
@@ -209,7 +209,7 @@ def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint
 
 @cache
 def select_newest_versions() -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    """Select what `build_version_marks` reads of all versions, newest first."""
+    """Select what `iterate_runs_and_version_marks` reads of all versions, newest first."""
     answers = Message.objects.filter(
         segment=OuterRef("segment"), position=OuterRef("length") - 1, role__in=sorted(AGENT_ROLES)
     )
@@ -222,7 +222,7 @@ def select_newest_versions() -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return Checkpoint.objects.order_by("-version").values_list(*columns, ends_with_answer)
 
 
-def build_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str | None, VersionMark]]:
+def iterate_runs_and_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str | None, VersionMark]]:
     """Yield the run and the mark of each row of `select_newest_versions`; the oldest version has to be the first."""
     previous_length = 0
     for run, version, at, phase, length, ends_with_answer in rows:
@@ -231,7 +231,7 @@ def build_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str |
         previous_length = length
 
 
-def list_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Iterator[Turn]:
+def iterate_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Iterator[Turn]:
     """Yield the turns that the versions of a lane end.
 
     The stretches of the lane in which it waited for a person, and the `waits` for other agents, are not time of a turn.
@@ -267,6 +267,7 @@ def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tup
 
 @cache
 def _select_status_changing_decisions() -> QuerySet[Decision, tuple[Any, ...]]:
+    """Select the columns of `CallDecisionRow` of all final decisions that change the status of a call."""
     decisions = Decision.objects.filter(final=True, kind__in=sorted(STATUS_CHANGING_KINDS)).order_by("pk")
     return decisions.values_list("tool_call", "tool_call__call_id", "kind", "actor_kind", Instant("created_at"))
 

@@ -152,10 +152,10 @@ def load_timeframe(
         _DecisionRow(*row) for row in reversed(list(timeline_queries.prepare_decisions_query(session_pk, most=LIMIT)))
     ]
     decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
-    calls, earlier_calls = _load_call_rows_and_cut(session_pk, span, group_size, decisions_by_call)
+    calls, earlier_calls = _load_call_rows_and_cut_start(session_pk, span, group_size, decisions_by_call)
     pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT)) if has_pauses else []
     peer_query = timeline_queries.prepare_agent_calls_query(session_pk, since, until, most=LIMIT + 1) if pauses else ()
-    peer_rows, earlier_peer_calls = _load_newest_rows_and_cut(peer_query, begin=3)
+    peer_rows, earlier_peer_calls = _load_newest_rows_and_cut_start(peer_query, begin=3)
     runs = _load_runs_in_span(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
     )
@@ -173,15 +173,15 @@ def load_timeframe(
     _add_waits_for_agents(peer_rows, courses)
     for run_course in courses.values():
         waits = ((asked.start, asked.end) for asked in run_course.asked)
-        run_course.turns = list(run_lanes.list_lane_turns(run_course.lane, waits))
+        run_course.turns = list(run_lanes.iterate_lane_turns(run_course.lane, waits))
     _add_events(courses, pauses, decisions)
     for run_course in courses.values():
-        _trim_run_to_span(run_course, span)
+        _remove_items_outside_span(run_course, span)
     lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
     return _build_timeframe(courses.values(), span, [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut])
 
 
-def _load_call_rows_and_cut(
+def _load_call_rows_and_cut_start(
     session_pk: int, span: _TimeSpan, group_size: CallGroupSize | None, decided: Collection[int]
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return rows of `LoggedCallRow`, oldest first, and the start of the oldest if there are more."""
@@ -189,14 +189,14 @@ def _load_call_rows_and_cut(
         groups = timeline_queries.prepare_grouped_calls_query(
             session_pk, span.since, span.until, group_size, decided, most=LIMIT + 1
         )
-        rows, cut = _load_newest_rows_and_cut(groups, begin=4)
+        rows, cut = _load_newest_rows_and_cut_start(groups, begin=4)
         if sum(row[-1] for row in rows) > SINGLE_CALLS:
             return rows, cut
     calls = timeline_queries.prepare_calls_query(session_pk, span.since, span.until, most=LIMIT + 1)
-    return _load_newest_rows_and_cut(calls, begin=4)
+    return _load_newest_rows_and_cut_start(calls, begin=4)
 
 
-def _load_newest_rows_and_cut(
+def _load_newest_rows_and_cut_start(
     queryset: Iterable[tuple[Any, ...]], *, begin: int
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return the newest rows, oldest first, and the start of the oldest if there are more."""
@@ -226,13 +226,13 @@ def _load_version_marks_and_cut(
     session_pk: int, span: _TimeSpan
 ) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
     """Load the versions of the range, and one on either side, whose turns overlap it."""
-    rows_inside, cuts = _load_newest_rows_and_cut(
+    rows_inside, cuts = _load_newest_rows_and_cut_start(
         timeline_queries.prepare_versions_query(session_pk, span.since, span.until, most=LIMIT + 1), begin=2
     )
     before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []
-    after = timeline_queries.query_first_version_after(session_pk, span.until) if span.until is not None else []
+    after = timeline_queries.prepare_first_version_after_query(session_pk, span.until) if span.until is not None else []
     rows = (*before, *rows_inside, *after)
-    return list(run_lanes.build_version_marks(rows)), cuts
+    return list(run_lanes.iterate_runs_and_version_marks(rows)), cuts
 
 
 def _add_version_marks(marks: Iterable[tuple[str | None, VersionMark]], courses: dict[str, RunCourse]) -> None:
@@ -240,7 +240,7 @@ def _add_version_marks(marks: Iterable[tuple[str | None, VersionMark]], courses:
     for run, mark in marks:
         if run is None:
             if mark.start >= order[0].lane.start:  # else it belongs to an earlier run that was left out
-                _find_run_at(order, mark.start).lane.marks.append(mark)
+                _find_run_at_or_first(order, mark.start).lane.marks.append(mark)
             continue
         if run in courses:
             courses[run].lane.marks.append(mark)
@@ -272,19 +272,19 @@ def _add_events(
     for row in decisions:
         kind = "verified" if row.kind in HOOK_KINDS else "decision"
         event = Event(kind, row.at, row.at, row.kind, row.actor, row.tool, row.call_pk)
-        _find_run_at(order, row.at).events.append(event)
+        _find_run_at_or_first(order, row.at).events.append(event)
 
 
 def _build_event(kind: str, at: int) -> Event:
     return Event(kind, at, at)
 
 
-def _find_run_at(courses: Sequence[RunCourse], at: int) -> RunCourse:
+def _find_run_at_or_first(courses: Sequence[RunCourse], at: int) -> RunCourse:
     """Return the last run that had started at this time."""
     return next((run_course for run_course in reversed(courses) if run_course.lane.start <= at), courses[0])
 
 
-def _trim_run_to_span(run_course: RunCourse, span: _TimeSpan) -> None:
+def _remove_items_outside_span(run_course: RunCourse, span: _TimeSpan) -> None:
     """Remove occurrences outside of the range."""
     lane, (since, until) = run_course.lane, span.microsecond_bounds
     if not span.is_unlimited:

@@ -33,7 +33,7 @@ from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Message, Run, Session
 from checkpoints.sessions import framework_state_retention
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.versions import opaque_contents
+from checkpoints.versions import opaque_bytes_as_differences
 from checkpoints.versions.framework_value_blobs import (
     EncodedValue,
     GrownList,
@@ -385,20 +385,20 @@ def test_value_is_read_again_if_its_message_was_deleted_since(cp: SyncCheckpoint
     _save(cp, 2, transcript=[text_message("other")], versions={"a": 1})
     blobs = list(Blob.objects.exclude(base_segment=None).order_by("base_position"))
     cp.prune("s", keep_last=1)
-    assert opaque_contents.read_contents_or_errors("default", blobs[1:]) == [expected[1]["a"][1]]
+    assert opaque_bytes_as_differences.read_contents_or_errors("default", blobs[1:]) == [expected[1]["a"][1]]
 
 
 def test_value_that_is_deleted_during_a_verification_is_no_problem(
     cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _save_with_text(cp, "msgpack")
-    read = opaque_contents.read_contents_or_errors
+    read = opaque_bytes_as_differences.read_contents_or_errors
 
     def delete_and_read(using: str, rows: Any) -> Any:
         remove_and_copy_states.delete_session_with_states(cp.store, "s")
         return read(using, rows)
 
-    monkeypatch.setattr(opaque_contents, "read_contents_or_errors", delete_and_read)
+    monkeypatch.setattr(opaque_bytes_as_differences, "read_contents_or_errors", delete_and_read)
     assert not list(verification.find_session_problems("default", Session.objects.get(), VerificationCounts()))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.formats.content_blocks import OtherPart, list_message_parts
+from checkpoints.formats.parse_message_parts import OtherPart, list_message_parts
 from checkpoints.importers import ImportReport, import_transcripts
 from checkpoints.importers.detect_format import FORMATS
 from checkpoints.models import Checkpoint, Message, Session, ToolCall

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
+from checkpoints.importers.find_and_read_transcript_files import describe_source_file, read_sample_and_detect_lines
 from checkpoints.importers.import_errors import EncodingRefused, NothingToImport
-from checkpoints.importers.transcript_source_files import describe_source_file, read_sample_and_detect_lines
 from checkpoints.importers.watch_folder import FolderWatch
 from checkpoints.management.commands.import_transcripts import REFUSED_STATUS
 from checkpoints.models import Message, Session, ToolCall

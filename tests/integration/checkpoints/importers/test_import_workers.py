@@ -17,6 +17,7 @@ from django.db import connections, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.file_import import FileImport, ImportOptions
+from checkpoints.importers.find_and_read_transcript_files import SourceFile, find_source_files
 from checkpoints.importers.folder_import import FolderImport
 from checkpoints.importers.import_in_processes import import_group
 from checkpoints.importers.imported_calls import ImportedCallLog
@@ -28,7 +29,6 @@ from checkpoints.importers.parallel_file_groups import (
     split_into_transactions,
 )
 from checkpoints.importers.session_writer import ImportWriter
-from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
 from checkpoints.management.commands.import_transcripts import (
     DAMAGED_STATUS,
     INTERRUPTED_STATUS,

@@ -10,7 +10,7 @@ from unittest.mock import ANY
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.formats.content_blocks import TextPart, list_message_parts
+from checkpoints.formats.parse_message_parts import TextPart, list_message_parts
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import NothingToImport
 from checkpoints.importers.normalized_span import Span

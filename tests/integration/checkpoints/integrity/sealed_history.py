@@ -36,7 +36,7 @@ from checkpoints.models import (
 from checkpoints.models.packed_fields import PackedDigestField
 from checkpoints.peers.call_join_and_pause_types import Join as JoinRequest
 from checkpoints.peers.call_join_and_pause_types import PeerCall as PeerRequest
-from checkpoints.sessions import ownership
+from checkpoints.sessions import take_and_release_ownership
 from tests.integration.checkpoints.session_setups import conversation, text_message
 
 SEALED_TABLES: tuple[type[models.Model], ...] = (
@@ -102,8 +102,8 @@ def create_sealed_session(open_checkpointer: Callable[..., SyncCheckpointer], se
 
 
 def _lose(checkpointer: SyncCheckpointer, session_id: str) -> None:
-    owned = ownership.take_ownership(checkpointer.store, session_id, takeover=True)
-    ownership.release_ownership_if_still_owner(checkpointer.store, owned)
+    owned = take_and_release_ownership.take_ownership(checkpointer.store, session_id, takeover=True)
+    take_and_release_ownership.release_ownership_if_still_owner(checkpointer.store, owned)
 
 
 def change(value: Any, field: models.Field[Any, Any]) -> Any:

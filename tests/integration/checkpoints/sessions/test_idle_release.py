@@ -13,7 +13,7 @@ from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, SessionBusy
 from checkpoints.models import AuditEvent, Run
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
-from checkpoints.sessions import heartbeat, ownership
+from checkpoints.sessions import heartbeat, take_and_release_ownership
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.versions.save_cadence import Cadence
 from tests.conftest import Open
@@ -55,20 +55,23 @@ def test_heartbeat_leaves_sessions_of_a_server_alone(
     monkeypatch.setattr(remote, "using", "of a server", raising=False)
     monkeypatch.setattr(remote, "remote_process", None, raising=False)
 
-    assert heartbeat._renew_due_leases_and_get_pause("of a server", {}, ownership.release_idle_sessions) == 0
+    assert (
+        heartbeat._renew_due_leases_and_get_pause("of a server", {}, take_and_release_ownership.release_idle_sessions)
+        == 0
+    )
 
 
 def test_idle_session_is_kept_without_the_option(cp: SyncCheckpointer) -> None:
     start_session(cp)
     make_idle(cp)
 
-    assert ownership.release_idle_sessions(cp.store) == []
+    assert take_and_release_ownership.release_idle_sessions(cp.store) == []
     assert LEASE_SECONDS < IDLE
 
 
 def test_each_write_method_reports_the_idle_release(idle_cp: SyncCheckpointer) -> None:
     make_idle(idle_cp)
-    assert ownership.release_idle_sessions(idle_cp.store) == ["s"]
+    assert take_and_release_ownership.release_idle_sessions(idle_cp.store) == ["s"]
 
     registry = ToolRegistry(checkpointer=idle_cp, session_id="s")
     registry.tool(name="pay", side_effects={"mutate"})(lambda order: "paid")
@@ -88,7 +91,7 @@ def test_each_write_method_reports_the_idle_release(idle_cp: SyncCheckpointer) -
 def test_write_that_had_started_is_refused_with_the_reason(idle_cp: SyncCheckpointer) -> None:
     held = idle_cp.store.get_owned_session("s")
     make_idle(idle_cp)
-    ownership.release_idle_sessions(idle_cp.store)
+    take_and_release_ownership.release_idle_sessions(idle_cp.store)
     idle_cp.store._held["s"] = held  # as a thread has it that looked before the release
 
     with pytest.raises(ReleasedWhenIdle):
@@ -103,7 +106,7 @@ def test_used_session_is_kept(idle_cp: SyncCheckpointer) -> None:
     ):
         make_idle(idle_cp)
         use()
-        assert ownership.release_idle_sessions(idle_cp.store) == []
+        assert take_and_release_ownership.release_idle_sessions(idle_cp.store) == []
 
 
 @pytest.mark.parametrize("effect", ["mutate", "read"])
@@ -125,21 +128,21 @@ def test_session_of_a_running_call_is_not_idle(idle_cp: SyncCheckpointer, effect
     thread.start()
     inside.wait(60)
     make_idle(idle_cp)
-    released = ownership.release_idle_sessions(idle_cp.store)
+    released = take_and_release_ownership.release_idle_sessions(idle_cp.store)
     leave.set()
     thread.join(60)
 
     assert released == []
-    assert ownership.release_idle_sessions(idle_cp.store) == []
+    assert take_and_release_ownership.release_idle_sessions(idle_cp.store) == []
     make_idle(idle_cp)
-    assert ownership.release_idle_sessions(idle_cp.store) == ["s"]
+    assert take_and_release_ownership.release_idle_sessions(idle_cp.store) == ["s"]
 
 
 def test_call_of_the_log_without_a_result_keeps_the_session(idle_cp: SyncCheckpointer) -> None:
     idle_cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     make_idle(idle_cp)
 
-    assert ownership.release_idle_sessions(idle_cp.store) == []
+    assert take_and_release_ownership.release_idle_sessions(idle_cp.store) == []
     assert call_statuses() == [("call_1", 1, "issued")]
 
 
@@ -147,7 +150,7 @@ def test_queued_version_keeps_the_session(idle_cp: SyncCheckpointer) -> None:
     with SyncWriteBehind(idle_cp, cadence=Cadence.every(n=100, seconds=1000)) as writer:
         ticket = writer.save_checkpoint("s", conversation("a"), None, 0)
         make_idle(idle_cp)
-        assert ownership.release_idle_sessions(idle_cp.store) == []
+        assert take_and_release_ownership.release_idle_sessions(idle_cp.store) == []
     assert ticket.durable
 
 
@@ -155,7 +158,7 @@ def test_handle_of_a_released_session_reports_the_idle_release(open_checkpointer
     cp = open_checkpointer(idle_release_seconds=IDLE)
     with cp.session("s") as session:
         make_idle(cp)
-        ownership.release_idle_sessions(cp.store)
+        take_and_release_ownership.release_idle_sessions(cp.store)
         with pytest.raises(ReleasedWhenIdle):
             session.append(conversation("a"))
     with cp.session("s") as session:
@@ -165,7 +168,7 @@ def test_handle_of_a_released_session_reports_the_idle_release(open_checkpointer
 def test_session_taken_by_another_is_not_released(idle_cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     open_checkpointer().start_session("s", takeover=True)
     make_idle(idle_cp)
-    ownership.release_idle_sessions(idle_cp.store)
+    take_and_release_ownership.release_idle_sessions(idle_cp.store)
 
     with pytest.raises(SessionBusy):
         idle_cp.start_session("s")

@@ -3,7 +3,7 @@
 import pytest
 
 from checkpoints.exceptions import OwnershipLost
-from checkpoints.sessions import ownership
+from checkpoints.sessions import take_and_release_ownership
 from tests.conftest import Open
 
 
@@ -12,9 +12,9 @@ def test_takeover_is_refused_just_after_a_takeover(open_checkpointer: Open, monk
     first.start_session("s")
     second.start_session("s", takeover=True)
     with monkeypatch.context() as patched:
-        patched.setattr(ownership, "GRACE", 3600)
-        with pytest.raises(ownership._TakenTooRecently):
-            ownership._try_to_take_ownership(third.store, "s", takeover=True, paused=False)
+        patched.setattr(take_and_release_ownership, "GRACE", 3600)
+        with pytest.raises(take_and_release_ownership._TakenTooRecently):
+            take_and_release_ownership._try_to_take_ownership(third.store, "s", takeover=True, paused=False)
         assert second.save_checkpoint("s", [], None, 0) == 1
 
     third.start_session("s", takeover=True)

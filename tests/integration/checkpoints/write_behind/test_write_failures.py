@@ -10,7 +10,7 @@ from checkpoints import (
     SyncCheckpointer,
     SyncWriteBehind,
 )
-from checkpoints.archive.session_files import SyncSessionFiles
+from checkpoints.archive.folder_of_session_files import SyncSessionFiles
 from checkpoints.exceptions import (
     FileNotWritten,
     NotDurable,

@@ -9,10 +9,8 @@ import django
 def main() -> None:
     django.setup()
     from django.contrib.auth.models import Permission, User
-    from django.core.management import call_command
     from django.test import Client
 
-    call_command("migrate", verbosity=0, run_syncdb=True)
     from checkpoints.models import Workspace
     from tests.integration.accounts.test_url_access import things
 

@@ -14,7 +14,6 @@ def main() -> None:
     django.setup()
     from django.core.management import call_command
 
-    call_command("migrate", verbosity=0, run_syncdb=True)
     call_command("check", fail_level="WARNING")
     print(json.dumps({**pages(), **neighbours(), "live": asyncio.run(live())}))
 

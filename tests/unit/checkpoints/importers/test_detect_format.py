@@ -13,7 +13,7 @@ import pytest
 from checkpoints.importers.claude_code.transcript_reader import CLAUDE_CODE
 from checkpoints.importers.codex import CODEX
 from checkpoints.importers.detect_format import find_certain_format
-from checkpoints.importers.transcript_source_files import (
+from checkpoints.importers.find_and_read_transcript_files import (
     FEW_SAMPLE_VALUES,
     describe_source_file,
     read_sample_and_detect_lines,

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from checkpoints import constants
-from checkpoints.importers import transcript_source_files
+from checkpoints.importers import find_and_read_transcript_files
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_message import UsageTotals, parse_time
+from checkpoints.importers.imported_message_and_usage import UsageTotals, parse_time
 
 
-def read(path: Path, *, live: bool = False) -> transcript_source_files.FileReader:
-    return transcript_source_files.FileReader(
-        transcript_source_files.describe_source_file(path, path.stem), ImportReport(), live=live
+def read(path: Path, *, live: bool = False) -> find_and_read_transcript_files.FileReader:
+    return find_and_read_transcript_files.FileReader(
+        find_and_read_transcript_files.describe_source_file(path, path.stem), ImportReport(), live=live
     )
 
 
@@ -60,7 +60,7 @@ def test_damaged_line_is_reported_with_its_reason(tmp_path: Path, raw: bytes, wh
 def test_too_long_line_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": "%s"}\n{"b": 1}\n' % ("x" * 5000))
-    monkeypatch.setattr(transcript_source_files, "MAX_VALUE_BYTES", 100)
+    monkeypatch.setattr(find_and_read_transcript_files, "MAX_VALUE_BYTES", 100)
     reading = read(path)
     assert [line.value for line in reading.iterate_values()] == [{"b": 1}]
     assert [(damaged.line, damaged.why) for damaged in reading.report.damaged] == [(1, "it is too long")]

@@ -1,7 +1,7 @@
 import pytest
 
-from checkpoints.formats import content_blocks, to_canonical_json
-from checkpoints.formats.content_blocks import (
+from checkpoints.formats import parse_message_parts, to_canonical_json
+from checkpoints.formats.parse_message_parts import (
     AudioPart,
     CallPart,
     ImagePart,
@@ -175,7 +175,7 @@ from checkpoints.formats.content_blocks import (
     ],
 )
 def test_every_message_convention_is_parsed(message: dict[str, object], parts: tuple[Part, ...]) -> None:
-    assert content_blocks.parse_message_parts(to_canonical_json(message)) == parts
+    assert parse_message_parts.parse_message_parts(to_canonical_json(message)) == parts
 
 
 @pytest.mark.parametrize(
@@ -195,27 +195,27 @@ def test_every_message_convention_is_parsed(message: dict[str, object], parts: t
     ],
 )
 def test_unknown_blocks_are_shown_unchanged(message: object, parts: tuple[Part, ...]) -> None:
-    assert content_blocks.parse_message_parts(to_canonical_json(message)) == parts
+    assert parse_message_parts.parse_message_parts(to_canonical_json(message)) == parts
 
 
 def test_damaged_body_is_shown_completely() -> None:
-    assert content_blocks.parse_message_parts('{"role": "user"') == (TextPart('{"role": "user"'),)
+    assert parse_message_parts.parse_message_parts('{"role": "user"') == (TextPart('{"role": "user"'),)
 
 
 def test_empty_message_has_no_parts() -> None:
-    assert content_blocks.parse_message_parts('{"role":"assistant","content":""}') == ()
+    assert parse_message_parts.parse_message_parts('{"role":"assistant","content":""}') == ()
 
 
 def test_lone_surrogate_is_kept() -> None:
-    assert content_blocks.parse_message_parts('{"content":"\\ud83d"}') == (TextPart("\ud83d"),)
+    assert parse_message_parts.parse_message_parts('{"content":"\\ud83d"}') == (TextPart("\ud83d"),)
 
 
 def test_images_and_recordings_are_numbered_through_results() -> None:
     image, sound = {"kind": "image", "url": "https://a.example/1.png"}, {"kind": "audio", "url": "https://a.example/1"}
     result = {"kind": "tool_result", "call_id": "c", "content": [image, sound, image]}
-    parts = content_blocks.parse_message_parts(to_canonical_json({"blocks": [image, sound, result, image]}))
-    assert [image.number for image in content_blocks.iterate_media(parts, ImagePart)] == [1, 2, 3, 4]
-    assert [sound.number for sound in content_blocks.iterate_media(parts, AudioPart)] == [1, 2]
+    parts = parse_message_parts.parse_message_parts(to_canonical_json({"blocks": [image, sound, result, image]}))
+    assert [image.number for image in parse_message_parts.iterate_media(parts, ImagePart)] == [1, 2, 3, 4]
+    assert [sound.number for sound in parse_message_parts.iterate_media(parts, AudioPart)] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -242,13 +242,13 @@ def test_images_and_recordings_are_numbered_through_results() -> None:
 )
 def test_recordings_of_each_format(block: dict[str, object], url: str | None) -> None:
     expected = OtherPart(block) if url is None else AudioPart(url, number=1)
-    assert content_blocks.parse_message_parts(to_canonical_json({"content": [block]})) == (expected,)
+    assert parse_message_parts.parse_message_parts(to_canonical_json({"content": [block]})) == (expected,)
 
 
 def test_spoken_answer_is_a_recording_with_its_transcript() -> None:
     message = {"role": "assistant", "content": None, "audio": {"id": "a1", "data": "UklGRg==", "transcript": "Yes."}}
     spoken = AudioPart("data:audio/wav;base64,UklGRg==", "Yes.", number=1)
-    assert content_blocks.parse_message_parts(to_canonical_json(message)) == (spoken,)
+    assert parse_message_parts.parse_message_parts(to_canonical_json(message)) == (spoken,)
 
 
 def test_plain_text_contains_every_text_part() -> None:
@@ -259,4 +259,4 @@ def test_plain_text_contains_every_text_part() -> None:
         ResultPart("c", (TextPart("done"), ImagePart("data:x", "a chart"))),
         OtherPart([1]),
     )
-    assert content_blocks.parts_to_text(parts) == 'Hm.\n\nYes.\n\npay {"a":2,"b":1}\n\ndone\n\na chart\n\n[1]'
+    assert parse_message_parts.parts_to_text(parts) == 'Hm.\n\nYes.\n\npay {"a":2,"b":1}\n\ndone\n\na chart\n\n[1]'

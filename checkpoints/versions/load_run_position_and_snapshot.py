@@ -45,7 +45,7 @@ def load_run_position(store: Store, session_id: str, session_pk: int, latest: di
     if kind == payloads.PHASE_KEY:
         phases.append(latest["phase"])
         payload = None
-        for _, phase, earlier_payload in iterate_phases_and_payloads_before(
+        for _, phase, earlier_payload in iterate_phases_and_payloads_before_version(
             store, session_id, session_pk, latest["version"]
         ):
             if payloads.find_payload_schema_key(session_id, earlier_payload) != payloads.PHASE_KEY:
@@ -94,7 +94,7 @@ def load_run_position_at_version(store: Store, session_id: str, row: Checkpoint)
     return load_run_position(store, session_id, row.session_id, latest)
 
 
-def iterate_phases_and_payloads_before(
+def iterate_phases_and_payloads_before_version(
     store: Store, session_id: str, session_pk: int, version: int
 ) -> Iterator[tuple[int, str, Any]]:
     """Iterate over the versions before `version`, newest first: number, phase, payload."""
@@ -120,7 +120,9 @@ def find_version_with_valid_snapshot(store: Store, session_id: str, row: Checkpo
         != payloads.PHASE_KEY
     ):
         return None
-    for number, _, payload in iterate_phases_and_payloads_before(store, session_id, row.session_id, row.version):
+    for number, _, payload in iterate_phases_and_payloads_before_version(
+        store, session_id, row.session_id, row.version
+    ):
         if payloads.find_payload_schema_key(session_id, payload) != payloads.PHASE_KEY:
             return number
     return None

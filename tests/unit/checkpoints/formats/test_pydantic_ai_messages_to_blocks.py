@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from checkpoints.formats.content_blocks import (
+from checkpoints.formats.parse_message_parts import (
     CallPart,
     ImagePart,
     OtherPart,
@@ -11,10 +11,10 @@ from checkpoints.formats.content_blocks import (
     TextPart,
     list_message_parts,
 )
-from checkpoints.formats.pydantic_ai_messages import find_role
+from checkpoints.formats.pydantic_ai_messages_to_blocks import find_role
 from checkpoints.formats.tool_calls_in_messages import (
     RequestedCall,
-    list_call_ids_with_saved_result,
+    list_call_ids_of_results,
     list_requested_calls,
 )
 
@@ -82,7 +82,7 @@ def test_results_and_retries_answer_calls() -> None:
         ResultPart("c", (OtherPart({"value": [1, 2]}),)),
         ResultPart("d", (OtherPart({"value": [{"msg": "missing"}]}),), is_error=True),
     )
-    assert list_call_ids_with_saved_result(message) == ["a", "b", "c", "d"]
+    assert list_call_ids_of_results(message) == ["a", "b", "c", "d"]
     assert find_role(message) == "tool"
     assert find_role(_request(*message["parts"], {"part_kind": "user-prompt", "content": "And?"})) == "user"
 

@@ -12,7 +12,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from checkpoints.formats import bedrock_converse_messages, parse_json, pydantic_ai_messages, to_canonical_json
+from checkpoints.formats import (
+    bedrock_converse_messages_to_blocks,
+    parse_json,
+    pydantic_ai_messages_to_blocks,
+    to_canonical_json,
+)
 
 #: Blocks of Anthropic's for calls that the provider makes itself, and for their results.
 PROVIDER_CALL_BLOCKS: Final = frozenset({"mcp_tool_use", "server_tool_use"})
@@ -135,7 +140,9 @@ def parse_message_parts(body: str) -> tuple[Part, ...]:
 
 def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
     """List the parts of one message, in order."""
-    message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
+    message = bedrock_converse_messages_to_blocks.convert_to_blocks(
+        pydantic_ai_messages_to_blocks.convert_to_blocks(message)
+    )
     # Most messages have nothing but content.
     parts = (
         _iterate_content_parts(message.get("content"))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.formats.content_blocks import (
+from checkpoints.formats.parse_message_parts import (
     CallPart,
     ImagePart,
     OtherPart,
@@ -15,7 +15,7 @@ from checkpoints.formats.content_blocks import (
 )
 from checkpoints.formats.tool_calls_in_messages import (
     RequestedCall,
-    list_call_ids_with_saved_result,
+    list_call_ids_of_results,
     list_requested_calls,
 )
 
@@ -47,7 +47,7 @@ def test_results_have_texts_values_and_images() -> None:
     assert list_message_parts(message) == (
         ResultPart("t1", (TextPart("paid"), OtherPart({"json": {"amount": 40}}), image), is_error=True),
     )
-    assert list_call_ids_with_saved_result(message) == ["t1"]
+    assert list_call_ids_of_results(message) == ["t1"]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_results_have_texts_values_and_images() -> None:
 def test_blocks_of_another_form_are_shown_as_they_are(block: Any) -> None:
     message = {"role": "user", "content": [{"text": "See:"}, block]}
     assert list_message_parts(message) == (TextPart("See:"), OtherPart(block))
-    assert (list_requested_calls(message), list_call_ids_with_saved_result(message)) == ([], [])
+    assert (list_requested_calls(message), list_call_ids_of_results(message)) == ([], [])
 
 
 def test_typed_blocks_are_read_as_before() -> None:

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import call_transitions_by_agent_or_system, process_identity
+from checkpoints import call_transitions_by_agent_or_system, process_identity_and_liveness
 from checkpoints.audit import insert_unchained_events
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import clock
@@ -135,7 +135,7 @@ def _end_previous_run_or_raise_busy(store: Store, row: Session, previous: Run, t
         return
     _require_grace_before_takeover(store, previous)
     process, reason = (
-        store.remote_process or process_identity.get_identity_of_this_process(),
+        store.remote_process or process_identity_and_liveness.get_identity_of_this_process(),
         " ".join(takeover.split())[:MAX_WHY_LENGTH] if isinstance(takeover, str) else None,
     )
     details = {"taken_by": f"run {previous.number + 1}", "host": process.host, "pid": process.pid, "why": reason}
@@ -215,7 +215,7 @@ def _find_last_sign_of_life(store: Store, row: Session, run: Run) -> datetime:
 
 
 def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
-    process = store.remote_process or process_identity.get_identity_of_this_process()
+    process = store.remote_process or process_identity_and_liveness.get_identity_of_this_process()
     run = Run(
         session=row,
         number=previous.number + 1 if previous else 1,
@@ -303,7 +303,7 @@ def release_ownership_if_still_owner(
     The fence grows, so that no later write of this run can succeed.
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
-        is_released = end_ownership_if_still_owner(store, owned_session, final_status, **session_changes)
+        is_released = end_ownership_in_transaction_if_owner(store, owned_session, final_status, **session_changes)
     store.remove_owned_session(owned_session)
     return is_released
 
@@ -319,7 +319,7 @@ def release_ownership_or_forget_session(store: Store, owned_session: OwnedSessio
         store.remove_owned_session(owned_session)
 
 
-def end_ownership_if_still_owner(
+def end_ownership_in_transaction_if_owner(
     store: Store, owned_session: OwnedSession, final_status: RunStatus, **session_changes: Any
 ) -> bool:
     """Do what `release_ownership_if_still_owner` does, in the caller's transaction; the store keeps the session."""
@@ -362,7 +362,7 @@ def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) ->
     if not store.remove_session_if_idle(owned_session):
         return False
     with database_operation(store.using), transaction.atomic(using=store.using):
-        if not end_ownership_if_still_owner(store, owned_session, RunStatus.RELEASED):
+        if not end_ownership_in_transaction_if_owner(store, owned_session, RunStatus.RELEASED):
             return False
         actor = f"run {owned_session.run.number}"
         idle = store.idle_release_seconds

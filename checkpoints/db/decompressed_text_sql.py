@@ -30,7 +30,7 @@ def build_text_sql(vendor: str, column: str) -> str:
     return f"CASE typeof({column}) WHEN 'blob' THEN {_FUNCTION}({column}) ELSE {column} END"
 
 
-class ReadableText(Func):
+class DecompressedText(Func):
     """Text of a `CompressibleTextField`, for conditions and functions of queries."""
 
     template, arity, output_field = "%(expressions)s", 1, TextField()

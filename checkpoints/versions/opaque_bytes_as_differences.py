@@ -82,7 +82,7 @@ def read_contents_or_errors(using: str, rows: Sequence[ContentRow]) -> list[byte
     places = {
         row.pk: place
         for place, (row, content) in enumerate(zip(rows, contents, strict=True))
-        if isinstance(content, ValueError) and _get_base_message_position(row) is not None
+        if isinstance(content, ValueError) and _find_base_message_place(row) is not None
     }
     if places:
         stored = list(type(rows[0])._default_manager.using(using).filter(pk__in=list(places)))
@@ -97,7 +97,7 @@ def _read_contents_or_errors_once(using: str, rows: Sequence[ContentRow]) -> lis
 
 
 def _read_content_or_error(row: ContentRow, bodies: dict[tuple[int, int], str]) -> bytes | ValueError:
-    place = _get_base_message_position(row)
+    place = _find_base_message_place(row)
     if place is not None and place not in bodies:
         return ValueError("the message that has its text is missing")
     try:
@@ -106,14 +106,14 @@ def _read_content_or_error(row: ContentRow, bodies: dict[tuple[int, int], str]) 
         return error
 
 
-def _get_base_message_position(row: ContentRow) -> tuple[int, int] | None:
+def _find_base_message_place(row: ContentRow) -> tuple[int, int] | None:
     if row.base_segment is None or row.base_position is None:
         return None
     return row.base_segment, row.base_position
 
 
 def _read_bodies_of_bases(using: str, rows: Iterable[ContentRow]) -> dict[tuple[int, int], str]:
-    places = {place for row in rows if (place := _get_base_message_position(row)) is not None}
+    places = {place for row in rows if (place := _find_base_message_place(row)) is not None}
     positions: defaultdict[int, list[int]] = defaultdict(list)
     for segment, position in sorted(places):
         positions[segment].append(position)
@@ -146,17 +146,17 @@ def save_contents_independent_of_messages(using: str, session: Session, segment_
         pks = list(rows.filter(base_position__gte=first).values_list("pk", flat=True))
         for start in range(0, len(pks), _QUERY_SIZE):
             part = list(rows.filter(pk__in=pks[start : start + _QUERY_SIZE]))
-            for row in replace_differences_by_complete_contents(using, part):
+            for row in complete_differences_in_place(using, part):
                 columns = {name: getattr(row, name) for name in ContentColumns._fields}
                 rows.filter(pk=row.pk).update(**columns)
 
 
-def replace_differences_by_complete_contents(using: str, rows: Sequence[ContentRow]) -> list[ContentRow]:
-    """Replace contents that are stored as differences from messages by complete ones, and do not save the rows.
+def complete_differences_in_place(using: str, rows: Sequence[ContentRow]) -> list[ContentRow]:
+    """Replace contents that are stored as differences from messages by complete ones, without saving the rows.
 
     Returns the rows that were changed.
     """
-    changed = [row for row in rows if _get_base_message_position(row) is not None]
+    changed = [row for row in rows if _find_base_message_place(row) is not None]
     for row, content in zip(changed, read_contents_or_errors(using, changed), strict=True):
         if isinstance(content, bytes):
             for name, value in build_content_columns(row.type, content)._asdict().items():
