@@ -95,7 +95,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 def _parse_time_span(request: HttpRequest) -> tuple[datetime | None, datetime | None]:
-    since, until = (parse_utc_datetime_or_none(request.GET.get(name, ""), needs_zone=False) for name in ("from", "to"))
+    since, until = (parse_utc_datetime_or_none(request.GET.get(name, ""), zone=UTC) for name in ("from", "to"))
     return (None, None) if since and until and since >= until else (since, until)
 
 
