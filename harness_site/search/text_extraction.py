@@ -60,7 +60,10 @@ def extract_masked_call_text(call: ToolCall) -> ExtractedText:
             words.add_text(text)
         words.add_value(args)
         words.add_text(call.error_type)
-        words.add_result(parse_json_or_return_text(call.result or "null"))
+        result = parse_json_or_return_text(call.result or "null")
+        if not (isinstance(result, str) and call.error_message in result):  # a failed call returns the message
+            words.add_text(call.error_message)
+        words.add_result(result)
         return words.build_masked_text()
 
 
