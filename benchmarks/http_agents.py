@@ -56,7 +56,7 @@ def run_agents(address: str, token: str, agents: int, seconds: float, pace: floa
     ends_at = time.monotonic() + seconds
     threads = [
         threading.Thread(
-            target=_run_agent_until_end, args=(address, token, tally, ends_at, pace, number * pace / agents)
+            target=_run_agent_and_fill_tally, args=(address, token, tally, ends_at, pace, number * pace / agents)
         )
         for number, tally in enumerate(tallies)
     ]
@@ -67,7 +67,9 @@ def run_agents(address: str, token: str, agents: int, seconds: float, pace: floa
     return tallies
 
 
-def _run_agent_until_end(address: str, token: str, tally: Tally, ends_at: float, pace: float, delay: float) -> None:
+def _run_agent_and_fill_tally(
+    address: str, token: str, tally: Tally, ends_at: float, pace: float, delay: float
+) -> None:
     """Work in turns until the time is over. After a refusal the agent opens its session again."""
     from checkpoints import SyncCheckpointer, ToolRegistry
     from checkpoints.exceptions import CheckpointsError

@@ -444,8 +444,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             session_id: Identifier of a session this client owns.
             transcript: All messages, oldest first.
             plan: JSON object with the agent's plan. Left out, it stays as in the previous version, at first None.
-            budget_spent_usd: Money spent so far in the whole session, in US dollars. Left out, it stays as in the
-                previous version, at first 0.
+            budget_spent_usd: Total spent so far in the whole session, in US dollars, not what this version adds.
+                Left out, it stays as in the previous version, at first 0.
             phase: Phase of the run, a value of `Phase`.
             usage: Token usage of this version alone, a JSON object.
             payload: JSON object that belongs to this version alone.
@@ -488,7 +488,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             new_messages: Messages to append, oldest first.
             expected_version: Version the session has to be at.
             plan: JSON object with the agent's plan.
-            budget_spent_usd: Money spent so far in the whole session, in US dollars.
+            budget_spent_usd: Total spent so far in the whole session, in US dollars, not what this version adds.
             usage: Token usage, a JSON object.
             phase: Phase of the run, a value of `Phase`.
             payload: JSON object that belongs to this version alone.

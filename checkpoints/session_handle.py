@@ -240,7 +240,8 @@ class SyncSessionHandle(_Handle):
         Args:
             messages: Messages to append, oldest first.
             plan: JSON object with the agent's plan. Left out, it stays as in the previous version.
-            budget_spent_usd: Money spent so far in the whole session, in US dollars. Left out, it stays.
+            budget_spent_usd: Total spent so far in the whole session, in US dollars, not what this version adds.
+                Left out, it stays.
             usage: Token usage, a JSON object. Left out, it stays.
             phase: Phase of the run, a value of `Phase`.
             payload: JSON object that belongs to this version alone.
@@ -274,7 +275,8 @@ class SyncSessionHandle(_Handle):
         Args:
             transcript: All messages, oldest first.
             plan: JSON object with the agent's plan. Left out, it stays as in the previous version.
-            budget_spent_usd: Money spent so far in the whole session, in US dollars. Left out, it stays.
+            budget_spent_usd: Total spent so far in the whole session, in US dollars, not what this version adds.
+                Left out, it stays.
             usage: Token usage, a JSON object. Left out, it stays.
             phase: Phase of the run, a value of `Phase`.
             payload: JSON object that belongs to this version alone.

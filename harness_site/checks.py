@@ -194,9 +194,9 @@ def check_protective_settings(app_configs: Sequence[AppConfig] | None, **options
     return problems
 
 
-def _comes_after(names: Sequence[str], name: str, later: str) -> bool:
-    """Return whether a name is in a sequence only after each place of another one."""
-    return name in names and later in names and later not in names[names.index(name) :]
+def _comes_after(names: Sequence[str], name: str, other: str) -> bool:
+    """Return whether both names are in a sequence, and `name` comes after each place of `other`."""
+    return name in names and other in names and other not in names[names.index(name) :]
 
 
 def _iterate_shadowed_templates(engine: Engine) -> Iterator[tuple[str, str, str]]:

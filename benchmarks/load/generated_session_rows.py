@@ -117,7 +117,7 @@ class SessionBuilder:
         key, session, segment = self._key, generated.session.pk, generated.segment.pk
         for position in range(size.messages):
             now += _PACE
-            call = self._build_call(random, generated, position, now) if position in call_positions else None
+            call = self._build_and_add_call(random, generated, position, now) if position in call_positions else None
             role, body = self._build_message(random, position, number, now, call, generated)
             chain = digests.extend_hash_chain(chain, body)
             generated.messages.append(
@@ -191,7 +191,9 @@ class SessionBuilder:
             f'{{"blocks":[{block}],"created_at":"{created_at.isoformat()}","id":"m{position}","role":"{role}"}}',
         )
 
-    def _build_call(self, random: Random, generated: GeneratedSession, position: int, issued_at: datetime) -> ToolCall:
+    def _build_and_add_call(
+        self, random: Random, generated: GeneratedSession, position: int, issued_at: datetime
+    ) -> ToolCall:
         number = int(generated.session.session_id.rsplit("-", 1)[1])
         args, tool = {"order": number, "item": position}, random.choice(TOOLS)
         text, result = to_canonical_json(args), to_canonical_json(f"{tool} done: receipt re_{number:x}_{position:x}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_DOWN, Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 
 from checkpoints.exceptions import NotRepresentable
 from checkpoints.formats.canonical_json import parse_json
@@ -13,6 +13,8 @@ LARGEST_AMOUNT = 10**12
 #: Largest number of characters of a `Decimal`.
 MAX_TEXT_LENGTH = 60
 HEADLINE_PRECISION = Decimal("0.000001")
+#: Largest rounded amount, which the column of a session can keep.
+LARGEST_HEADLINE = LARGEST_AMOUNT - HEADLINE_PRECISION
 
 
 def dump_amount(amount: float | Decimal, what: str = "budget_spent_usd") -> str:
@@ -42,8 +44,9 @@ def load_amount(text: str) -> float | Decimal:
 
 
 def round_to_decimal(text: str) -> Decimal:
-    """Round an amount down to a millionth of a dollar, for sums and lists."""
+    """Round an amount to a millionth of a dollar, for sums and lists."""
     amount = Decimal(text.strip('"'))
     if not amount.is_finite():
         raise ValueError(f"{text} is not an amount")
-    return amount.quantize(HEADLINE_PRECISION, rounding=ROUND_DOWN)
+    rounded = amount.quantize(HEADLINE_PRECISION, rounding=ROUND_HALF_EVEN)
+    return max(-LARGEST_HEADLINE, min(rounded, LARGEST_HEADLINE))

@@ -104,7 +104,8 @@ class SyncWriteBehind:
             session_id: Identifier of a session the client owns.
             transcript: All messages, oldest first.
             plan: JSON object with the agent's plan. Left out, it stays as it was handed in last.
-            budget_spent_usd: Money spent so far in the whole session, in US dollars. Left out, it stays.
+            budget_spent_usd: Total spent so far in the whole session, in US dollars, not what this version adds.
+                Left out, it stays.
             phase: Phase of the run, a value of `Phase`.
             usage: Token usage of this version alone, a JSON object.
             payload: JSON object that belongs to this version alone.

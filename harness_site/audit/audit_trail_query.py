@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from django.db.models import QuerySet, TextChoices
@@ -19,8 +19,8 @@ from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
-from harness_site.core.utc_time_range_parameters import get_utc_midnight
 
 #: Largest number of entries that are read at once.
 _CHUNK = 1000
@@ -102,16 +102,15 @@ def list_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """`actor` is a whole name, `session` a session's own id; both days count."""
+    """`actor` is a whole name, `session` a session's own id."""
 
     subject: AuditSubject | None = None
     actor: str = ""
     session: str = ""
-    first: date | None = None
-    last: date | None = None
+    times: TimeRange = field(default_factory=TimeRange)
 
     def __bool__(self) -> bool:
-        return bool(self.subject or self.actor or self.session or self.first or self.last)
+        return bool(self.subject or self.actor or self.session or self.times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +248,7 @@ def _find_report_seal_problem(report: IntegrityCheck | AuditChain) -> str:
 
 
 def has_row_verification_keys() -> bool:
-    """Return whether this site has keys with which stored rows can be compared."""
+    """Return whether this site has keys with which stored rows can be compared, or one that cannot be used."""
     try:
         return get_seal_keys() is not None or get_decision_keys() is not None
     except SealError:  # the system page says what is wrong with the key
@@ -290,10 +289,10 @@ def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> Quer
             workspace=workspace_pk, session_id=audit_filter.session.replace("\0", "")
         )
         matching_events = matching_events.filter(session__in=list(matching_sessions.values_list("pk", flat=True)))
-    if audit_filter.first:
-        matching_events = matching_events.filter(created_at__gte=get_utc_midnight(audit_filter.first))
-    if audit_filter.last:
-        matching_events = matching_events.filter(created_at__lt=get_utc_midnight(audit_filter.last) + timedelta(days=1))
+    if audit_filter.times.since is not None:
+        matching_events = matching_events.filter(created_at__gte=audit_filter.times.since)
+    if audit_filter.times.until is not None:
+        matching_events = matching_events.filter(created_at__lt=audit_filter.times.until)
     return matching_events
 
 

@@ -33,7 +33,7 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
         _("{actor} asked for the approval of {call} in {session}"),
         _("{actor} asked for an approval in {session}"),
     ),
-    AuditKind.SESSION_READY: (_("{session} can continue: its last decision was made"),),
+    AuditKind.SESSION_READY: (_("{session} can continue: none of its calls is undecided"),),
     AuditKind.RUN_STARTED: (_("{actor} started in {session}"),),
     AuditKind.RUN_RELEASED: (_("{actor} released {session}"),),
     AuditKind.RUN_LOST: (_("{actor} was lost in {session}"),),
@@ -46,6 +46,7 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.WITNESS_ADOPTED: (_("{actor} declared the stored state of {session} to be the newest one"),),
     AuditKind.QUARANTINE_RELEASED: (_("{actor} released {session} from quarantine"),),
     AuditKind.CALL_INTERRUPTED: (
+        _("{call} was interrupted in {session}: the tool failed with {error_type} and may still have done it"),
         _("{call} was interrupted in {session}"),
         _("A call of {tool} was interrupted in {session}"),
         _("A call was interrupted in {session}"),
@@ -146,7 +147,7 @@ _SENTENCES_ABOUT_SEVERAL_SESSIONS: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.SESSION_FINISHED: (_("{actor} finished {number} sessions"),),
     AuditKind.SESSION_IMPORTED: (_("{actor} imported {number} sessions"),),
     AuditKind.SESSION_NEEDS_REVIEW: (_("{number} sessions were paused for decisions"),),
-    AuditKind.SESSION_READY: (_("{number} sessions can continue: their last decisions were made"),),
+    AuditKind.SESSION_READY: (_("{number} sessions can continue: none of their calls is undecided"),),
     AuditKind.RUN_STARTED: (_("{actor} started in {number} sessions"),),
     AuditKind.RUN_RELEASED: (_("{actor} released {number} sessions"),),
     AuditKind.RUN_LOST: (_("{actor} was lost in {number} sessions"),),
@@ -172,6 +173,8 @@ _VOTED: Final = _("{actor} voted on {call} in {session}: {decision}")
 #: Decisions that need the same one of somebody else if a call needs several approvals.
 _VOTES: Final = DECIDING_KINDS - {DecisionKind.EDIT}
 _OTHER_KIND_IN_SEVERAL_SESSIONS: Final = _("{actor}: {label} in {number} sessions")
+#: Sentence of a call inside that of an entry, in the quotation marks of the language.
+_QUOTED_CALL: Final = _("“{sentence}”")
 _EXPORTED_LIST: Final = _("{actor} exported the list “{what}”")
 _OTHER_KIND: Final = _("{actor}: {label}")
 _OTHER_KIND_IN_SESSION: Final = _("{actor}: {label} in {session}")
@@ -230,7 +233,8 @@ def _fill_first_complete_sentence(entry: AuditEntry, sentences: Iterable[str], *
 
 
 def _render_call_in_sentence(call: AuditedCall) -> SafeString:
-    return build_html('<a href="{}" dir="auto">“{}”</a>', reverse("harness_review:card", args=[call.pk]), call.sentence)
+    quoted = build_html(str(_QUOTED_CALL), sentence=call.sentence)
+    return build_html('<a href="{}" dir="auto">{}</a>', reverse("harness_review:card", args=[call.pk]), quoted)
 
 
 def _render_placeholder(entry: AuditEntry, name: str) -> str:

@@ -1,6 +1,5 @@
 """Audit trail of the workspace: list, verify, export."""
 
-from datetime import date
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -18,6 +17,7 @@ from harness_site.audit import audit_trail_csv_export, audit_trail_query, calls_
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.streamed_downloads import CSV, build_download_response
+from harness_site.core.time_range_parameters import TimeRange
 
 #: Maximum length of a filter value.
 _MAX_FILTER_LENGTH = 255
@@ -89,8 +89,7 @@ def _parse_audit_filter(query: QueryDict) -> AuditFilter:
         subject=AuditSubject(subject) if subject in AuditSubject.values else None,
         actor=resolve_masked_reference(query.get("actor", "").strip())[:_MAX_FILTER_LENGTH],
         session=resolve_masked_reference(query.get("session", "").strip())[:_MAX_FILTER_LENGTH],
-        first=_parse_day(query.get("first", "")),
-        last=_parse_day(query.get("last", "")),
+        times=TimeRange.parse_query(query),
     )
 
 
@@ -100,19 +99,11 @@ def _describe_filter_for_audit(audit_filter: AuditFilter) -> dict[str, Any]:
         "subject": audit_filter.subject or "",
         "actor": audit_filter.actor,
         "session": audit_filter.session,
-        "first": audit_filter.first.isoformat() if audit_filter.first else "",
-        "last": audit_filter.last.isoformat() if audit_filter.last else "",
+        "first": audit_filter.times.first,
+        "last": audit_filter.times.last,
+        "zone": audit_filter.times.zone if audit_filter.times else "",
     }
     return {name: str(value) for name, value in parts.items() if value}
-
-
-def _parse_day(text: str) -> date | None:
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        return None
-    # The day after has to be representable.
-    return day if day < date.max else None
 
 
 def _parse_entry_key(text: str) -> int | None:

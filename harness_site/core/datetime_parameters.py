@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 #: One year inside the range of Python and both databases, so that times computed from a moment stay in range.
@@ -12,19 +12,19 @@ _LATEST: Final = datetime(9998, 12, 31, tzinfo=UTC)
 _MAX_INPUT_LENGTH: Final = 40
 
 
-def parse_utc_datetime_or_none(text: str, *, needs_zone: bool = True) -> datetime | None:
+def parse_utc_datetime_or_none(text: str, *, zone: tzinfo | None = None) -> datetime | None:
     """Parse an ISO 8601 time as UTC; None if it is invalid or near the ends of the supported range.
 
-    A time without a time zone is invalid, or in UTC if `needs_zone` is False.
+    A time without a time zone is one in `zone`, and invalid if that is None.
     """
     if len(text) > _MAX_INPUT_LENGTH or not text.isascii():
         return None
     try:
         parsed = datetime.fromisoformat(text)
         if parsed.tzinfo is None:
-            if needs_zone:
+            if zone is None:
                 return None
-            parsed = parsed.replace(tzinfo=UTC)
+            parsed = parsed.replace(tzinfo=zone)
         moment = parsed.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from harness_site.core.utc_time_range_parameters import format_time_parameter, get_utc_midnight, parse_date
+from harness_site.core.time_range_parameters import format_time_parameter, get_utc_midnight, parse_date
 
 #: Value of the parameter `period` → (label, number of days); no days stands for 24 hours.
 CHOICES: Final = {

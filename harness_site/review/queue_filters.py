@@ -13,7 +13,7 @@ from checkpoints.enums import CallStatus, Risk
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts.models import Membership
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
-from harness_site.core.utc_time_range_parameters import TimeRange
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review import claims_and_presence
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
@@ -60,14 +60,19 @@ class QueueFilters:
     @property
     def decision_times_label(self) -> str:
         """Describe the time of the decisions; empty without one."""
-        first, last = (bound.replace("T", " ") for bound in (self.decided.times.first, self.decided.times.last))
+        times = self.decided.times
+        first, last = (bound.replace("T", " ") for bound in (times.first, times.last))
         if first and first == last:
-            return gettext("on %(day)s (UTC)") % {"day": first}
-        if first and last:
-            return gettext("from %(first)s to %(last)s (UTC)") % {"first": first, "last": last}
-        if first:
-            return gettext("since %(first)s (UTC)") % {"first": first}
-        return gettext("until %(last)s (UTC)") % {"last": last} if last else ""
+            label = gettext("on %(day)s") % {"day": first}
+        elif first and last:
+            label = gettext("from %(first)s to %(last)s") % {"first": first, "last": last}
+        elif first:
+            label = gettext("since %(first)s") % {"first": first}
+        elif last:
+            label = gettext("until %(last)s") % {"last": last}
+        else:
+            return ""
+        return label if times.is_in_reader_zone else f"{label} ({times.zone_label})"
 
     @property
     def risk_label(self) -> str:

@@ -15,6 +15,7 @@ FILTERS: Final = {
         "tool",
         "first",
         "last",
+        "zone",
         "least",
         "most",
         "interrupted",
@@ -28,7 +29,7 @@ FILTERS: Final = {
         "program",
         "sort",
     ),
-    "review": ("tab", "tool", "agent", "risk", "age", "deadline", "claimed", "first", "last", "by", "sort"),
+    "review": ("tab", "tool", "agent", "risk", "age", "deadline", "claimed", "first", "last", "zone", "by", "sort"),
 }
 #: URL of each list.
 ADDRESSES: Final = {
@@ -46,4 +47,6 @@ def normalize_filter_query(page: str, asked: QueryDict) -> str:
         value = asked.get(name, "").replace("\0", "").strip()[:_MAX_FILTER_LENGTH]
         if value:
             filters[name] = value
+    if "first" not in filters and "last" not in filters:
+        filters.pop("zone", None)  # that of no day
     return filters.urlencode()

@@ -61,7 +61,10 @@ def extract_masked_call_text(call: ToolCall) -> ExtractedText:
             words.add_text(text)
         words.add_value(remove_text_of_question(args, call.sentence) if call.tool == INTERRUPT_TOOL else args)
         words.add_text(call.error_type)
-        words.add_result(parse_json_or_return_text(call.result or "null"))
+        result = parse_json_or_return_text(call.result or "null")
+        if not (isinstance(result, str) and call.error_message in result):  # a failed call returns the message
+            words.add_text(call.error_message)
+        words.add_result(result)
         return words.build_masked_text()
 
 

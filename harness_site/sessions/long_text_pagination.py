@@ -79,7 +79,7 @@ def find_text_by_key(texts: Iterable[str], key: str) -> str | None:
     return next((text for text in texts if len(text) > MAX_UNPAGED_LENGTH and build_text_key(text) == key), None)
 
 
-def find_later_page_with_words(texts: Iterable[str], words: Iterable[str]) -> TextPage | None:
+def find_later_text_page_with_words(texts: Iterable[str], words: Iterable[str]) -> TextPage | None:
     """Return the first page after the first one of a text on which one of these words is visible."""
     folded_words = [word.casefold() for word in words]
     for text in texts:

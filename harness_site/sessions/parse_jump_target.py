@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Final
 
-from harness_site.core import utc_time_range_parameters
+from harness_site.core import time_range_parameters
 
 #: Longest text that is read.
 _MAX_INPUT_LENGTH: Final = 40
@@ -29,7 +29,7 @@ def parse_jump_target(text: str) -> JumpTarget | None:
     text = text[:_MAX_INPUT_LENGTH].strip()
     if number := _NUMBER.fullmatch(text):
         return JumpTarget(number=int(number[1]))
-    day = utc_time_range_parameters.parse_date(text[:10]) if len(text) >= 10 else None
+    day = time_range_parameters.parse_date(text[:10]) if len(text) >= 10 else None
     rest = text[10:].strip(" T,") if day else text
     if day and not rest:
         return JumpTarget(day=day)

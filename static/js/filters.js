@@ -5,4 +5,6 @@ document.addEventListener("formdata", ({ target, formData }) => {
   for (const [name, value] of [...formData]) {
     if (value === "") formData.delete(name);
   }
+  // The time zone is that of the days.
+  if (!formData.has("first") && !formData.has("last")) formData.delete("zone");
 });

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, DecisionKind
 from checkpoints.models import Decision, ToolCall, Workspace
-from harness_site.core.utc_time_range_parameters import TimeRange
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
 from harness_site.search.hourly_call_statistics import COUNTED_DECISIONS
 

@@ -15,7 +15,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import parse_json, parse_json_or_return_text, parse_message_parts, to_canonical_json
 from checkpoints.formats.caller_argument_order import restore_argument_order
 from checkpoints.formats.digests import digest_text
-from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart, TextPart
+from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart
 from checkpoints.models import Session
 from harness_site.sessions.selectors import (
     call_records,
@@ -34,8 +34,6 @@ from harness_site.sessions.selectors.version_list import Version
 _MARGIN = 16
 #: Remaining messages up to this number are included, instead of a link to so few.
 _FEW = 10
-#: Messages at the end that are displayed if none of the newest is an answer.
-_LAST = 3
 AGENT_ROLES = frozenset({"assistant", "model", "ai"})
 #: Maximum number of ended runs named between two messages; there may be thousands that wrote nothing.
 NAMED_RUNS = 4
@@ -152,19 +150,6 @@ class Conversation:
         return self.upto < self.place.length
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """First prompt and last answer of a session that has ended, for a reader who sees it first."""
-
-    prompt: Conversation
-    answer: Conversation
-
-    @property
-    def skipped_message_count(self) -> int:
-        """Return the number of messages between them."""
-        return self.answer.first - self.prompt.upto
-
-
 def get_newest_transcript_version(session: Session) -> TranscriptVersion:
     return TranscriptVersion(session.latest_version, session.head_segment_id, session.message_count, newest=True)
 
@@ -210,24 +195,11 @@ def load_conversation_window(
     return Conversation(at, first, upto, builder.build_items())
 
 
-def load_first_prompt_and_last_answer(session: Session, newest: Conversation, prompt_position: int) -> Opening | None:
-    """Load the first prompt, and find the last answer among the newest messages; None if there is little between them.
-
-    Without an answer, the last messages stand for it.
-    """
-    at = newest.place
-    answers = [item.position for item in newest.items if isinstance(item, Entry) and _is_agent_text_answer(item)]
-    start = answers[-1] if answers else at.length - _LAST
-    prompt = load_conversation_window(session, at, first=prompt_position, upto=prompt_position + 1)
-    if start - prompt.upto <= _FEW:
+def load_prompt_before_window(session: Session, window: Conversation, position: int) -> Conversation | None:
+    """Load the prompt at a position alone; None if the window contains it."""
+    if position >= window.first:
         return None
-    first = next((index for index, item in enumerate(newest.items) if _get_item_position(item) >= start), 0)
-    return Opening(prompt, replace(newest, first=start, items=newest.items[first:]))
-
-
-def _is_agent_text_answer(entry: Entry) -> bool:
-    texts = (part.text for part in entry.parts if isinstance(part, TextPart))
-    return entry.role.lower() in AGENT_ROLES and any(map(str.strip, texts))
+    return load_conversation_window(session, window.place, first=position, upto=position + 1)
 
 
 def load_conversation_before_step(session: Session, step: int, *, size: int = 4) -> Conversation | None:
@@ -485,7 +457,7 @@ class _ConversationBuilder:
             and segment.parent_session == self.session.pk
         }
         longest = max((message.size for message in self.messages if message.pk in replaced), default=0)
-        bodies = message_windows.load_unverified_bodies_at_places(set(replaced.values()), longest=longest)
+        bodies = message_windows.load_unverified_ids_and_bodies_by_place(set(replaced.values()), longest=longest)
         return {
             message.pk
             for message, parts in zip(self.messages, self.parts, strict=True)

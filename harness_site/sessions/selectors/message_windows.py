@@ -110,7 +110,7 @@ def load_message_window_or_raise_if_gap(segment_id: int, first: int, upto: int) 
     return messages
 
 
-def load_unverified_bodies_at_places(
+def load_unverified_ids_and_bodies_by_place(
     places: Collection[tuple[int, int]], *, longest: int
 ) -> dict[tuple[int, int], tuple[str, str]]:
     """Load messages by segment and position, without verifying them. Map each place to the message id and the body.
@@ -134,8 +134,8 @@ def has_message_only_grown(replaced: tuple[str, str] | None, message_id: str, pa
     A framework that stores an answer while it is written replaces it by a longer one. Nobody has rewritten it.
 
     Args:
-        replaced: Id and body of the replaced message, as `load_unverified_bodies_at_places` returns them; None if
-            not loaded.
+        replaced: Id and body of the replaced message, as `load_unverified_ids_and_bodies_by_place` returns them; None
+            if not loaded.
         message_id: Id of the message.
         parts: Parts of the message.
     """

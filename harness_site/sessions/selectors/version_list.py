@@ -228,7 +228,7 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
         for row in rows
         if row.previous is not None and row.removed == 1 and row.added
     }
-    bodies = message_windows.load_unverified_bodies_at_places(
+    bodies = message_windows.load_unverified_ids_and_bodies_by_place(
         {place for pair in places.values() for place in pair}, longest=_LONGEST_COMPARED_BODY
     )
     continued = {

@@ -86,7 +86,7 @@ def load_session_tree(session: Session) -> SessionTree:
             break
     loaded = session_rows.load_sessions_with_keys(session.workspace_id, tuple(ids))
     known = {row.pk: row for row in skip_unreadable_records(loaded)}
-    return SessionTree(tuple(_build_subtree_nodes(root.pk, 0, known, children)), is_complete)
+    return SessionTree(tuple(_iterate_subtree_nodes(root.pk, 0, known, children)), is_complete)
 
 
 def _find_root_session(session: Session) -> Session:
@@ -100,7 +100,7 @@ def _find_root_session(session: Session) -> Session:
     return session
 
 
-def _build_subtree_nodes(
+def _iterate_subtree_nodes(
     pk: int, depth: int, known: dict[int, SessionRow], children: dict[str, list[int]]
 ) -> Iterator[TreeNode]:
     row = known.get(pk)
@@ -109,7 +109,7 @@ def _build_subtree_nodes(
     below = [
         node
         for child in children.get(row.session_id, ())
-        for node in _build_subtree_nodes(child, depth + 1, known, children)
+        for node in _iterate_subtree_nodes(child, depth + 1, known, children)
     ]
     rows = [row, *(node.row for node in below)]
     costs = [each.cost for each in rows if each.cost is not None]

@@ -9,11 +9,13 @@ from django.template import Context
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.sessions import program_tags_in_messages
+from harness_site.sessions import program_tags_in_messages, session_tabs
 from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard
+from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
+from harness_site.sessions.session_tabs import SessionTabs
 from harness_site.sessions.subagent_tree import subagent_tree
 from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.sessions.tool_views.claude_code_records import ProgramRecord, describe_program_record
@@ -64,6 +66,11 @@ def load_session_environment_and_parent(session: Session) -> HeadFacts:
     facts = read_session_environment(session)
     parent = subagent_tree.find_parent_session(session)
     return HeadFacts(facts, parent, facts.is_imported and subagent_tree.has_subagents(session))
+
+
+@register.simple_tag
+def build_session_tabs(head: SessionHead, about: HeadFacts, open_tab: str) -> SessionTabs:
+    return session_tabs.build_session_tabs(head, open_tab, has_subagent_tree=bool(about.parent or about.has_subagents))
 
 
 @register.simple_tag(takes_context=True)

@@ -176,7 +176,7 @@ def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:
         takeover=None if lane.takeover is None else _compute_takeover_mark(end),
         bars=bars,
         ticks=tuple(Tick(scale.get_x(mark.start), mark.version) for mark in lane.marks),
-        turns=tuple(_compute_model_turn_layouts(lane, scale)),
+        turns=tuple(_iterate_model_turn_layouts(lane, scale)),
     )
 
 
@@ -186,8 +186,8 @@ def _compute_takeover_mark(x: float) -> TakeoverMark:
     return TakeoverMark(x, label, round(x - 8 if is_before else x + 8, 1), is_before)
 
 
-def _compute_model_turn_layouts(lane: Lane, scale: _Scale) -> Iterator[ModelTurn]:
-    for turn in run_lanes.list_lane_turns(lane):
+def _iterate_model_turn_layouts(lane: Lane, scale: _Scale) -> Iterator[ModelTurn]:
+    for turn in run_lanes.iterate_lane_turns(lane):
         if turn.kind == "model" and turn.end > turn.start:
             took = formatting.format_duration(turn.worked / 1_000_000)
             title = _("Model turn to version %(version)s, %(duration)s") % {"version": turn.version, "duration": took}

@@ -146,13 +146,15 @@ class Axis:
         return datetime.fromtimestamp(piece.start / _SECOND + part * piece.seconds, UTC)
 
     @cached_property
-    def folds(self) -> tuple[AxisBreak, ...]:
+    def breaks(self) -> tuple[AxisBreak, ...]:
         axis_breaks: list[AxisBreak] = []
         for piece in self._pieces:
             if piece.folded:
                 text = formatting.format_duration(piece.seconds)
                 middle = piece.x + piece.width / 2
-                room = all(_are_labels_apart(middle, text, fold.middle, fold.text) for fold in axis_breaks)
+                room = all(
+                    _are_labels_apart(middle, text, axis_break.middle, axis_break.text) for axis_break in axis_breaks
+                )
                 axis_breaks.append(AxisBreak(piece.x, piece.width, piece.seconds, text if room else ""))
         return tuple(axis_breaks)
 
@@ -164,7 +166,7 @@ class Axis:
         scaled = [piece for piece in self._pieces if not piece.folded]
         second = sum(piece.width for piece in scaled) / sum(piece.seconds for piece in scaled)
         step = next((step for step in _STEPS if step * second >= _APART), _STEPS[-1])
-        folds = self.folds
+        breaks = self.breaks
         labels: list[AxisLabel] = []
         day = ""
         zone = timezone.get_current_timezone()
@@ -179,7 +181,7 @@ class Axis:
                 x = self.convert_to_x(convert_to_microseconds(moment) - round(shift * _SECOND))
                 if labels and x - labels[-1].x < _APART - 1:
                     continue
-                others = [(fold.middle, fold.text) for fold in folds]
+                others = [(axis_break.middle, axis_break.text) for axis_break in breaks]
                 others += [(label.text_x, label.text) for label in labels[-1:]]
                 text_x = self._find_room(x, text := _format_tick_text(moment, step, day), others)
                 if text_x is None and is_one_day:

@@ -115,7 +115,7 @@ class Drawing:
     axis: Axis
     width: int
     height: float
-    folds: tuple[AxisBreak, ...]
+    breaks: tuple[AxisBreak, ...]
     labels: tuple[AxisLabel, ...]
     words: str
     grouped: int
@@ -125,8 +125,8 @@ class Drawing:
 
 def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems], width: int = WIDTHS[0]) -> Drawing:
     """Lay out a timeframe; `items_by_run` has the items of each of its runs."""
-    instants = _list_timeframe_instants(frame.courses, items_by_run)
-    busy = _list_busy_periods(items_by_run)
+    instants = _iterate_timeframe_instants(frame.courses, items_by_run)
+    busy = _iterate_busy_periods(items_by_run)
     axis = Axis(instants, frame.since, frame.until, left=LEFT, right=width - MARGIN, busy=busy)
     texts = get_item_texts()
     lanes: list[Lane] = []
@@ -140,7 +140,7 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems],
         axis=axis,
         width=width,
         height=y,
-        folds=axis.folds,
+        breaks=axis.breaks,
         labels=axis.build_labels(),
         words=_describe_timeframe(kinds, frame, texts),
         grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs) if bar.count > 1),
@@ -154,7 +154,7 @@ def _get_legend_label_of_bars(kind: str, kinds: Counter[str], texts: ItemTexts) 
     return _("Other turn") if kind == "turn" and kinds["model"] else texts.kinds[kind]
 
 
-def _list_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunItems]) -> Iterator[int]:
+def _iterate_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunItems]) -> Iterator[int]:
     """Return when anything happened; the last sign of life of a run that goes on is no event."""
     lanes = [run_course.lane for run_course in courses]
     starts, ends = (lane.start for lane in lanes), (lane.end for lane in lanes if lane.run.ended_at is not None)
@@ -162,7 +162,7 @@ def _list_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunIte
     return chain(starts, ends, *(map(START, row) for row in rows), *(map(END, row) for row in rows))
 
 
-def _list_busy_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
+def _iterate_busy_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
     """Return the periods in which turns and calls went on."""
     for run_items in runs:
         for turn in run_items.turns:
@@ -215,7 +215,7 @@ class _RunItemsLayout:
         bars: list[Bar] = []
         for row in bar_packing.pack_bars(zip(lefts, rights, entries, strict=True)):
             row_height = height + _EDGE if any(len(packed.items) > 1 for packed in row) else height
-            bars += (self._compute_bar_layout(packed, y, row_height, self._axis.folds) for packed in row)
+            bars += (self._compute_bar_layout(packed, y, row_height, self._axis.breaks) for packed in row)
             y += row_height + _BETWEEN
         return bars, y if bars else y + height + _BETWEEN
 
@@ -228,7 +228,7 @@ class _RunItemsLayout:
                 yield self._compute_bar_layout(packed, y - half, 2 * half, ())
 
     def _compute_bar_layout(
-        self, packed: PackedBar[Occurrence], y: float, height: float, folds: Sequence[AxisBreak]
+        self, packed: PackedBar[Occurrence], y: float, height: float, breaks: Sequence[AxisBreak]
     ) -> Bar:
         entries = packed.items
         first, kinds = entries[0], count_occurrences(entries)
@@ -240,7 +240,7 @@ class _RunItemsLayout:
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
             title = _format_group_title(count, kinds, self._texts)
-        label, label_x = _choose_bar_label_and_x(labels, packed.x, packed.width, folds)
+        label, label_x = _choose_bar_label_and_x(labels, packed.x, packed.width, breaks)
         return Bar(
             kind=kind,
             grave=grave,
@@ -277,10 +277,15 @@ def _list_bar_labels(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
 
 
 def _choose_bar_label_and_x(
-    labels: Sequence[str], x: float, width: float, folds: Sequence[AxisBreak]
+    labels: Sequence[str], x: float, width: float, breaks: Sequence[AxisBreak]
 ) -> tuple[str, float]:
     """Return the longest label with room in a part of the bar that no edge of a break crosses, and its x position."""
-    edges = [edge for fold in folds for edge in (fold.x, fold.x + fold.width) if x < edge < x + width]
+    edges = [
+        edge
+        for axis_break in breaks
+        for edge in (axis_break.x, axis_break.x + axis_break.width)
+        if x < edge < x + width
+    ]
     start, end = max(pairwise([x, *edges, x + width]), key=lambda part: part[1] - part[0])
     label = next((label for label in labels if len(label) * _LETTER + 6 <= end - start), "")
     return label, round(start + 4, 1)

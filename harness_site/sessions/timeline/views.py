@@ -79,7 +79,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     if frame is not None:
         runs = timeline_items.list_run_items(frame)
         drawings = [timeframe_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
-        growth = running_totals_by_version.load_running_totals(pk, since=since, until=until)
+        growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         context |= {
             "drawings": drawings,
             "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),
@@ -95,7 +95,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 def _parse_time_span(request: HttpRequest) -> tuple[datetime | None, datetime | None]:
-    since, until = (parse_utc_datetime_or_none(request.GET.get(name, ""), needs_zone=False) for name in ("from", "to"))
+    since, until = (parse_utc_datetime_or_none(request.GET.get(name, ""), zone=UTC) for name in ("from", "to"))
     return (None, None) if since and until and since >= until else (since, until)
 
 

@@ -23,10 +23,10 @@ def build_read_view(use: ToolUse) -> ToolView | None:
     command = use.args.get("command")
     if not path or (command is not None and command != "view"):
         return None
-    text, chips = _separate_reminders(use.result or "")
+    text, chips = _split_text_and_reminders(use.result or "")
     if use.is_error or parse_json_container(text) is not None:
         return None
-    first, plain = _strip_line_numbers_and_get_first(text)
+    first, plain = _get_first_number_and_plain_text(text)
     if first is None:
         first = (use.get_number_argument("offset", "start_line") or 1) if text else 1
     shown = use.build_masked_preview(plain)
@@ -42,7 +42,7 @@ def build_read_view(use: ToolUse) -> ToolView | None:
     )
 
 
-def _separate_reminders(result: str) -> tuple[str, list[str]]:
+def _split_text_and_reminders(result: str) -> tuple[str, list[str]]:
     """Separate the notes of the program, in tags after the text, from the text of the file."""
     if "<system-reminder>" not in result[-4000:]:
         return result, []
@@ -52,7 +52,7 @@ def _separate_reminders(result: str) -> tuple[str, list[str]]:
     return (result[:at].rstrip("\n"), chips) if chips else (result, [])
 
 
-def _strip_line_numbers_and_get_first(text: str) -> tuple[int | None, str]:
+def _get_first_number_and_plain_text(text: str) -> tuple[int | None, str]:
     """Remove the numbers that begin the lines; return the first of them, None if the lines have none."""
     match = _NUMBERED.match(text)
     if match is None:

@@ -33,7 +33,8 @@ def build_question_view(use: ToolUse) -> ToolView | None:
 
 def _build_question_context(use: ToolUse, item: dict[str, Any]) -> dict[str, Any]:
     options = [
-        option.get("label") if isinstance(option, dict) else option for option in _get_truncated_list(item, "options")
+        option.get("label") if isinstance(option, dict) else option
+        for option in _get_truncated_list_or_empty(item, "options")
     ]
     question = item.get("question")
     return {
@@ -42,6 +43,6 @@ def _build_question_context(use: ToolUse, item: dict[str, Any]) -> dict[str, Any
     }
 
 
-def _get_truncated_list(item: dict[str, Any], name: str) -> list[Any]:
+def _get_truncated_list_or_empty(item: dict[str, Any], name: str) -> list[Any]:
     value = item.get(name)
     return value[:_MAX_QUESTIONS] if isinstance(value, list) else []

@@ -12,7 +12,7 @@ from checkpoints.enums import Role
 from checkpoints.sessions.agent_and_label_suggestions import list_known_agents_and_labels
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.utc_time_range_parameters import TimeRange
+from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
 from harness_site.search.index_status import estimate_total_backlog
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
@@ -69,7 +69,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         rows,
         session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in rows]),
         sort=filters.sort,
-        since=times.first,
+        since="" if times.since is None else format_time_parameter(times.since),
         query=request.GET,
     )
     context = common | {

@@ -31,7 +31,6 @@ from harness_site.sessions.selectors.conversation_window import (
     CallCard,
     Conversation,
     Entry,
-    Opening,
     TranscriptVersion,
 )
 from harness_site.sessions.selectors.message_windows import WINDOW
@@ -61,7 +60,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     """Show the newest messages of a session, or those around a position.
 
     Query parameters: `before`, `after`, `at`, `since` and `until` are positions, `v` is the version, `find` searches
-    the whole transcript. A session that has ended opens with its first prompt and its last answer.
+    the whole transcript. A session that has ended opens with its first prompt and its newest messages.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     place = get_requested_transcript_version(request, head, head.stored)
@@ -77,22 +76,20 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     around = at if at is not None else 0 if is_opening else window.first
     outline = None if piece else prompt_outline.load_prompt_outline(place, around=around)
     prompt = outline.first if outline else None
-    opening = (
-        conversation_window.load_first_prompt_and_last_answer(head.stored, window, prompt.position)
+    first_prompt = (
+        conversation_window.load_prompt_before_window(head.stored, window, prompt.position)
         if is_opening and prompt
         else None
     )
-    displayed = [opening.prompt, window] if opening else [window]
+    displayed = [first_prompt, window] if first_prompt else [window]
     masker.mask_values_until_response(masker.collect_secret_values(*chain(*map(_list_call_arguments, displayed))))
-    if opening is not None:
-        window = opening.answer
     events = takeovers_and_requests_from_audit_trail.load_run_events(pk)
     context = {
         "head": head,
         "tab": "transcript",
         "place": place,
         "conversation": window,
-        "opening": opening,
+        "first_prompt": first_prompt,
         "between": parse_number_parameter_or_none(request, "until") if piece == "later" else None,
         "outline": outline,
         "reading": transcript_content_choices.read_reading_choices(request),
@@ -101,7 +98,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "found": transcript_search.find_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
         "piece": piece,
-        "spot": _get_error_search_start(request, window, opening, at),
+        "spot": _get_error_search_start(request, window, first_prompt, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
         "timeline": run_lanes.load_timeline_of_newest_runs(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
@@ -206,7 +203,9 @@ def find_requested_text_page(
             if text is None
             else long_text_pagination.build_text_page(text, parse_number_parameter_or_none(request, "page") or 1)
         )
-    return long_text_pagination.find_later_page_with_words(texts, words.words) if words and not request.htmx else None
+    return (
+        long_text_pagination.find_later_text_page_with_words(texts, words.words) if words and not request.htmx else None
+    )
 
 
 def render_text_page(
@@ -234,12 +233,14 @@ def get_requested_transcript_version(request: HttpRequest, head: SessionHead, fo
     return place
 
 
-def _get_error_search_start(request: HttpRequest, window: Conversation, opening: Opening | None, at: int | None) -> int:
+def _get_error_search_start(
+    request: HttpRequest, window: Conversation, first_prompt: Conversation | None, at: int | None
+) -> int:
     """Return the position from which the next error or decision is searched."""
     if at is not None:
         return at
-    if opening is not None:
-        return opening.prompt.first
+    if first_prompt is not None:
+        return first_prompt.first
     return window.first - 1 if "after" in request.GET else window.upto
 
 

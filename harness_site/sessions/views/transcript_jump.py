@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core import utc_time_range_parameters
+from harness_site.core import time_range_parameters
 from harness_site.sessions import parse_jump_target
 from harness_site.sessions.parse_jump_target import JumpTarget
 from harness_site.sessions.selectors import positions_in_transcript
@@ -47,10 +47,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
         if found is None:
             return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
         at = found
-    elif (
-        target == "day"
-        and (since := utc_time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None
-    ):
+    elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
         first = positions_in_transcript.find_first_message_time(place, since=since)
         at = place.length if first is None else first.position
     position = max(0, min(at or 0, place.length - 1))

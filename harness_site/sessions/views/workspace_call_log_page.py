@@ -10,7 +10,7 @@ from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
-from harness_site.core.utc_time_range_parameters import TimeRange
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions import session_formatting
 from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import workspace_call_log

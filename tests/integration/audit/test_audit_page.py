@@ -421,7 +421,7 @@ class TestExport:
             (
                 "exported",
                 "carol",
-                {"what": "audit trail", "actor": "alice", "first": "2001-01-01", "subject": "tokens"},
+                {"what": "audit trail", "actor": "alice", "first": "2001-01-01", "zone": "UTC", "subject": "tokens"},
             )
         ]
 

@@ -180,7 +180,7 @@ def test_row_describes_its_call(reader: Client) -> None:
     assert "1 call needs a decision" in page
     assert (
         "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
-        f"session {call.session.session_id} · has a verify hook" in page
+        f"session {call.session.session_id} · The process ended during this call · The tool has a verify hook" in page
     )
 
 
@@ -188,8 +188,8 @@ def test_row_says_that_the_verify_hook_could_not_tell(reader: Client) -> None:
     asked, _not_asked = interrupted(0, verifiable=True), interrupted(1, verifiable=True)
     make_decision(call=asked, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK)
     page = visible_text(reader.get("/review/"))
-    assert page.count("The tool failed and may still have done it · its verify hook could not tell") == 1
-    assert page.count("The tool failed and may still have done it · has a verify hook") == 1
+    assert page.count("The tool failed and may still have done it · The verify hook could not tell") == 1
+    assert page.count("The tool failed and may still have done it · The tool has a verify hook") == 1
 
 
 def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -> None:
@@ -250,7 +250,7 @@ def test_question_and_changed_arguments_are_named_in_their_rows(reader: Client) 
     make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, asked_args_digest="5e" * 32)
     page = visible_text(reader.get("/review/?tab=awaiting"))
     assert f"question · desk · session {question.session.session_id}" in page
-    assert page.count("the arguments were changed") == 1
+    assert page.count("The arguments were changed") == 1
 
 
 def test_pages_are_consecutive(reader: Client) -> None:

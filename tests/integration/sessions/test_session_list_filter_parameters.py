@@ -154,9 +154,9 @@ def test_result_by_day_opens_at_that_day_and_links_to_its_calls(reader: Client) 
     make_checkpoint(session=session)
     complete()
     html = reader.get("/sessions/?first=2025-03-05&last=2025-03-05&agent=refund+desk").content.decode()
-    place = f"/sessions/{session.pk}/jump/?to=day&amp;day=2025-03-05"
+    place = f"/sessions/{session.pk}/jump/?to=day&amp;day=2025-03-05T00:00"
     assert f'<a data-row href="{place}"' in html
-    assert 'href="/calls/?first=2025-03-05&amp;last=2025-03-05&amp;agent=refund%20desk"' in html
+    assert 'href="/calls/?first=2025-03-05&amp;last=2025-03-05&amp;zone=UTC&amp;agent=refund%20desk"' in html
     led = reader.get(place.replace("&amp;", "&")).headers["Location"]
     assert led == f"/sessions/{session.pk}/?v=1&at=1#m-1"
     assert reader.get(led).status_code == 200

@@ -293,8 +293,8 @@ def test_chart_has_a_bounded_number_of_points_with_the_newest(
     monkeypatch.setattr(running_totals_by_version, "POINTS", 4)
     for number in range(10):
         save(session, number, budget_spent_usd=f"0.{number}", usage=to_canonical_json({"total_tokens": number}))
-    found = running_totals_by_version.load_running_totals(session.pk)
+    found = running_totals_by_version.load_sampled_running_totals(session.pk)
     assert ([point.version for point in found.points], found.total, found.step) == ([1, 4, 7, 10], 10, 3)
     assert [(point.cost, point.tokens) for point in found.points][-1] == (Decimal("0.9"), 9)
-    part = running_totals_by_version.load_running_totals(session.pk, since=later(1), until=later(3))
+    part = running_totals_by_version.load_sampled_running_totals(session.pk, since=later(1), until=later(3))
     assert ([point.version for point in part.points], part.step) == ([2, 3, 4], 1)

@@ -42,28 +42,28 @@ def finished() -> Session:
     return session
 
 
-def test_finished_session_opens_with_first_prompt_and_last_answer(finished: Session, reader: Client) -> None:
+def test_finished_session_opens_with_first_prompt_and_newest_messages(finished: Session, reader: Client) -> None:
     here = f"/sessions/{finished.pk}/"
     response = reader.get(here)
     html = response.content.decode()
-    assert positions(html) == [2, 45, 46]
-    assert f'hx-get="{here}?since=45"' in html
+    assert positions(html) == [2, *range(23, 47)]
+    assert f'hx-get="{here}?since=23"' in html
     text = visible_text(response)
     assert "Not in the transcript yet" not in text
-    assert "42 messages between: show" in text
+    assert "20 messages are folded here" in text
     assert "2 messages before the first prompt" in text
-    assert re.findall(r'data-place="(\d+)"', html) == ["1", "2", "44", "45"]
+    assert re.findall(r'data-place="(\d+)"', html) == ["1", "2", "44"]
     assert "Fix it.10:42 · 42 messages" in text  # without the state of the editor
     assert re.search(r"And the second request [a-z ]*…10:42", text)
-    between = reader.get(f"{here}?v=1&after=21&until=45", headers=HTMX).content.decode()
-    assert positions(between) == list(range(21, 45))
+    between = reader.get(f"{here}?v=1&after=3&until=23", headers=HTMX).content.decode()
+    assert positions(between) == list(range(3, 23))
     assert 'class="more between"' not in between
     shorter = reader.get(f"{here}?v=1&after=0&until=45", headers=HTMX)
     assert positions(shorter.content.decode()) == list(range(24))
-    assert "21 messages between: show" in visible_text(shorter)
+    assert "21 messages are folded here" in visible_text(shorter)
     Session.objects.update(status=SessionStatus.ACTIVE)
     assert positions(reader.get(here).content.decode())[-3:] == [44, 45, 46]
-    assert "between: show" not in visible_text(reader.get(here))
+    assert "folded here" not in visible_text(reader.get(here))
 
 
 def test_outline_shows_the_nearest_of_many_prompts(

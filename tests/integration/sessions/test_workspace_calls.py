@@ -13,7 +13,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, InterruptReason, Role
 from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
-from harness_site.core.utc_time_range_parameters import TimeRange
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, CallLogPage, LoggedCall

@@ -23,13 +23,13 @@ def axis(*seconds: float) -> Axis:
 
 def test_time_is_to_scale() -> None:
     drawn = axis(0, 1, 4, 10)
-    assert drawn.folds == ()
+    assert drawn.breaks == ()
     assert [drawn.convert_to_x(at(each)) for each in (0, 1, 2.5, 10)] == [0, 100, 250, 1000]
 
 
 def test_long_idle_periods_are_folded() -> None:
     drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
-    assert [(fold.seconds, fold.width) for fold in drawn.folds] == [
+    assert [(axis_break.seconds, axis_break.width) for axis_break in drawn.breaks] == [
         (10_800, MAX_BREAK_WIDTH),
         (19_197, MAX_BREAK_WIDTH),
     ]
@@ -44,13 +44,13 @@ def test_idle_period_is_folded_sooner_than_a_long_call(busy: list[tuple[int, int
     moments = (0, 8, 16, 52, 60)
     periods = [(at(start), at(end)) for start, end in busy]
     drawn = Axis(map(at, moments), BEGIN, later(60), left=0, right=1000, busy=periods)
-    assert [fold.seconds for fold in drawn.folds] == folded
+    assert [axis_break.seconds for axis_break in drawn.breaks] == folded
 
 
 def test_breaks_take_at_most_a_third_of_a_narrow_axis() -> None:
     moments = [second for night in range(5) for second in (night * 50_000, night * 50_000 + 1)]
     drawn = Axis(map(at, moments), later(moments[0]), later(moments[-1]), left=0, right=300)
-    assert len(drawn.folds) <= 2
+    assert len(drawn.breaks) <= 2
     assert drawn.convert_to_x(at(moments[-1])) == 300
 
 
@@ -63,7 +63,7 @@ def test_day_is_left_out_where_a_narrow_axis_has_no_room_for_it() -> None:
 @pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 0.1, 9, 9.1), (0, 60, 120, 180, 240)])
 def test_short_uniform_and_single_periods_are_not_folded(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
-    assert drawn.folds == ()
+    assert drawn.breaks == ()
     assert drawn.convert_to_x(at(seconds[-1])) == 1000
 
 
@@ -127,9 +127,12 @@ def reach(word: AxisBreak | AxisLabel) -> tuple[float, float]:
 )
 def test_labels_do_not_overlap_or_leave_the_drawing(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
-    assert drawn.folds
-    assert drawn.folds[0].text
-    written: list[AxisBreak | AxisLabel] = [*drawn.build_labels(), *(fold for fold in drawn.folds if fold.text)]
+    assert drawn.breaks
+    assert drawn.breaks[0].text
+    written: list[AxisBreak | AxisLabel] = [
+        *drawn.build_labels(),
+        *(axis_break for axis_break in drawn.breaks if axis_break.text),
+    ]
     words = sorted(map(reach, written))
     assert all(before[1] < after[0] for before, after in pairwise(words))
     assert words[0][0] >= -16

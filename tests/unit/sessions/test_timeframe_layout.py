@@ -72,7 +72,7 @@ def test_every_item_is_counted_and_the_drawing_is_bounded(count: int, width: int
     bars = drawn(drawing)
     assert sum(bar.count for bar in bars) == 4 * count
     assert len(bars) <= 4 * LEVELS * (width - MARGIN - LEFT) / 4
-    assert len(drawing.labels) + len(drawing.folds) <= 20
+    assert len(drawing.labels) + len(drawing.breaks) <= 20
     assert len(bars) < 200
     assert f"Model turn: {count:,}" in drawing.words
 
@@ -97,12 +97,12 @@ def test_label_of_a_bar_is_not_crossed_by_an_edge_of_a_break(before: float, afte
     made.lane.marks.append(mark(5 + before, 1))
     made.lane.marks.append(mark(5 + before + 60, 2))
     drawing = draw(Timeframe((made,), BEGIN, later(end + 10), None))
-    (fold,) = drawing.folds
+    (axis_break,) = drawing.breaks
     (bar,) = (bar for bar in drawing.lanes[0].bars if bar.kind == "wait")
-    assert round(bar.x - fold.x, 1) <= 0 < bar.x + bar.width - fold.x  # it goes through the break
+    assert round(bar.x - axis_break.x, 1) <= 0 < bar.x + bar.width - axis_break.x  # it goes through the break
     assert bar.label in {"waiting for a person, 1 min", "waiting, 1 min"}
-    assert (fold.x < bar.label_x and bar.label_x + len(bar.label) * 6 < fold.x + fold.width) is inside
-    assert bar.label_x + len(bar.label) * 6 < fold.x or bar.label_x > fold.x + fold.width or inside
+    assert (axis_break.x < bar.label_x and bar.label_x + len(bar.label) * 6 < axis_break.x + axis_break.width) is inside
+    assert bar.label_x + len(bar.label) * 6 < axis_break.x or bar.label_x > axis_break.x + axis_break.width or inside
 
 
 def test_turn_is_drawn_without_the_time_in_which_it_waited() -> None:
@@ -114,7 +114,7 @@ def test_turn_is_drawn_without_the_time_in_which_it_waited() -> None:
     assert (before.title, after.title) == ("Model turn to version 1: saved, 10 s",) * 2
     assert before.x + before.width <= wait.x
     assert after.x >= wait.x + wait.width
-    assert [fold.seconds for fold in drawing.folds] == [60]
+    assert [axis_break.seconds for axis_break in drawing.breaks] == [60]
 
 
 def test_many_items_are_counted_by_kind_with_visible_failures() -> None:

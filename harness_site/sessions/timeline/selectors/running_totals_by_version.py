@@ -39,7 +39,7 @@ class RunningTotals:
     step: int
 
 
-def load_running_totals(
+def load_sampled_running_totals(
     session_pk: int, *, since: datetime | None = None, until: datetime | None = None
 ) -> RunningTotals:
     """Load the totals of the versions saved from `since` to `until`, in one query, or three if there are many."""

@@ -173,7 +173,7 @@ def load_timeframe(
     _add_waits_for_agents(peer_rows, courses)
     for run_course in courses.values():
         waits = ((asked.start, asked.end) for asked in run_course.asked)
-        run_course.turns = list(run_lanes.list_lane_turns(run_course.lane, waits))
+        run_course.turns = list(run_lanes.iterate_lane_turns(run_course.lane, waits))
     _add_events(courses, pauses, decisions)
     for run_course in courses.values():
         _remove_items_outside_span(run_course, span)
@@ -230,7 +230,7 @@ def _load_version_marks_and_cut(
         timeline_queries.prepare_versions_query(session_pk, span.since, span.until, most=LIMIT + 1), begin=2
     )
     before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []
-    after = timeline_queries.query_first_version_after(session_pk, span.until) if span.until is not None else []
+    after = timeline_queries.prepare_first_version_after_query(session_pk, span.until) if span.until is not None else []
     rows = (*before, *rows_inside, *after)
     return list(run_lanes.iterate_runs_and_version_marks(rows)), cuts
 

@@ -152,5 +152,5 @@ def query_last_version_before(session: int, moment: datetime) -> QuerySet[Checkp
     return run_lanes.select_newest_versions().filter(session=session, created_at__lt=moment)[:1]
 
 
-def query_first_version_after(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+def prepare_first_version_after_query(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return run_lanes.select_newest_versions().filter(session=session, created_at__gt=moment).order_by("version")[:1]

@@ -71,14 +71,17 @@ def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
 @pytest.mark.parametrize(
     ("amount", "headline"),
     [
-        (Decimal("0.1000019"), "0.100001"),
+        (0.03 + 14 * 0.002, "0.058000"),  # which is 0.057999999999999996
+        (Decimal("0.1000019"), "0.100002"),
+        (Decimal("-0.1000019"), "-0.100002"),
         (Decimal("999999999999.9999999"), "999999999999.999999"),
+        (Decimal("-999999999999.9999999"), "-999999999999.999999"),
         (1e-9, "0.000000"),
         (7, "7.000000"),
     ],
     ids=repr,
 )
-def test_as_decimal_is_rounded_down_to_a_millionth(amount: float | Decimal, headline: str) -> None:
+def test_as_decimal_is_rounded_to_a_millionth(amount: float | Decimal, headline: str) -> None:
     assert str(exact_amounts.round_to_decimal(exact_amounts.dump_amount(amount))) == headline
 
 
