@@ -187,6 +187,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);
+  if (target.id === "main") decide.querySelector("[data-recorded]")?.focus(); // more decisions are needed, so the form is still here
 });
 document.body.addEventListener("htmx:afterSettle", observeForm);
 observeForm();
