@@ -8,7 +8,9 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from checkpoints.enums import CostBasis, get_default_risk
+from checkpoints.calls.sentence_templates import replace_unstorable_characters
+from checkpoints.enums import CallStatus, CostBasis, get_default_risk
+from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.models import (
     Blob,
     CallValue,
@@ -68,6 +70,8 @@ CHAINS_SINCE_VERSION = 8
 ALLOWED_SINCE_VERSION = 9
 #: Version of the format that added the values that are stored with a write of a framework.
 CONTENTS_SINCE_VERSION = 10
+#: Version of the format that added the message of the error that a tool raised; before, it was the result.
+ERRORS_SINCE_VERSION = 11
 #: Place of the message from which opaque bytes are a difference; a file has the bytes alone.
 _BASE_FIELDS = frozenset({"base_segment", "base_position"})
 #: Columns of a session that say something about its rows in this database.
@@ -106,6 +110,11 @@ def upgrade_row_values(kind: str, values: object, version: int) -> object:
 
 
 def _upgrade_call_values(values: dict[str, Any], version: int) -> dict[str, Any]:
+    if version < ERRORS_SINCE_VERSION:
+        values = {"error_message": "", **values}
+        if values.get("status") == CallStatus.INTERRUPTED and isinstance(values.get("result"), str):
+            message = replace_unstorable_characters(decode_json_string_or_return_text(values["result"]))
+            values |= {"error_message": message, "result": None, "result_digest": ""}
     if version < ALLOWED_SINCE_VERSION:
         values = {"allowed_decisions": "", **values}
     if version < ORDER_SINCE_VERSION:

@@ -1,6 +1,6 @@
 """File format of a session: lines of canonical JSON, with a header line first and a digest of the others last.
 
-    {"format":"harness session","version":10,"session_id":"s","workspace":"default", …}
+    {"format":"harness session","version":11,"session_id":"s","workspace":"default", …}
     ["run",{"id":"0199…", …}]
     …
     {"digest":"…","end":42}
@@ -20,7 +20,7 @@ from checkpoints.exceptions import FileDamaged, FileNotReadable, SchemaFromFutur
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 
 FORMAT_NAME = "harness session"
-FORMAT_VERSION = 10
+FORMAT_VERSION = 11
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from checkpoints.db import clock
 from checkpoints.db.cached_row_sql import insert_sealed_rows
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.models import AuditEvent
+from checkpoints.models import AuditEvent, ToolCall
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store.database_client_state import Store
 
@@ -36,6 +36,24 @@ def record_event(
         actor=actor,
         actor_kind=actor_kind,
         details=details,
+    )
+
+
+def record_call_interrupted(store: Store, call: ToolCall, *, actor: str) -> None:
+    """Append the event of a call that has just become interrupted, with why, and the type of its error if it has
+    one."""
+    error: dict[str, Any] = {"error_type": call.error_type} if call.error_type else {}
+    record_event(
+        store,
+        AuditKind.CALL_INTERRUPTED,
+        session_pk=call.session_id,
+        actor=actor,
+        call_id=call.call_id,
+        tool=call.tool,
+        step=call.step,
+        attempt=call.attempt,
+        reason=call.reason,
+        **error,
     )
 
 

@@ -114,7 +114,7 @@ def _select_calls_without_saved_result(session: int) -> QuerySet[ToolCall]:
         key_scope=KeyScope.SESSION,
         answered_version__isnull=True,
     )
-    return calls.order_by("pk").defer("args", "result", "sentence")
+    return calls.order_by("pk").defer("args", "result", "error_message", "sentence")
 
 
 def list_current_and_earlier_args_digests(store: Store, call: ToolCall) -> set[str]:

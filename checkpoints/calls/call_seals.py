@@ -82,6 +82,7 @@ def build_sealed_outcome(
         values.get("result", known.result),
         values.get("result_digest", known.result_digest),
         values.get("error_type", known.error_type),
+        values.get("error_message", known.error_message),
         known.revision + 1,
         now if is_interrupted else known.interrupted_at,
         known.settled_at if is_interrupted else now,

@@ -52,11 +52,14 @@ def write_call_outcome(
         "result": outcome.result,
         "result_digest": "" if outcome.result is None else digests.digest_text(outcome.result),
         "error_type": outcome.error_type[:200],
+        "error_message": outcome.error_message,
         "reason": outcome.reason,
     }
     try:
         with database_operation(store.using) as connection:
-            is_settled = _write_outcome_with_value(connection, owned_session, call.pk, values, outcome.value)
+            is_settled = _write_outcome_with_rows_beside(
+                store, connection, owned_session, call.pk, values, outcome.value
+            )
             if not is_settled and not (is_repeated and _is_outcome_stored(store, owned_session, call, outcome)):
                 raise store_late_result_and_build_refusal(
                     store, owned_session.session_id, call.pk, owned_session, outcome
@@ -70,21 +73,34 @@ def write_call_outcome(
 
 def _is_outcome_stored(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> bool:
     row = call_queries.get_call(store, owned_session.session_id, call.pk)
-    return (row.status, row.result, row.run_id) == (outcome.status, outcome.result, owned_session.run_id)
+    return row.run_id == owned_session.run_id and is_outcome_of_call(row, outcome)
 
 
-def _write_outcome_with_value(
+def is_outcome_of_call(call: ToolCall, outcome: CallOutcome) -> bool:
+    """Return whether a call has this outcome, as far as its status, its result and the message of its error tell."""
+    return (call.status, call.result, call.error_message) == (outcome.status, outcome.result, outcome.error_message)
+
+
+def _write_outcome_with_rows_beside(
+    store: Store,
     connection: BaseDatabaseWrapper,
     owned_session: OwnedSession,
     call_pk: int,
     values: dict[str, Any],
-    value: tuple[str, bytes] | None,
+    value: tuple[str, bytes] | None = None,
 ) -> bool:
-    if value is None:
+    """Write an outcome, and in the same transaction the encoded value of a completed call, or the audit event of an
+    interrupted one."""
+    is_interrupted = values["status"] == CallStatus.INTERRUPTED
+    if value is None and not is_interrupted:
         return _run_outcome_statement(connection, owned_session, call_pk, values)
     with transaction.atomic(using=connection.alias):
         is_settled = _run_outcome_statement(connection, owned_session, call_pk, values)
-        if is_settled:
+        if is_settled and is_interrupted:
+            call = ToolCall.objects.using(connection.alias).get(pk=call_pk)
+            actor = f"run {owned_session.run.number}"
+            insert_unchained_events.record_call_interrupted(store, call, actor=actor)
+        if is_settled and value is not None:
             CallValue.objects.using(connection.alias).create(
                 session_id=owned_session.pk, tool_call_id=call_pk, type=value[0], content=value[1]
             )
@@ -169,7 +185,7 @@ def _require_outcome_stored_after_lost_commit(
     with read_back_after_lost_commit(store.using, error):
         look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
         row = call_queries.get_call(store, owned_session.session_id, call.pk)
-    if (row.status, row.result) != (outcome.status, outcome.result):
+    if not is_outcome_of_call(row, outcome):
         raise StorageUnavailable(error.what, may_have_happened=False) from error
 
 
@@ -187,7 +203,7 @@ def store_late_result_and_build_refusal(
             tool_call=call,
             run_id=owned_session.run_id if owned_session else None,
             success=outcome.status == CallStatus.COMPLETED,
-            result=outcome.result,
+            result=outcome.result_or_error,
         )
         look_up_and_lock_rows.increment_session_revision(store, session.pk)
         insert_unchained_events.record_event(
@@ -225,4 +241,4 @@ def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) ->
         "reason": reason,
     }
     with database_operation(store.using) as connection:
-        _run_outcome_statement(connection, owned_session, call.pk, values)
+        _write_outcome_with_rows_beside(store, connection, owned_session, call.pk, values)

@@ -82,6 +82,7 @@ class ToolCall(SealedModel):
         "result",
         "result_digest",
         "error_type",
+        "error_message",
         "revision",
         "interrupted_at",
         "settled_at",
@@ -137,10 +138,13 @@ class ToolCall(SealedModel):
 
     status = models.CharField(max_length=20, choices=build_choices(CallStatus), default=CallStatus.ISSUED)
     reason = models.CharField(max_length=20, choices=build_choices(InterruptReason), blank=True)
-    #: Canonical JSON text of the result, so that every character survives; NULL means that none is known.
+    #: Canonical JSON text of what the agent gets as the answer, so that every character survives; NULL means that there
+    #: is none.
     result = models.TextField(null=True)  # noqa: DJ001
     result_digest = models.CharField(max_length=64, blank=True)
     error_type = models.CharField(max_length=200, blank=True)
+    #: Message of the error that the tool raised. Nothing changes it afterwards: it is evidence for who decides.
+    error_message = models.TextField(blank=True, default="", db_default="")
     replay_count = models.IntegerField(default=0, db_default=0)
     revision = models.IntegerField(default=1, db_default=1)
     verify_requested_by = models.CharField(max_length=255, blank=True)

@@ -177,6 +177,7 @@ def report_call_outcome(
     fields: dict[str, Any] = {
         "status": str(outcome.status),
         "error_type": outcome.error_type[:200],
+        "error_message": outcome.error_message,
         "reason": str(outcome.reason),
         "step": issued_call.step,
         "attempt": issued_call.attempt,

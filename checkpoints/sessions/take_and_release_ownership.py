@@ -266,15 +266,17 @@ def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor
                 "interrupted_at": Now(),
             }
             row.status = SessionStatus.NEEDS_REVIEW
-            kind = AuditKind.CALL_INTERRUPTED
         else:
             change = {"settled_at": Now()}
-            kind = AuditKind.CALL_DISCARDED
         status = call_transitions_by_agent_or_system.get_transition_for_lost_run(mutates=call.mutates).after
         orphaned_calls.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
-        insert_unchained_events.record_event(
-            store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool
-        )
+        if call.mutates:
+            call.reason = InterruptReason.RUN_LOST
+            insert_unchained_events.record_call_interrupted(store, call, actor=actor)
+        else:
+            insert_unchained_events.record_event(
+                store, AuditKind.CALL_DISCARDED, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool
+            )
     Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)
 
 

@@ -88,16 +88,30 @@ class IssuedCall:
 
 @dataclass(frozen=True)
 class CallOutcome:
-    """Outcome of a call: completed, failed or interrupted. `result` is canonical JSON text.
+    """Outcome of a call: completed, failed or interrupted.
 
-    `value` is the value of a completed call as its tool's codec encoded it.
+    Attributes:
+        status: Status that the call gets.
+        result: What the agent gets as the answer, as canonical JSON text; None for an interrupted call.
+        error_type: Type of the error that the tool raised; empty without one.
+        error_message: Message of that error.
+        reason: Why it is unknown whether an interrupted call happened.
+        value: Value of a completed call as its tool's codec encoded it.
     """
 
     status: CallStatus
     result: str | None
     error_type: str = ""
+    error_message: str = ""
     reason: InterruptReason | str = ""
     value: tuple[str, bytes] | None = None
+
+    @property
+    def result_or_error(self) -> str | None:
+        """Canonical JSON text of the result, or of the error of a call that has none."""
+        if self.result is not None or not self.error_type:
+            return self.result
+        return to_canonical_json(f"{self.error_type}: {self.error_message}" if self.error_message else self.error_type)
 
 
 def validate_side_effects(given: Iterable[str]) -> frozenset[str]:

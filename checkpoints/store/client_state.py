@@ -75,6 +75,7 @@ class ChangingCallColumns(NamedTuple):
     result: str | None = None
     result_digest: str = ""
     error_type: str = ""
+    error_message: str = ""
     revision: int = 1
     interrupted_at: datetime | None = None
     settled_at: datetime | None = None

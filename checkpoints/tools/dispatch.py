@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
-from checkpoints.calls import sentence_templates
 from checkpoints.calls.registry_of_running_tools import CallPlace, ToolRun
+from checkpoints.calls.sentence_templates import replace_unstorable_characters
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.enums import CallStatus, InterruptReason, KeyPolicy
@@ -141,8 +141,8 @@ def build_tool_intent(
         policy=policy,
         side_effects=tool.side_effects,
         declared_risk=tool.risk,
-        sentence=sentence_templates.replace_unstorable_characters(tool.describe_call(args)),
-        sentence_template=sentence_templates.replace_unstorable_characters(tool.sentence),
+        sentence=replace_unstorable_characters(tool.describe_call(args)),
+        sentence_template=replace_unstorable_characters(tool.sentence),
         verifiable=tool.verify is not None,
         requires_approval=tool.requires_approval,
         approvals=tool.approvals,
@@ -167,7 +167,7 @@ def _run_logged_call_flow(execution: Execution, bound_args: dict[str, Any]) -> F
         try:
             bound_args = tool.bind_arguments(_parse_stored_args(execution))
         except InvalidArguments as error:
-            outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__)
+            outcome = build_failed_outcome(error)
             yield from record_outcome_flow(execution, outcome, str(error))
             return ToolResult(issued_call.call_id, str(error), is_error=True, attempt=issued_call.attempt)
     invoke = build_tool_invocation(execution, tool.run, bound_args)
@@ -244,22 +244,29 @@ def record_outcome_of_error_flow(
     """
     tool = execution.tool
     description = _describe_tool_error(tool, error)
+    error_type, message = type(error).__name__, replace_unstorable_characters(_to_error_message(error))
     if not started:
         outcome = CallOutcome(
-            CallStatus.FAILED, to_canonical_json("It was stopped before it began."), type(error).__name__
+            CallStatus.FAILED, to_canonical_json("It was stopped before it began."), error_type, message
         )
         yield from record_outcome_flow(execution, outcome, description)
         raise error
     if not tool.logged or not tool.leaves_outcome_unknown(error):
-        outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(description), type(error).__name__)
+        outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(description), error_type, message)
         yield from record_outcome_flow(execution, outcome, description)
         return None
     reason = InterruptReason.AMBIGUOUS_ERROR if isinstance(error, Exception) else InterruptReason.CANCELLED
-    outcome = CallOutcome(CallStatus.INTERRUPTED, to_canonical_json(description), type(error).__name__, reason)
+    outcome = CallOutcome(CallStatus.INTERRUPTED, None, error_type, message, reason)
     yield from record_outcome_flow(execution, outcome, description)
     if not isinstance(error, Exception):
         raise error
     return (yield from execution.settle_by_verify_hook_flow(error))
+
+
+def build_failed_outcome(error: InvalidArguments) -> CallOutcome:
+    """Build the outcome of a call that did not start, because the arguments that a person gave do not fit its tool."""
+    message = replace_unstorable_characters(str(error))
+    return CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__, message)
 
 
 def record_outcome_flow(execution: Execution, outcome: CallOutcome, content: str) -> Flow[None]:
@@ -309,4 +316,8 @@ def _remove_unencodable_characters(text: str) -> str:
 
 
 def _describe_tool_error(tool: Tool, error: BaseException) -> str:
-    return _remove_unencodable_characters(f"{tool.name} raised {type(error).__name__}: {_to_safe_repr(error)}")
+    return f"{tool.name} raised {type(error).__name__}: {_to_error_message(error)}"
+
+
+def _to_error_message(error: BaseException) -> str:
+    return to_model_content(_remove_unencodable_characters(_to_safe_repr(error)))

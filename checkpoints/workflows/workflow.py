@@ -107,8 +107,7 @@ class WorkflowJournal:
         try:
             invoke = dispatch.build_tool_invocation(execution, request.bind_function(execution.issued_call.args), {})
         except InvalidArguments as error:
-            outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__)
-            yield from dispatch.record_outcome_flow(execution, outcome, str(error))
+            yield from dispatch.record_outcome_flow(execution, dispatch.build_failed_outcome(error), str(error))
             raise
         try:
             value = yield invoke

@@ -11,6 +11,7 @@ from ninja import Router
 
 from checkpoints import sansio
 from checkpoints.calls import call_dicts, intent_log, write_outcomes
+from checkpoints.calls.sentence_templates import replace_unstorable_characters
 from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.decisions import record_verify_hook_answers
@@ -229,10 +230,13 @@ def settle_call(
     body: request_schemas.CallOutcome,
 ) -> HttpResponse:
     store = get_client_checkpointer(request).store
+    if body.status == "interrupted" and body.result is not None:
+        raise InvalidInput("An interrupted call has no result. Send the message of its error as error_message.")
     outcome = CallOutcome(
         CallStatus(body.status),
         None if body.result is None else to_canonical_json(body.result, "result"),
-        body.error_type,
+        replace_unstorable_characters(body.error_type),
+        replace_unstorable_characters(body.error_message),
         body.reason,
     )
     if request.repeated or not _settle_call_issued_by_this_process(store, session_id, call_id, body, outcome):  # type: ignore[attr-defined]
@@ -272,10 +276,10 @@ def _settle_stored_call(
     if body.fence is None:
         raise write_outcomes.store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
     owned_session = _find_issuing_run_even_if_lost(store, session_id, session.pk, body.fence)
-    stored = (call.status, call.result, call.run_id)
     is_repeated = request.repeated is not None  # type: ignore[attr-defined]
     try:
-        if not is_repeated or stored != (outcome.status, outcome.result, owned_session.run_id):
+        is_stored = call.run_id == owned_session.run_id and write_outcomes.is_outcome_of_call(call, outcome)
+        if not (is_repeated and is_stored):
             issued_call = IssuedCall(call.pk, call.call_id, call.step, call.attempt)
             write_outcomes.write_call_outcome(store, owned_session, issued_call, outcome, is_repeated=is_repeated)
     finally:
@@ -374,6 +378,7 @@ def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
         "args_digest": call.args_digest,
         "result_text": None if call.result is None else mask_text(call.result_text or ""),
         "error_type": call.error_type,
+        "error_message": mask_text(call.error_message),
         "side_effects": call.side_effects.split(","),
         "risk": call.risk,
         "sentence": mask_text(call.sentence),

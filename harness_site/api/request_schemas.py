@@ -195,8 +195,14 @@ class CallOutcome(Body):
     status: Literal["completed", "failed", "interrupted"] = Field(
         description="`interrupted`: it is unknown whether the call happened."
     )
-    result: Any = Field(None, description="What the model reads: text, or for a workflow step any JSON value.")
-    error_type: str = Field("", description="Type of the error of a failed call.")
+    result: Any = Field(
+        None,
+        description="What the model reads: text, or for a workflow step any JSON value. An interrupted call has none.",
+    )
+    error_type: str = Field("", description="Type of the error that the tool raised.")
+    error_message: str = Field(
+        "", description="Message of that error; whoever decides about an interrupted call reads it."
+    )
     reason: Literal["", "ambiguous_error", "cancelled"] = Field(
         "", description="Why it is unknown whether an interrupted call happened."
     )

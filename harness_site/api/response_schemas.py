@@ -337,6 +337,7 @@ class CallCard(CallState):
     args_digest: str
     result_text: str | None
     error_type: str
+    error_message: str
     side_effects: list[str]
     risk: str
     sentence: str

@@ -94,7 +94,7 @@ def _load_genuine_calls(
 def _query_calls(workspace_pk: int, session_pks: Collection[int], call_ids: Collection[str]) -> QuerySet[ToolCall]:
     calls = ToolCall.objects.filter(workspace=workspace_pk, session__in=session_pks, call_id__in=call_ids)
     calls = calls.order_by("step", "attempt")
-    return calls if get_seal_keys() is not None else calls.defer("result")
+    return calls if get_seal_keys() is not None else calls.defer("result", "error_message")
 
 
 def _find_call(entry: AuditEntry, calls: Iterable[AuditedCall]) -> AuditedCall | None:

@@ -26,6 +26,7 @@ _NAMES: Final[dict[str, Promise]] = {
     "checked": _("entries checked"),
     "decision": _("decision"),
     "ended": _("sign-ins ended"),
+    "error_type": _("type of the error"),
     "events": _("events"),
     "factor": _("second factor"),
     "fields": _("fields"),

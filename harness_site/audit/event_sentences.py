@@ -46,6 +46,7 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.WITNESS_ADOPTED: (_("{actor} declared the stored state of {session} to be the newest one"),),
     AuditKind.QUARANTINE_RELEASED: (_("{actor} released {session} from quarantine"),),
     AuditKind.CALL_INTERRUPTED: (
+        _("{call} was interrupted in {session}: the tool failed with {error_type} and may still have done it"),
         _("{call} was interrupted in {session}"),
         _("A call of {tool} was interrupted in {session}"),
         _("A call was interrupted in {session}"),

@@ -25,7 +25,7 @@ _DETAILS_OF_ONE_SESSION: Final[dict[str, frozenset[str]]] = {
     AuditKind.RUN_STARTED: frozenset({"pid"}),
     AuditKind.RUN_LOST: frozenset({"last_seen"}),
     AuditKind.RUN_RELEASED: frozenset({"idle_seconds"}),
-    AuditKind.CALL_INTERRUPTED: frozenset({"call_id"}),
+    AuditKind.CALL_INTERRUPTED: frozenset({"call_id", "step", "attempt"}),
     AuditKind.CALL_DISCARDED: frozenset({"call_id"}),
     AuditKind.VERSIONS_REMOVED: frozenset({"versions", "messages"}),
     AuditKind.SESSION_DELETED: frozenset({"session_id", "versions", "messages"}),

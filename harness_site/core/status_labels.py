@@ -129,7 +129,7 @@ _PHASES: Final[dict[str, Any]] = dict(build_choices(Phase))
 
 
 _WHY: Final[dict[str, str | Promise]] = {
-    InterruptReason.RUN_LOST: _("The run died during this call"),
+    InterruptReason.RUN_LOST: _("The process ended during this call"),
     InterruptReason.AMBIGUOUS_ERROR: _("The tool failed and may still have done it"),
     InterruptReason.CANCELLED: _("The call was cancelled while it ran"),
     InterruptReason.ABANDONED: _("The run continued without recording the outcome"),
@@ -193,11 +193,20 @@ def format_interrupt_reason(reason: str) -> str:
     return str(_WHY.get(reason, gettext("The reason is unknown")))
 
 
+def describe_interruption(reason: str, error_type: str) -> str:
+    """Explain why the outcome of a call is unknown, with the type of the error that its tool raised, if there is
+    one."""
+    if reason != InterruptReason.AMBIGUOUS_ERROR or not error_type:
+        return format_interrupt_reason(reason)
+    sentence = gettext("The tool failed with %(error)s and may still have done it")
+    return sentence % {"error": mask_and_reveal_hidden(error_type)}
+
+
 def explain_verify_hook_ability(verifiable: bool, *, hook_could_not_tell: bool) -> str:
     """Say whether a verify hook of the tool may tell the outcome of a call, or could not."""
     if hook_could_not_tell:
-        return gettext("its verify hook could not tell")
-    return gettext("has a verify hook") if verifiable else gettext("no verify hook")
+        return gettext("The verify hook could not tell")
+    return gettext("The tool has a verify hook") if verifiable else gettext("The tool has no verify hook")
 
 
 def describe_idempotency_rule(policy: str, scope: str) -> str:

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from checkpoints.calls.require_unaltered_call import require_matching_digests
-from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk, get_default_risk
+from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
 from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
@@ -275,10 +275,11 @@ class PendingRowBuilder:
 def _describe_peculiarity(call: ToolCall, *, hook_could_not_tell: bool) -> str:
     """Return what distinguishes a call from most others: why its outcome is unknown, or that a person changed it."""
     if call.status == CallStatus.AWAITING_APPROVAL:
-        return gettext("the arguments were changed") if call.asked_args_digest else ""
-    why = "" if call.reason == InterruptReason.RUN_LOST else status_labels.format_interrupt_reason(call.reason)
-    hook = status_labels.explain_verify_hook_ability(call.verifiable, hook_could_not_tell=hook_could_not_tell)
-    return " · ".join(filter(None, (why, hook if call.verifiable else "")))
+        return gettext("The arguments were changed") if call.asked_args_digest else ""
+    why = status_labels.format_interrupt_reason(call.reason)
+    if not call.verifiable:
+        return why
+    return f"{why} · {status_labels.explain_verify_hook_ability(True, hook_could_not_tell=hook_could_not_tell)}"
 
 
 def find_verification_error_and_quarantine(call: ToolCall) -> SealError | None:

@@ -41,8 +41,11 @@ SETTLED_CALL: Final = frozenset(
 _FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.MESSAGE: ("pk", "session_id", "message_id", "body", "position", "created_at"),
     Kind.CALL: (
-        *("pk", "session_id", "call_id", "tool", "sentence", "args", "result", "error_type", "status", "revision"),
+        *("pk", "session_id", "call_id", "tool", "sentence", "args", "result", "error_type"),
         *(
+            "error_message",
+            "status",
+            "revision",
             "issued_at",
             "settled_at",
             "interrupted_at",
@@ -67,7 +70,7 @@ _WORKSPACE: Final = {
 #: Columns that may be long.
 _LONG: Final = {
     Kind.MESSAGE: ("body",),
-    Kind.CALL: ("args", "result"),
+    Kind.CALL: ("args", "result", "error_message"),
     Kind.DECISION: ("evidence", "result"),
     Kind.SESSION: ("title",),
 }

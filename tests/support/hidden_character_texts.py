@@ -151,6 +151,7 @@ def make_hostile_calls(run: Run, text: str) -> Iterable[ToolCall]:
         "tool": column[:200],
         "args": {text: text, f"{text}2": [text, {text: 1}]},
         "error_type": column[:200],
+        "error_message": column,
         "side_effects": column[:200],
         "verify_requested_by": "",
     }

@@ -1667,15 +1667,21 @@ export interface components {
             status: "completed" | "failed" | "interrupted";
             /**
              * Result
-             * @description What the model reads: text, or for a workflow step any JSON value.
+             * @description What the model reads: text, or for a workflow step any JSON value. An interrupted call has none.
              */
             result?: unknown;
             /**
              * Error Type
-             * @description Type of the error of a failed call.
+             * @description Type of the error that the tool raised.
              * @default
              */
             error_type?: string;
+            /**
+             * Error Message
+             * @description Message of that error; whoever decides about an interrupted call reads it.
+             * @default
+             */
+            error_message?: string;
             /**
              * Reason
              * @description Why it is unknown whether an interrupted call happened.
@@ -1750,6 +1756,8 @@ export interface components {
             result_text: string | null;
             /** Error Type */
             error_type: string;
+            /** Error Message */
+            error_message: string;
             /** Side Effects */
             side_effects: string[];
             /** Risk */

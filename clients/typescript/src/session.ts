@@ -250,23 +250,24 @@ export class Session {
       const text = describeError(name, error);
       const isUnknown = (tool.leavesOutcomeUnknown ?? isOutcomeUnknown)(error);
       const errorType = error instanceof Error ? error.name : typeof error;
-      await this.recordOutcome(issued, isUnknown ? "interrupted" : "failed", text, errorType);
+      const errorMessage = error instanceof Error ? error.message : String(error);
+      const failure = { error_type: errorType, error_message: errorMessage };
+      if (isUnknown) await this.recordOutcome(issued, { status: "interrupted", reason: "ambiguous_error", ...failure }, text);
+      else await this.recordOutcome(issued, { status: "failed", result: text, ...failure }, text);
       if (isUnknown) return this.resolveUnknown(tool, issued);
       return { callId: issued.call_id, content: text, isError: true, replayed: false, attempt };
     }
-    await this.recordOutcome(issued, "completed", content);
+    await this.recordOutcome(issued, { status: "completed", result: content }, content);
     return { callId: issued.call_id, content, isError: false, replayed: false, attempt };
   }
 
   private async recordOutcome(
     issued: Schemas["IssuedCall"],
-    status: "completed" | "failed" | "interrupted",
-    result: string,
-    errorType = "",
+    outcome: Pick<Schemas["CallOutcome"], "status" | "result" | "error_type" | "error_message" | "reason">,
+    content: string,
   ): Promise<void> {
-    const reason = status === "interrupted" ? "ambiguous_error" : "";
     const { step, attempt } = issued;
-    const fields = { fence: this.fence, status, result, error_type: errorType, reason, step, attempt };
+    const fields = { fence: this.fence, step, attempt, ...outcome };
     const key = randomUUID();
     for (let left = RECORD_ATTEMPTS; ; left -= 1) {
       try {
@@ -275,7 +276,7 @@ export class Session {
       } catch (error) {
         const isTemporary = error instanceof ServerUnavailable || (error instanceof HarnessError && error.status >= 500);
         if (!isTemporary) throw error;
-        if (left <= 1) throw new ResultNotRecorded(result, { cause: error });
+        if (left <= 1) throw new ResultNotRecorded(content, { cause: error });
       }
     }
   }

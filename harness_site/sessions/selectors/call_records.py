@@ -94,6 +94,7 @@ class CallRecord:
     reason: str
     result: str | None
     error_type: str
+    error_message: str
     replays: int
     revision: int
     approvals: int
@@ -331,6 +332,7 @@ def _build_verified_call_record(
         reason=call.reason,
         result=call.result_text if results else None,
         error_type=call.error_type,
+        error_message=call.error_message,
         replays=call.replay_count,
         revision=call.revision,
         approvals=call.approvals,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import merge
@@ -12,7 +12,7 @@ from typing import Any
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import AuditKind, DecisionKind, LabelledEnum
 from checkpoints.formats import parse_json
-from checkpoints.models import AuditEvent, Decision
+from checkpoints.models import AuditEvent, Decision, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query
@@ -20,14 +20,18 @@ from harness_site.sessions.selectors import message_origin_versions_and_runs
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 
 PAGE = 40
+#: Call id, step and attempt of a call, as an event names them.
+CallPlace = tuple[str, str, str]
 #: Kinds of entries that are recorded again and again while somebody reads.
 _READ_KINDS = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryItem:
-    """An audit event, or a decision about a call (then `call_pk` and `tool` are set), with its key. `details` is JSON.
+    """An audit event, or a decision about a call, with its key. `details` is JSON.
 
+    `call_pk` and `tool` are set for a decision, and for the interruption of a call; `reason` is then the message of its
+    error.
     `times` is the number of equal entries that this one stands for, the oldest of them recorded at `since`. `final` is
     False if more of the `approvals` people have to agree; `intact` is False if the event does not match its recorded
     hash.
@@ -116,8 +120,9 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
         if recorded_events
         else frozenset()
     )
+    interrupted_calls = _load_interrupted_calls(session_pk, recorded_events)
     event_rows = [
-        (event.created_at, event.pk, 0, _build_event_item(event, event.pk not in broken_pks))
+        (event.created_at, event.pk, 0, _build_event_item(event, interrupted_calls, intact=event.pk not in broken_pks))
         for event in recorded_events
     ]
     recorded_decisions = list(decisions.order_by(keyset_pagination.build_newest_first_ordering())[: size + 1])
@@ -160,7 +165,24 @@ def _get_read_event_group_key(row: HistoryItem) -> tuple[Any, ...]:
     return row.kind, row.actor, row.actor_kind, tuple(sorted(map(repr, row.details.items())))
 
 
-def _build_event_item(event: AuditEvent, intact: bool) -> HistoryItem:
+def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> dict[CallPlace, ToolCall]:
+    """Load the calls that the events interrupted, by their place in the session. Raises `IntegrityError`."""
+    places = {_get_call_place(event) for event in events if event.kind == AuditKind.CALL_INTERRUPTED}
+    if not places:
+        return {}
+    call_ids = {call_id.replace("\0", "") for call_id, _, _ in places}
+    calls = list(ToolCall.objects.filter(session=session_pk, call_id__in=call_ids))
+    row_seals.verify_rows(calls)
+    return {(call.call_id, str(call.step), str(call.attempt)): call for call in calls}
+
+
+def _get_call_place(event: AuditEvent) -> CallPlace:
+    details = _parse_event_details(event.details)
+    return str(details.get("call_id")), str(details.get("step")), str(details.get("attempt"))
+
+
+def _build_event_item(event: AuditEvent, interrupted: Mapping[CallPlace, ToolCall], *, intact: bool) -> HistoryItem:
+    call = interrupted.get(_get_call_place(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
     return HistoryItem(
         pk=event.pk,
         at=event.created_at,
@@ -169,6 +191,10 @@ def _build_event_item(event: AuditEvent, intact: bool) -> HistoryItem:
         actor=event.actor,
         actor_kind=event.actor_kind,
         details=_parse_event_details(event.details),
+        reason="" if call is None else call.error_message,
+        call_pk=None if call is None else call.pk,
+        call_id="" if call is None else call.call_id,
+        tool="" if call is None else call.tool,
         intact=intact,
     )
 

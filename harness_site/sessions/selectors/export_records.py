@@ -170,6 +170,7 @@ def _build_call_record(call: ToolCall) -> Record:
         "reason": call.reason,
         "result": _parse_json_or_text(call.result),
         "error_type": call.error_type,
+        "error_message": call.error_message,
         "replays": call.replay_count,
         "revision": call.revision,
         "approvals": call.approvals,

@@ -19,6 +19,7 @@ from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details
 from harness_site.core import formatting, status_labels
+from harness_site.core.call_sentences import remove_text_of_question
 from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
@@ -49,7 +50,10 @@ _STEP_STATES = {
     StepState.SKIPPED: gettext_lazy("skipped"),
 }
 #: Kind of a history entry → details that its template displays itself.
-_SAID_IN_LINE = {AuditKind.TAKEOVER.value: frozenset({"last_seen", "why", "taken_by", "host", "pid"})}
+_SAID_IN_LINE = {
+    AuditKind.TAKEOVER.value: frozenset({"last_seen", "why", "taken_by", "host", "pid"}),
+    AuditKind.CALL_INTERRUPTED.value: frozenset({"reason", "error_type", "step", "attempt"}),
+}
 
 register.simple_tag(folded_text_html.render_message_text)
 register.inclusion_tag("sessions/parts/json_tree.html", name="render_json_tree_or_link")(
@@ -186,6 +190,15 @@ def get_call_copy_url(card: CallCard, address: str) -> str:
 
 
 @register.filter
+def get_arguments_beside_sentence(card: CallCard) -> Any:
+    """Return the arguments of a call without what its sentence shows: the text of a framework's question."""
+    record = card.newest_attempt
+    if record is None or not record.is_question:
+        return card.call.args
+    return remove_text_of_question(card.call.args, record.sentence)
+
+
+@register.filter
 def has_visible_arguments(args: Any) -> bool:
     return args not in (None, {}, [], "")
 
@@ -282,7 +295,7 @@ def format_call_outcome(record: CallRecord | None) -> str:
     """
     if record is None or (record.result is None and not record.error_type):
         return ""
-    text = record.result or ""
+    text = record.error_message if record.result is None else record.result
     if not record.error_type:
         return format_text_excerpt(text)
     text = text.removeprefix(f"{record.tool} raised ")
@@ -319,7 +332,8 @@ register.filter("format_actor", event_details.mask_and_format_actor)
 @register.filter
 def list_shown_details(row: HistoryItem) -> list[tuple[str, str]]:
     """Return the words for the details of a history entry, without those that its line already says."""
-    return event_details.format_shown_details(row.details, _SAID_IN_LINE.get(row.kind, frozenset()))
+    named = frozenset({"tool"}) if row.call_pk is not None else frozenset()
+    return event_details.format_shown_details(row.details, _SAID_IN_LINE.get(row.kind, frozenset()) | named)
 
 
 @register.filter
@@ -359,6 +373,15 @@ def get_plan_step_css_kind(step: PlanStep) -> str:
 @register.filter
 def format_interruption_reason(reason: str) -> str:
     return str(translate_label(InterruptReason(reason))) if reason in InterruptReason.values else reason
+
+
+@register.filter
+def describe_interruption(row: HistoryItem) -> str:
+    """Explain why the outcome of the call of a history entry became unknown; empty for another entry."""
+    reason, error_type = (str(row.details.get(name) or "") for name in ("reason", "error_type"))
+    if row.kind != AuditKind.CALL_INTERRUPTED or not reason:
+        return ""
+    return status_labels.describe_interruption(reason, error_type)
 
 
 @register.filter

@@ -111,6 +111,8 @@ def call() -> ToolCall:
         args=ARGS,
         sentence=f"Log in with {NAMED}, {KEY} and {NUMBER}",
         result=f"{NAMED} {ALL}",
+        error_type=f"Error {KEY}",
+        error_message=f"refused {NAMED} {ALL}",
     )
     make_late_result(call=made, result=f"late {NAMED} {ALL}")
     make_decision(
@@ -133,6 +135,7 @@ def pages(call: ToolCall) -> Iterator[str]:
         "/sessions/",
         "/sessions/?q=answered",
         "/sessions/?q=late",
+        "/sessions/?q=refused",
         "/sessions/?q=because",
         "/sessions/?q=label",
     )

@@ -109,11 +109,14 @@ def test_date_is_shown_once_where_the_day_changes(reader: Client) -> None:
 
 
 def test_ambiguous_error_is_named(reader: Client) -> None:
-    shown = page(
-        reader, lost_call(reason=InterruptReason.AMBIGUOUS_ERROR, error_type="TimeoutError", result="no answer")
-    )
-    assert "After 3.4 s the tool failed with TimeoutError, and may still have done its work (“no answer”)" in shown
+    error = {"error_type": "TimeoutError", "error_message": "no answer"}
+    call = lost_call(reason=InterruptReason.AMBIGUOUS_ERROR, **error)
+    sentence = "After 3.4 s the tool failed with TimeoutError, and may still have done its work (“no answer”)"
+    shown = page(reader, call)
+    assert sentence in shown
     assert "Run 1 lost" not in shown
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED)
+    assert sentence in page(reader, call)
 
 
 def test_timed_out_tool_shows_the_time(reader: Client) -> None:

@@ -82,10 +82,14 @@ def test_other_texts_are_not_found(search: Search, typed: str) -> None:
 def test_arguments_and_results_are_found_without_json_escapes(search: Search) -> None:
     session = make_session()
     call = make_call(
-        session=session, args={"note": 'first\n"二番目" €'}, status=CallStatus.COMPLETED, result="done: ✓ ünï"
+        session=session,
+        args={"note": 'first\n"二番目" €'},
+        status=CallStatus.COMPLETED,
+        result="done: ✓ ünï",
+        error_message="refused by the bank",
     )
     complete()
-    for typed in ('二番目" €', "ünï", "refund_card", call.call_id, "note: first"):
+    for typed in ('二番目" €', "ünï", "by the bank", "refund_card", call.call_id, "note: first"):
         assert [place.split("?")[0] for place in search(typed)] == [f"/sessions/{session.pk}/calls/{call.pk}/"], typed
 
 

@@ -131,6 +131,7 @@ def _log(run: Run) -> ToolCall:
         sentence=EVIL,
         side_effects="<b id=evil>",
         error_type=EVIL,
+        error_message=EVIL,
         status=CallStatus.COMPLETED,
         result=EVIL + HALF + BIDI,
         run=run,

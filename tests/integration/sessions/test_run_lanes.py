@@ -60,6 +60,15 @@ def test_interrupted_call_is_drawn_on_both_runs(session: Session) -> None:
     assert second.stretches == [Stretch("wait", at(11), at(60), "refund_card", call.pk)]
 
 
+def test_call_of_a_lost_run_is_unknown_until_the_run_ended(session: Session) -> None:
+    lost = run(session, 20, 21, status=RunStatus.LOST, ended_at=later(22.676))
+    make_call(session=session, run=lost, issued_at=later(22), interrupted_at=later(22.682))
+    (_, lane) = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
+    stretches = [stretch[:3] for stretch in lane.stretches]
+    assert stretches[0] == ("lost", at(22), at(22.676))
+    assert stretches[1][:2] == ("wait", at(22.676))
+
+
 def test_undecided_call_waits_until_now(session: Session) -> None:
     make_call(session=session, issued_at=later(2), interrupted_at=later(3))
     (lane,) = run_lanes.load_timeline_of_newest_runs(session.pk).lanes

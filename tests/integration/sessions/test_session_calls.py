@@ -10,6 +10,7 @@ from django.test import Client
 
 from checkpoints import audit
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Session
 from harness_site.sessions.selectors import call_records, events_and_decisions
 from tests.support.factories import (
@@ -155,6 +156,24 @@ def test_history_lists_events_and_decisions_in_order(session: Session, reader: C
     page = visible_text(reader.get(f"/sessions/{session.pk}/history/"))
     assert "It happened: refund_card by alice — Seen in the bank's export. Recorded result: refund re_1" in page
     assert "Run started · run 1 · host vm · process id 7" in page
+
+
+def test_history_says_why_a_call_was_interrupted(session: Session, reader: Client) -> None:
+    call = make_call(session=session, error_type="TimeoutError", error_message="no answer", step=4)
+    details = {"call_id": call.call_id, "tool": call.tool, "step": 4, "attempt": 1}
+    failed = {**details, "reason": "ambiguous_error", "error_type": "TimeoutError"}
+    event(session, AuditKind.CALL_INTERRUPTED, details=to_canonical_json(failed))
+    gone = {**details, "call_id": ["c\0"], "reason": "run_lost"}
+    event(session, AuditKind.CALL_INTERRUPTED, details=to_canonical_json(gone))
+    ready = event(session, AuditKind.SESSION_READY)
+    AuditEvent.objects.filter(pk=ready.pk).update(actor="gate")
+    page = visible_text(reader.get(f"/sessions/{session.pk}/history/"))
+    sentence = "The tool failed with TimeoutError and may still have done it. — no answer · call id call_9"
+    assert f"Call interrupted: refund_card {sentence}" in page
+    assert "Call interrupted The process ended during this call. · call id" in page
+    assert "Nothing undecided The session can continue." in page
+    audit_page = visible_text(reader.get("/audit/"))
+    assert f"was interrupted in {session.session_id}: the tool failed with TimeoutError and may still" in audit_page
 
 
 def test_history_uses_language_and_time_zone_of_the_reader(session: Session, reader: Client) -> None:

@@ -10,9 +10,10 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db.models import BooleanField, Case, Exists, OuterRef, Q, QuerySet, When
@@ -36,6 +37,8 @@ from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts, build_run_facts
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents, Takeover
+
+SomeTime = TypeVar("SomeTime", int, datetime)
 
 #: Maximum numbers of the newest runs, calls and versions drawn.
 LANES = 8
@@ -366,7 +369,8 @@ def _build_call_stretches(
     if call.interrupted is None or was_discarded:  # nobody is asked about a discarded call
         return
     if settlement is None or settlement.actor_kind != ActorKind.HOOK:
-        yield _find_waiting_lane(lanes.values(), lane), _build_wait_stretch(call, call.interrupted, settlement)
+        since = _find_end_of_unknown_period(call.interrupted, lane)
+        yield _find_waiting_lane(lanes.values(), lane), _build_wait_stretch(call, since, settlement)
 
 
 def _list_decisions_in_force(decisions: Iterable[CallDecisionRow]) -> list[CallDecisionRow]:
@@ -382,11 +386,22 @@ def _list_decisions_in_force(decisions: Iterable[CallDecisionRow]) -> list[CallD
 
 def _build_tool_stretch(call: LoggedCallRow, lane: Lane) -> Stretch:
     if call.interrupted is not None:
-        return Stretch("lost", call.issued, call.interrupted, call.tool, call.pk)
+        return Stretch("lost", call.issued, _find_end_of_unknown_period(call.interrupted, lane), call.tool, call.pk)
     if call.settled is not None:
         kind = _SPAN_KINDS.get(call.status, "ran")
         return Stretch(kind, call.issued, call.settled, call.tool, call.pk, call.number)
     return Stretch("running", call.issued, max(call.issued, lane.end), call.tool, call.pk)
+
+
+def _find_end_of_unknown_period(interrupted: int, lane: Lane) -> int:
+    ended_at = lane.run.ended_at
+    return find_end_of_unknown_period(interrupted, None if ended_at is None else convert_to_microseconds(ended_at))
+
+
+def find_end_of_unknown_period(interrupted_at: SomeTime, run_ended_at: SomeTime | None) -> SomeTime:
+    """Return when the time ended in which a call may have happened: a lost run ends before its calls are
+    interrupted."""
+    return interrupted_at if run_ended_at is None else min(interrupted_at, run_ended_at)
 
 
 def _find_waiting_lane(lanes: Iterable[Lane], lost_lane: Lane) -> Lane:

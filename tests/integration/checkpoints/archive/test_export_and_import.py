@@ -71,7 +71,7 @@ def test_file_header_describes_the_file(cp: SyncCheckpointer, path: Path) -> Non
 
     assert {name: header[name] for name in ("format", "version", "session_id", "workspace", "latest_version")} == {
         "format": "harness session",
-        "version": 10,
+        "version": 11,
         "session_id": "s",
         "workspace": "default",
         "latest_version": 3,
@@ -88,8 +88,8 @@ def test_columns_of_a_file_have_a_version(workspace: Workspace) -> None:
     }
 
     assert (session_file_reader_and_writer.FORMAT_VERSION, digests.digest_key_parts(named)[:16]) == (
-        10,
-        "e764b102f2657560",
+        11,
+        "21ebcb1b13bb9c80",
     )
 
 

@@ -235,6 +235,19 @@ def test_file_of_format_version_8_allows_all_decisions(exported_session: SyncChe
     assert set(ToolCall.objects.values_list("allowed_decisions", flat=True)) == {""}
 
 
+def test_interrupted_call_in_a_file_of_format_version_10_has_its_error_as_result() -> None:
+    values = {
+        "status": "interrupted",
+        "error_type": "TimeoutError",
+        "result": '"no answer\\u0000"',
+        "result_digest": "d",
+    }
+    upgraded = {**values, "error_message": "no answer", "result": None, "result_digest": ""}
+    assert row_serializers.upgrade_row_values("tool_call", values, 10) == upgraded
+    settled = {**values, "status": "completed"}
+    assert row_serializers.upgrade_row_values("tool_call", settled, 10) == {"error_message": "", **settled}
+
+
 def test_file_of_another_session_is_refused(open_checkpointer: Open, path: Path) -> None:
     cp = create_full_history(open_checkpointer(), "other")
     cp.export_session("other", path)

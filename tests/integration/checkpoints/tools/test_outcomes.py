@@ -1,17 +1,23 @@
 """Outcomes of calls: the stored status is always true."""
 
 import asyncio
+import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from django.db import connection
 
 from checkpoints import Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown, tool
+from checkpoints.enums import AuditKind
 from checkpoints.exceptions import LateResultRefused, ResultNotRecorded, ReviewRequired
-from checkpoints.models import LateResult, ToolCall
+from checkpoints.models import AuditEvent, LateResult, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import call_statuses, lose_run, start_session
+
+#: Columns of a call that say how it ended.
+_EVIDENCE = ("status", "reason", "result", "result_digest", "error_type", "error_message", "settled_at")
 
 
 class Unsayable(Exception):
@@ -43,12 +49,12 @@ def test_plain_error_is_a_failure_and_may_be_retried(cp: SyncCheckpointer) -> No
     assert act(registry) == ToolResult("call_1", "act raised ValueError: declined", is_error=True)
     assert act(registry) == ToolResult("call_1", "act raised ValueError: declined", is_error=True, attempt=2)
     assert call_statuses() == [("call_1", 1, "failed"), ("call_1", 2, "failed")]
-    assert ToolCall.objects.values_list("error_type", flat=True)[0] == "ValueError"
+    assert ToolCall.objects.values_list("error_type", "error_message")[0] == ("ValueError", "declined")
 
 
 @pytest.mark.parametrize(
     "error",
-    [TimeoutError(), ConnectionResetError(), ExceptionGroup("tasks", [TimeoutError()])],
+    [TimeoutError("no answer"), ConnectionResetError(), ExceptionGroup("tasks", [TimeoutError()])],
     ids=repr,
 )
 def test_ambiguous_error_needs_review_and_never_runs_again(cp: SyncCheckpointer, error: Exception) -> None:
@@ -59,6 +65,45 @@ def test_ambiguous_error_needs_review_and_never_runs_again(cp: SyncCheckpointer,
             act(registry, call_id)
     call = ToolCall.objects.get()
     assert (call.status, call.reason, call.error_type) == ("interrupted", "ambiguous_error", type(error).__name__)
+    assert (call.error_message, call.result) == (str(error), None)
+    event = AuditEvent.objects.get(kind=AuditKind.CALL_INTERRUPTED)
+    place = {"call_id": "call_1", "step": 0, "attempt": 1, "tool": "act"}
+    assert event.actor == "run 1"
+    assert json.loads(event.details) == {**place, "reason": "ambiguous_error", "error_type": call.error_type}
+
+
+def test_decisions_and_withdrawals_leave_the_error_as_it_is(cp: SyncCheckpointer) -> None:
+    with pytest.raises(ReviewRequired):
+        act(only(cp, raises(ConnectionResetError("reset\0 by \ud800 peer"))))
+    interrupted = ToolCall.objects.values(*_EVIDENCE).get()
+    assert interrupted == {
+        **dict.fromkeys(_EVIDENCE),
+        "status": "interrupted",
+        "reason": "ambiguous_error",
+        "result_digest": "",
+        "error_type": "ConnectionResetError",
+        "error_message": "reset by \\ud800 peer",
+    }
+    for decide in (
+        partial(cp.confirm_landed, "s", "call_1", "paid"),
+        partial(cp.mark_failed, "s", "call_1"),
+        partial(cp.approve_rerun, "s", "call_1"),
+    ):
+        decide(revision=ToolCall.objects.get().revision, actor="ann", reason="seen")
+        assert ToolCall.objects.get().error_message == interrupted["error_message"]
+        revision = ToolCall.objects.get().revision
+        cp.withdraw_decision("s", "call_1", revision=revision, actor="ann", reason="a mistake")
+        assert ToolCall.objects.values(*_EVIDENCE).get() == interrupted
+
+
+def test_error_of_a_replaced_run_is_late(open_checkpointer: Open) -> None:
+    def pay() -> None:
+        lose_run(open_checkpointer)
+        raise TimeoutError("no answer")
+
+    with pytest.raises(LateResultRefused):
+        act(only(open_checkpointer(), pay))
+    assert LateResult.objects.values_list("success", "result").get() == (False, '"TimeoutError: no answer"')
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)], ids=repr)
