@@ -25,7 +25,7 @@ def encode_argument_order(args: Any) -> str:
     """
     names: dict[str, None] = {}
     is_canonical = True
-    values = [args] if isinstance(args, dict) else []
+    values: list[Any] = [args] if isinstance(args, dict) else []
     for value in values:  # grows, level by level
         if isinstance(value, dict):
             is_canonical = is_canonical and list(value) == sorted(value)
