@@ -53,6 +53,24 @@ def format_call_sentence(call: DescribedCall) -> str:
         return build_default_call_sentence(call.tool, gettext("its arguments cannot be shown"))
 
 
+def remove_text_of_question(args: Any, sentence: str) -> Any:
+    """Return what the arguments of a framework's question have beside the text that its sentence shows.
+
+    Args:
+        args: Arguments of the question: a dict with the `value` that the framework's interrupt asked with.
+        sentence: Sentence of the question, as it is stored.
+
+    Returns:
+        The parts of a value with several, and None if there is nothing else.
+    """
+    if not isinstance(args, dict) or args.keys() != {"value"}:
+        return args
+    value = args["value"]
+    if isinstance(value, dict):
+        return {name: part for name, part in value.items() if part != sentence} or None
+    return None if value == sentence else args
+
+
 def build_default_call_sentence(tool: str, args: Any) -> str:
     """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”."""
     args = mask_secret_fields_only(args)

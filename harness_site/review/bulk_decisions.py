@@ -14,7 +14,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import LateResult, ToolCall
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
-from harness_site.core import formatting
+from harness_site.core import formatting, status_labels
 from harness_site.review import claim_services
 from harness_site.review.decision_error_texts import (
     NOTHING,
@@ -59,6 +59,10 @@ class BulkDecisionResult:
     kind: DecisionKind
     refused: DecisionProblem | None
     final: bool = True
+
+    @property
+    def label(self) -> str:
+        return str(status_labels.get_status_shape_and_label(self.kind)[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core import formatting
+from harness_site.core.call_sentences import remove_text_of_question
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import call_or_use_fallback
@@ -108,7 +109,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "own_decision": decision is not None and decision.actor_kind == ActorKind.PERSON and decision.actor == person,
         "agreed_before": _list_earlier_agreeing_decisions(evidence, decision),
         "agreements": agreements,
-        "own_votes": undecided and _has_agreement_of_person(agreements, person),
+        "own_votes": undecided and has_agreement_of_person(agreements, person),
         "edit": call_or_use_fallback(
             f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
         ),
@@ -149,13 +150,10 @@ def _get_shown_arguments(call: ToolCall) -> Any:
     if not call.is_question or not isinstance(args, dict) or args.keys() != {"value"}:
         return args
     show_choices = remove_listed_choices if call.undecided else replace_choices_by_labels
-    value = show_choices(call, args["value"])
-    if isinstance(value, dict):
-        return {name: part for name, part in value.items() if part != call.sentence}
-    return None if value == call.sentence else args
+    return remove_text_of_question({"value": show_choices(call, args["value"])}, call.sentence)
 
 
-def _has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
+def has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
     return any(voice.actor == name for agreement in agreements for voice in agreement.voices)
 
 

@@ -58,7 +58,7 @@ def build_decision_problem(
     """Describe an error of the library about the current state of `call`; `nothing` says what was not done."""
     if isinstance(error, AlreadyDecided):
         what = _("{name} decided first, at {time}: {decision}.").format(
-            name=error.by, time=formatting.format_utc_time(error.at), decision=error.kind.lower()
+            name=error.by, time=formatting.format_time_with_zone(error.at), decision=error.kind.lower()
         )
         todo = (
             _("If that decision is wrong, tell them or withdraw it before the run uses it.")
@@ -122,7 +122,7 @@ def build_problem_of_decision_by_other(
     if decision.kind == kind and (kind in _SAME_WITHOUT_RESULT or decision.result_text == result):
         what = _("{name} gave the same answer at {time}: {decision}.").format(
             name=mask_and_reveal_hidden(decision.actor),
-            time=formatting.format_utc_time(decision.created_at),
+            time=formatting.format_time_with_zone(decision.created_at),
             decision=str(translate_label(DecisionKind(decision.kind))).lower(),
         )
         return DecisionProblem(409, what, _("It is recorded, so there is nothing left to do."), is_agreement=True)
@@ -183,7 +183,7 @@ def _describe_session_end(session: Session) -> str:
     return _("The session is {status}, ended by {name} at {time}.").format(
         status=status,
         name=mask_and_reveal_hidden(event.actor),
-        time=formatting.format_utc_time(event.created_at),
+        time=formatting.format_time_with_zone(event.created_at),
     )
 
 
@@ -203,7 +203,7 @@ def _describe_changes_since(call: ToolCall, since: int) -> str:
     return text.format(
         name=mask_and_reveal_hidden(decision.actor),
         decided=status_labels.format_decision_verb(decision.kind),
-        time=formatting.format_utc_time(decision.created_at),
+        time=formatting.format_time_with_zone(decision.created_at),
         needed=call.approvals,
     )
 
@@ -227,5 +227,5 @@ def _format_takeover(run: Run, call: ToolCall) -> str:
         number=run.number,
         host=mask_and_reveal_hidden(run.host),
         before=call.run.number,
-        time=formatting.format_utc_time(run.started_at),
+        time=formatting.format_time_with_zone(run.started_at),
     )

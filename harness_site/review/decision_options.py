@@ -1,5 +1,6 @@
 """Answers that a person may give about an interrupted call or a call that awaits approval."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -117,6 +118,11 @@ _QUESTION_ANSWERS: Final = (
         _("Record the changed value"),
     ),
 )
+#: First words of a sentence that is seldom answered with yes or no, in English and German.
+_OPEN_QUESTION: Final = re.compile(
+    r"(?:^|[.!?:;\n])\s*(?:which|what|who|whom|whose|where|when|why|how|welche[mnrs]?|was|wer|wem|wen|wo|wann|warum|wie)\b",
+    re.IGNORECASE,
+)
 #: Number of the options of a question that stand before “More answers”.
 _MAX_PRIMARY_CHOICES: Final = 12
 _APPROVAL_OF_CHANGED_VALUE: Final = AnswerOption(
@@ -144,11 +150,29 @@ def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
             return (_NO_ANSWER,)
         if not call.asked_args_digest and (choices := list_question_choices(call)):
             return _list_answer_options_of_question(choices)
+        if call.asked_args_digest:
+            return tuple(
+                _APPROVAL_OF_CHANGED_VALUE if answer.kind == DecisionKind.APPROVE else answer
+                for answer in _QUESTION_ANSWERS
+            )
+        is_open = _OPEN_QUESTION.search(call.sentence) is not None
         return tuple(
-            _APPROVAL_OF_CHANGED_VALUE if call.asked_args_digest and answer.kind == DecisionKind.APPROVE else answer
+            replace(
+                answer,
+                is_secondary=answer.kind == DecisionKind.EDIT or (is_open and answer.kind != DecisionKind.RESPOND),
+            )
             for answer in _QUESTION_ANSWERS
         )
     return _ANSWERS.get(CallStatus(call.status), ()) if call.status in CallStatus.values else ()
+
+
+def find_answer_name(call: ToolCall, field_value: str) -> str:
+    """Return the name of the answer with this value of the form field, in any status of the call; empty if unknown."""
+    for choice in list_question_choices(call):
+        if choice.form_value == field_value:
+            return choice.label
+    options = _QUESTION_ANSWERS if call.is_question else (*OUTCOMES, *APPROVALS)
+    return next((str(option.name) for option in options if option.kind == field_value), "")
 
 
 def _list_answer_options_of_question(choices: Sequence[QuestionChoice]) -> tuple[AnswerOption, ...]:

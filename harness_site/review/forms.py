@@ -28,7 +28,7 @@ from harness_site.review.question_choices import QuestionChoice, list_question_c
 from harness_site.sessions.session_formatting import mask_link_if_safe
 
 
-def _build_answer_choices(answers: tuple[AnswerOption, ...]) -> list[tuple[str, str | Promise]]:
+def build_answer_choices(answers: tuple[AnswerOption, ...]) -> list[tuple[str, str | Promise]]:
     return [(answer.kind.value, answer.name) for answer in answers]
 
 
@@ -120,7 +120,7 @@ class OutcomeForm(DecisionForm):
 
     answers = OUTCOMES
     kind = forms.ChoiceField(
-        choices=_build_answer_choices(OUTCOMES), error_messages={"required": gettext_lazy("Choose an answer.")}
+        choices=build_answer_choices(OUTCOMES), error_messages={"required": gettext_lazy("Choose an answer.")}
     )
     result = _build_text_field(gettext_lazy("Result for the agent"), **{"class": "mono"})
 
@@ -143,7 +143,7 @@ class ApprovalForm(DecisionForm):
     answers = APPROVALS
     self_explaining = frozenset({DecisionKind.REJECT, DecisionKind.RESPOND})
     kind = forms.ChoiceField(
-        choices=_build_answer_choices(APPROVALS), error_messages={"required": gettext_lazy("Choose an answer.")}
+        choices=build_answer_choices(APPROVALS), error_messages={"required": gettext_lazy("Choose an answer.")}
     )
     written_as = forms.ChoiceField(choices=[("json", "json"), ("fields", "fields")], required=False)
     args = _build_text_field(gettext_lazy("Arguments"))
@@ -160,7 +160,7 @@ class ApprovalForm(DecisionForm):
         if call.is_question:
             kind = self.fields["kind"]
             assert isinstance(kind, forms.ChoiceField)  # noqa: S101 - declared above
-            kind.choices = [*_build_answer_choices(APPROVALS), *((name, name) for name in self.choices_of_question)]
+            kind.choices = [*build_answer_choices(APPROVALS), *((name, name) for name in self.choices_of_question)]
             kind.error_messages["invalid_choice"] = _("This option is not offered any more. Choose another answer.")
         typed = {name: str(value) for name, value in self.data.items()}
         self.argument_fields = argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed)
@@ -297,50 +297,3 @@ class WithdrawForm(forms.Form):
         max_length=4000, error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name.")}
     )
     revision = forms.IntegerField(min_value=1)
-
-
-class CallAnswerForm(forms.Form):
-    """Answer about one of several calls; without an answer the call is left undecided."""
-
-    answer = forms.ChoiceField(
-        required=False,
-        label=gettext_lazy("Answer"),
-        choices=[("", gettext_lazy("leave undecided")), *_build_answer_choices(OUTCOMES)],
-        widget=forms.Select(attrs={"class": "input"}),
-    )
-    result = forms.CharField(
-        required=False,
-        strip=False,
-        label=gettext_lazy("Result for the agent"),
-        widget=forms.TextInput(attrs={"class": "input mono", "placeholder": gettext_lazy("Result for the agent")}),
-    )
-    evidence = forms.CharField(
-        required=False,
-        label=gettext_lazy("Evidence"),
-        max_length=2000,
-        widget=forms.TextInput(attrs={"class": "input"}),
-    )
-    reason = forms.CharField(
-        required=False,
-        label=gettext_lazy("Reason"),
-        max_length=4000,
-        widget=forms.TextInput(attrs={"class": "input"}),
-    )
-    revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-
-    def __init__(self, data: QueryDict | None = None, *, pk: int, shared_reason: str = "", **kwargs: Any) -> None:
-        super().__init__(data, prefix=f"call-{pk}", **kwargs)
-        self.pk, self.shared_reason = pk, shared_reason
-
-    def clean(self) -> dict[str, Any]:
-        data: dict[str, Any] = super().clean() or {}
-        answer = data.get("answer")
-        if not answer:
-            return data
-        if not data.get("evidence") and "evidence" not in self.errors:
-            self.add_error("evidence", _("Enter the evidence for this call."))
-        if not data.get("reason") and not self.shared_reason and "reason" not in self.errors:
-            self.add_error("reason", _("Enter a reason here, or one for all calls."))
-        if answer == DecisionKind.CONFIRM_LANDED and not data.get("result", "").strip():
-            self.add_error("result", _("Enter the result that the call returned. The agent gets it."))
-        return data

@@ -21,7 +21,8 @@ from checkpoints.formats.parse_message_parts import (
     TextPart,
 )
 from checkpoints.models import Decision, Session, ToolCall
-from harness_site.core.call_sentences import build_masked_call_sentence
+from checkpoints.models.tool_call import INTERRUPT_TOOL
+from harness_site.core.call_sentences import build_masked_call_sentence, remove_text_of_question
 from harness_site.core.masking.masker import mask_json_value, mask_text, mask_values_of_secret_fields_in_context
 
 #: Length of the pieces of a long text, and their overlap, so that no term is split.
@@ -58,7 +59,7 @@ def extract_masked_call_text(call: ToolCall) -> ExtractedText:
         sentence = build_masked_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
         for text in (call.call_id, call.tool, sentence):
             words.add_text(text)
-        words.add_value(args)
+        words.add_value(remove_text_of_question(args, call.sentence) if call.tool == INTERRUPT_TOOL else args)
         words.add_text(call.error_type)
         result = parse_json_or_return_text(call.result or "null")
         if not (isinstance(result, str) and call.error_message in result):  # a failed call returns the message

@@ -1,5 +1,7 @@
 // The decision form: the keys 1 to 9 choose an answer, the button names the decision, Ctrl+Enter records it.
 
+import { ngettext } from "./translations.js";
+
 const form = () => document.querySelector("form[data-decide]");
 
 function labelButton(form) {
@@ -27,6 +29,26 @@ function removeMendedErrors(form, field) {
   for (const mended of [field, ...others]) removeErrors(form, mended);
   const left = [...form.querySelectorAll(".errorlist li")].some((each) => each.checkVisibility());
   if (!left) form.querySelector(".problem:not([data-connection])")?.remove();
+  else nameFirstError(form);
+}
+
+/** Name the first error that is left beside the button, if the form repeats it there. */
+function nameFirstError(form) {
+  const link = form.querySelector("[data-first-error]");
+  const error = form.querySelector(".errorlist li");
+  if (!link || !error) return;
+  link.textContent = error.textContent;
+  link.href = `#${error.closest(".field").querySelector("input, textarea, select").id}`;
+}
+
+/** Say on the button of a form about several calls how many decisions it records. */
+function countAnswers(form) {
+  const shared = form.elements["shared-answer"];
+  if (!shared) return;
+  const answers = [...form.querySelectorAll("li .answer select")].map((each) => each.value || shared.value);
+  const count = answers.filter((answer) => answer && answer !== "undecided").length;
+  const button = form.querySelector("button[data-label]");
+  button.textContent = count ? ngettext("Record %(count)s decision", "Record %(count)s decisions", count) : button.dataset.label;
 }
 
 function removeErrors(form, field) {
@@ -41,6 +63,7 @@ for (const type of ["change", "input"]) {
     const decide = event.target.closest?.("form:is([data-decide], [data-decide-several])");
     if (!decide) return;
     if (type === "change") labelButton(decide);
+    countAnswers(decide);
     if (type === "change" && event.target.name === "kind" && event.isTrusted) moveReason(decide);
     removeMendedErrors(decide, event.target);
   });
@@ -153,15 +176,22 @@ document.body.addEventListener("htmx:afterSwap", () => {
   restorePlace(places);
 });
 
+function countAllAnswers() {
+  for (const several of document.querySelectorAll("form[data-decide-several]")) countAnswers(several);
+}
+
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const decide = form();
+  countAllAnswers();
   if (target.id === "main" && !decide && document.querySelector("#decision-state, #outage")) focusHeading();
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);
+  if (target.id === "main") decide.querySelector("[data-recorded]")?.focus(); // more decisions are needed, so the form is still here
 });
 document.body.addEventListener("htmx:afterSettle", observeForm);
 observeForm();
+countAllAnswers();
 if (form()) {
   labelButton(form());
   focusInvalid(form());

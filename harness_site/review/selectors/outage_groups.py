@@ -145,9 +145,8 @@ def load_outage_calls(
 ) -> OutageCallPage:
     """Load a page of the calls of `tool` that were interrupted from `first` to `last`, in any status.
 
-    The tool raised errors of the type `error_type`; if this is empty, their runs were lost. The page
-    begins after the call with key `after`. Runs two queries, one more if there are several pages, and one more for a
-    later page.
+    The tool raised errors of the type `error_type`; if this is empty, their runs were lost. The page begins after the
+    call with key `after`. Runs two queries, one more if there are several pages, and one more for a later page.
     """
     cause = (
         Q(reason=InterruptReason.AMBIGUOUS_ERROR, error_type=error_type)

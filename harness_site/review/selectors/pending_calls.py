@@ -126,12 +126,19 @@ def list_pending_page_keys(
     return keys[:limit], keys[limit - 1] if len(keys) > limit else None
 
 
-def list_first_urgent_calls_and_count(workspace: Workspace, status: CallStatus, filters: CallFilters) -> UrgentCalls:
-    """List the calls in this status that are overdue or due within an hour, the nearest deadline first."""
+def list_first_urgent_calls_and_count(
+    workspace: Workspace, status: CallStatus, filters: CallFilters, *, with_overdue: bool = True
+) -> UrgentCalls:
+    """List the calls in this status that are overdue or due within an hour, the nearest deadline first.
+
+    Without `with_overdue`, the overdue ones are left out, for readers who may not decide them.
+    """
+    now = clock.now()
     urgent = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.HOUR))
     rows = urgent.annotate(due=queue_order.build_deadline_expression(status)).order_by("due", "pk")
+    if not with_overdue:
+        rows = rows.filter(due__gte=now)
     found = list(rows.values_list("pk", "due")[: COUNT_LIMIT + 1])
-    now = clock.now()
     overdue = sum(due < now for _pk, due in found)
     return UrgentCalls(
         count=BoundedCount(min(len(found), COUNT_LIMIT), len(found) > COUNT_LIMIT),

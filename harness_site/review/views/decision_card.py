@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -36,6 +37,7 @@ from harness_site.review.decision_error_texts import (
     build_problem_of_decision_by_other,
     find_session_problem_with_decision,
 )
+from harness_site.review.decision_options import find_answer_name
 from harness_site.review.detect_lost_runs_on_page_load import interrupt_call_if_run_lost
 from harness_site.review.forms import (
     ApprovalForm,
@@ -89,7 +91,21 @@ def _record_decision_and_redirect(
         problem = problem or build_decision_problem(error, call)
         return render_decision_card(request, call, form=form, problem=problem)
     claim_services.remove_claims_after_decision(call, by=request.membership)
+    _add_message_if_call_waits_on(request, call, DecisionKind(form.cleaned_data["kind"]))
     return redirect("harness_review:card", call.pk)
+
+
+def _add_message_if_call_waits_on(request: MemberRequest, call: ToolCall, kind: DecisionKind) -> None:
+    """Tell the reader that the decision was recorded, if the page still shows the form because more are needed."""
+    if kind == DecisionKind.EDIT and call.approvals > 1:
+        text = _("The changed arguments are recorded. Other people have to approve them.")
+    elif kind == DecisionKind.EDIT:
+        text = _("The changed arguments are recorded. Nothing runs until somebody approves them: you can do it here.")
+    elif ToolCall.objects.filter(pk=call.pk, status=call.status).exists():
+        text = _("Your decision is recorded. More people must decide the same.")
+    else:
+        return
+    messages.success(request, text, extra_tags="decision")
 
 
 def _find_problem_of_other_decision(call: ToolCall, form: OutcomeForm | ApprovalForm) -> DecisionProblem | None:
@@ -231,6 +247,7 @@ def render_decision_card(
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form
+        context["typed_answer"] = find_answer_name(call, form["kind"].value() or "") if form else ""
     if isinstance(context.get("form"), DecisionForm):
         context["form"].focus_first_invalid_field()
     mark_session_shown_in_response(request, call.session_id)

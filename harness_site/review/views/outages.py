@@ -1,7 +1,7 @@
 """Page of the calls interrupted by one outage: each gets its own decision."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -11,6 +11,7 @@ from typing import Any
 from django import forms
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
@@ -20,21 +21,25 @@ from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_preview
 from harness_site.review.bulk_decisions import (
-    CallAnswer,
     ChosenCall,
     record_decisions_from_answers,
     record_decisions_from_late_results,
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
-from harness_site.review.forms import CallAnswerForm, build_evidence_from_text
+from harness_site.review.decision_card_context import has_agreement_of_person, may_member_decide_call
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
+from harness_site.review.several_answers_forms import CallAnswerForm, SharedAnswerForm
 from harness_site.review.views.decision_card import build_decision_actor
+from harness_site.sessions.selectors import multi_person_approvals
+from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
 
@@ -50,6 +55,8 @@ class OutageCallRow:
     company: CallClaimsAndPresence
     #: Time of the last request for its probe.
     asked_at: datetime | None
+    #: Why the reader cannot decide about the call now, if others can; else empty.
+    waits_for_others: str
 
     @property
     def is_undecided(self) -> bool:
@@ -64,6 +71,11 @@ class OutageCallRow:
     @property
     def is_overdue(self) -> bool:
         return self.call.deadline is not None and self.call.deadline < clock.now()
+
+    @property
+    def is_answered_by_reader(self) -> bool:
+        """True if the reader has to find out what happened."""
+        return self.is_undecided and self.witness is None and not self.waits_for_others
 
     @property
     def is_settled_by_late_results(self) -> bool:
@@ -81,15 +93,6 @@ class ReasonForm(forms.Form):
         label=gettext_lazy("Reason"),
         widget=forms.Textarea(attrs={"rows": 2}),
         error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name for each call.")},
-    )
-
-
-class SharedReasonForm(forms.Form):
-    shared_reason = forms.CharField(
-        required=False,
-        max_length=4000,
-        label=gettext_lazy("Reason for all"),
-        widget=forms.Textarea(attrs={"rows": 2, "data-default": "-reason"}),
     )
 
 
@@ -140,28 +143,16 @@ def decide_calls_by_late_results(request: MemberRequest) -> HttpResponse:
 @require_POST
 @require_member(Role.APPROVER)
 def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
-    """Record the answers of a person about calls whose outcome no evidence shows, each with its own evidence."""
+    """Record the answers of a person about calls whose outcome no evidence shows."""
     window = parse_outage_window(request.POST)
-    shared_form = SharedReasonForm(request.POST)
-    shared_reason = shared_form.cleaned_data["shared_reason"] if shared_form.is_valid() else ""
+    shared_form = SharedAnswerForm(request.POST)
     pks = [int(pk) for pk in request.POST.getlist("pk")[:PAGE] if fullmatch(r"\d{1,18}", pk, ASCII)]
-    forms_by_pk = {pk: CallAnswerForm(request.POST, pk=pk, shared_reason=shared_reason) for pk in dict.fromkeys(pks)}
+    forms_by_pk = {pk: CallAnswerForm(request.POST, pk=pk, shared=shared_form) for pk in dict.fromkeys(pks)}
     if not all([shared_form.is_valid(), *(form.is_valid() for form in forms_by_pk.values())]):
         return _render_outage_page(
             request, window, ReasonForm(), shared_form=shared_form, answer_forms=forms_by_pk, status=422
         )
-    answers = [
-        CallAnswer(
-            pk,
-            data["revision"],
-            DecisionKind(data["answer"]),
-            data["reason"] or shared_reason,
-            build_evidence_from_text(data["evidence"]),
-            data["result"],
-        )
-        for pk, data in ((pk, form.cleaned_data) for pk, form in forms_by_pk.items())
-        if data["answer"]
-    ]
+    answers = [answer for answer in (form.build_answer() for form in forms_by_pk.values()) if answer is not None]
     results = record_decisions_from_answers(answers, by=request.membership, actor=build_decision_actor(request))
     return redirect(
         f"{window.first_page_url}&settled={bulk_results_in_user_session.store_bulk_results(request, results)}"
@@ -173,7 +164,7 @@ def _render_outage_page(
     window: OutageWindow,
     form: ReasonForm,
     *,
-    shared_form: SharedReasonForm | None = None,
+    shared_form: SharedAnswerForm | None = None,
     answer_forms: Mapping[int, CallAnswerForm] | None = None,
     status: int = 200,
 ) -> HttpResponse:
@@ -182,15 +173,16 @@ def _render_outage_page(
     undecided = [row for row in rows if row.is_undecided]
     silent = [
         (row, (answer_forms or {}).get(row.call.pk) or _build_answer_form(row.call))
-        for row in undecided
-        if not row.is_settled_by_late_results
+        for row in rows
+        if row.is_answered_by_reader
     ]
-    shared_form = shared_form or SharedReasonForm()
-    _focus_first_invalid_field([form, *(answer_form for _, answer_form in silent), shared_form])
+    shared_form = shared_form or SharedAnswerForm()
+    invalid_field = _focus_first_invalid_field([form, shared_form, *(answer_form for _, answer_form in silent)])
     context: dict[str, Any] = {
         "window": window,
         "page": page,
         "rows": rows,
+        "lists": _build_lists(rows, request.membership),
         "page_size": min(PAGE, page.following),
         "next_page": window.get_url_after(page.calls[-1].pk) if page.following else "",
         "undecided": undecided,
@@ -206,6 +198,7 @@ def _render_outage_page(
         "silent": silent,
         "form": form,
         "shared_form": shared_form,
+        "invalid_field": invalid_field,
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
         "outcome": bulk_results_in_user_session.load_bulk_results(request, request.GET.get("settled", "")),
     }
@@ -220,12 +213,25 @@ def _render_outage_page(
     return response
 
 
-def _focus_first_invalid_field(forms_in_page_order: Iterable[forms.Form]) -> None:
-    """Let the browser focus the first field with an error when it loads the page."""
-    invalid = (field for form in forms_in_page_order for name, field in form.fields.items() if name in form.errors)
+def _build_lists(rows: Sequence[OutageCallRow], reader: Membership) -> list[tuple[str, list[OutageCallRow]]]:
+    """Build the lists of the calls that the reader cannot answer on this page, each with its title."""
+    is_auditor = reader.role == Role.AUDITOR
+    undecided = [row for row in rows if row.is_undecided and (is_auditor or not row.is_answered_by_reader)]
+    lists = [
+        (_("Calls with late results"), [row for row in undecided if row.is_settled_by_late_results]),
+        (_("Undecided calls"), [row for row in undecided if not row.is_settled_by_late_results]),
+        (_("Decided calls"), [row for row in rows if not row.is_undecided]),
+    ]
+    return [(title, listed) for title, listed in lists if listed]
+
+
+def _focus_first_invalid_field(forms_in_page_order: Iterable[forms.Form]) -> forms.BoundField | None:
+    """Let the browser focus the first field with an error when it loads the page. Returns this field, if any."""
+    invalid = (form[name] for form in forms_in_page_order for name in form.fields if name in form.errors)
     first = next(invalid, None)
     if first is not None:
-        first.widget.attrs["autofocus"] = True
+        first.field.widget.attrs["autofocus"] = True
+    return first
 
 
 def _build_answer_form(call: ToolCall) -> CallAnswerForm:
@@ -240,9 +246,9 @@ def _load_outage_calls_page(request: MemberRequest, window: OutageWindow) -> out
 
 
 def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCallPage) -> list[OutageCallRow]:
-    """Build the rows of a page with the known facts about each call; five queries."""
-    calls = page.calls
-    people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
+    """Build the rows of a page with the known facts about each call; five queries, more with votes."""
+    calls, reader = page.calls, request.membership
+    people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
     probe_times = takeovers_and_requests_from_audit_trail.load_probe_times(
         [call.session_id for call in calls if call.verify_requested_by]
     )
@@ -250,6 +256,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
     for decision in Decision.objects.filter(tool_call__in=calls).order_by("pk"):
         decisions[decision.tool_call_id].append(decision)
+    electorate = build_electorate(reader.workspace)
     for late_result in LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk"):
         late_results[late_result.tool_call_id].append(late_result)
     return [
@@ -261,6 +268,22 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             decision_preview.find_run_waiting_for_decision(call.session),
             people.get(call.pk, claims_and_presence.NOBODY),
             probe_times.get((call.session_id, (call.call_id, call.step))),
+            _explain_why_reader_cannot_decide(
+                call, multi_person_approvals.list_incomplete_agreements(call, decisions[call.pk], electorate), reader
+            ),
         )
         for call in calls
     ]
+
+
+def _explain_why_reader_cannot_decide(call: ToolCall, agreements: tuple[Agreement, ...], reader: Membership) -> str:
+    """Return why this member cannot decide about an undecided call now, or cannot any more; empty if they can."""
+    if not call.undecided or reader.role == Role.AUDITOR:
+        return ""
+    if has_agreement_of_person(agreements, reader.user.get_username()):
+        return _("you have decided, and another person has to agree")
+    if may_member_decide_call(call, reader):
+        return ""
+    if call.session.quarantined_at is not None:
+        return _("nobody can decide while its session is quarantined")
+    return _("only an admin can decide now")

@@ -84,10 +84,16 @@ def show_queue_count(request: MemberRequest) -> HttpResponse:
 
 
 def _list_first_urgent_calls_of_tab_and_count(request: MemberRequest, tab: str, filters: CallFilters) -> UrgentCalls:
-    """List the calls of this tab that are overdue or due within an hour; none if the list filters deadlines."""
+    """List the calls of this tab that are overdue or due within an hour; none if the list filters deadlines.
+
+    Approvers may not decide overdue calls, so those are not urgent for them.
+    """
     if filters.limit is not None:
         return UrgentCalls()
-    return pending_calls.list_first_urgent_calls_and_count(request.membership.workspace, STATUS_OF[tab], filters)
+    workspace, role = request.membership.workspace, request.membership.role
+    return pending_calls.list_first_urgent_calls_and_count(
+        workspace, STATUS_OF[tab], filters, with_overdue=role != Role.APPROVER
+    )
 
 
 def _get_selected_or_default_tab(

@@ -19,6 +19,7 @@ from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details
 from harness_site.core import formatting, status_labels
+from harness_site.core.call_sentences import remove_text_of_question
 from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
@@ -183,6 +184,15 @@ def get_call_copy_url(card: CallCard, address: str) -> str:
     if card.newest_attempt is not None:
         return f"{address}?as="
     return f"{address}&{urlencode({'call': replace_unencodable(card.call.call_id)})}&as="
+
+
+@register.filter
+def get_arguments_beside_sentence(card: CallCard) -> Any:
+    """Return the arguments of a call without what its sentence shows: the text of a framework's question."""
+    record = card.newest_attempt
+    if record is None or not record.is_question:
+        return card.call.args
+    return remove_text_of_question(card.call.args, record.sentence)
 
 
 @register.filter

@@ -86,7 +86,8 @@ def test_modified_change_is_shown_again_first(alice: Client) -> None:
 
 def test_edited_call_requires_another_approval(alice: Client) -> None:
     call = awaiting()
-    alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
+    recorded = alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)), follow=True)
+    assert "The changed arguments are recorded. Nothing runs until somebody approves them" in visible_text(recorded)
     page = visible_text(alice.get(url(call)))
     assert "May this happen? Awaiting approval" in page
     assert "alice changed the arguments at " in page

@@ -1,6 +1,7 @@
 """Calls of an outage without evidence, decided together with separate answers, evidence and reasons."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 from django.test import Client
@@ -21,7 +22,7 @@ def test_each_call_has_its_own_answer_and_evidence(people: dict[str, Client], lo
     calls = [lost(second) for second in range(4)]
     assert "Nothing shows what happened to 4 calls." in visible_text(people["alice"].get(PAGE))
     assert "Record these decisions" not in visible_text(people["carol"].get(PAGE))
-    data = {**WINDOW, "pk": [call.pk for call in calls], "shared_reason": "The ledger is back."}
+    data = {**WINDOW, "pk": [call.pk for call in calls], "shared-reason": "The ledger is back."}
     for call, values in zip(
         calls,
         [
@@ -58,7 +59,7 @@ def test_nothing_is_recorded_until_all_answers_are_complete(people: dict[str, Cl
     text = visible_text(page)
     assert page.status_code == 422
     for problem in (
-        "Enter the evidence for this call.",
+        "Enter evidence here, or the evidence for all calls.",
         "Enter a reason here, or one for all calls.",
         "Enter the result that the call returned.",
         "Nothing was recorded. Correct the marked fields, then send them again.",
@@ -69,14 +70,65 @@ def test_nothing_is_recorded_until_all_answers_are_complete(people: dict[str, Cl
     assert Decision.objects.count() == 0
 
 
+def test_calls_without_an_answer_get_the_one_for_all(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(second) for second in range(4)]
+    shared = {"shared-answer": "confirm_landed", "shared-result": "refunded", "shared-reason": "The provider says so."}
+    data = {
+        **WINDOW,
+        "pk": [call.pk for call in calls],
+        **shared,
+        **answer(calls[0]),
+        **answer(calls[1], answer="", evidence="Typed before the answer was taken back.", reason="So was this."),
+        **answer(calls[2], answer="mark_failed", reason="Row 3 of the report."),
+        **answer(calls[3], answer="undecided"),
+    }
+    page = people["alice"].post(ADDRESS, data)
+    problem = (
+        "Nothing was recorded. Correct the marked fields, then send them again. Enter the evidence for these calls."
+    )
+    assert problem in visible_text(page)
+    assert page.content.decode().count("errorlist") == 1
+    (focused,) = re.findall(r"<(?:input|textarea|select)[^>]* autofocus", page.content.decode())
+    assert 'name="shared-evidence"' in focused
+    assert 'aria-required="true"' in focused
+    assert Decision.objects.count() == 0
+
+    people["alice"].post(ADDRESS, {**data, "shared-evidence": "Report 17"})
+    statuses = [ToolCall.objects.get(pk=call.pk).status for call in calls]
+    assert statuses == [CallStatus.COMPLETED, CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.INTERRUPTED]
+    decisions = Decision.objects.order_by("pk").values_list("reason", "evidence", "result")
+    for_all = ("The provider says so.", '{"text":"Report 17"}', '"refunded"')
+    assert list(decisions) == [
+        for_all,
+        for_all,
+        ("Row 3 of the report.", '{"text":"Report 17"}', '"This call did not happen. Row 3 of the report."'),
+    ]
+
+
+def test_form_has_the_calls_that_the_reader_can_decide(people: dict[str, Client], lost: Lost) -> None:
+    overdue, voted, other = lost(0, decide_within=timedelta(hours=1)), lost(1, approvals=2), lost(2)
+    people["alice"].post(
+        f"/review/calls/{voted.pk}/", {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
+    )
+    page = people["alice"].get(PAGE)
+    assert [row.call.pk for row, _ in page.context["silent"]] == [other.pk]
+    assert [(title, [row.call.pk for row in rows]) for title, rows in page.context["lists"]] == [
+        ("Undecided calls", [overdue.pk, voted.pk])
+    ]
+    assert "only an admin can decide now" in visible_text(page)
+    assert "you have decided, and another person has to agree" in visible_text(page)
+    assert len(people["dora"].get(PAGE).context["silent"]) == 3
+
+
 def test_call_decided_meanwhile_is_refused_separately(people: dict[str, Client], lost: Lost) -> None:
     first, second = lost(0), lost(1)
     people["bob"].post(
         f"/review/calls/{first.pk}/", {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
     )
-    data = {**WINDOW, "pk": [first.pk, second.pk], "shared_reason": "The ledger is back."}
+    data = {**WINDOW, "pk": [first.pk, second.pk], "shared-reason": "The ledger is back."}
     for call in (first, second):
         data |= answer(call, answer="mark_failed", evidence="Not in the ledger.")
     page = visible_text(people["alice"].post(ADDRESS, data, follow=True))
+    assert "Not recorded: It did not happen" in page
     assert "bob decided first, at" in page
     assert "1 decision recorded" in page

@@ -38,6 +38,7 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
     assert about.partition("Raw JSON")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
     assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets “true”.")
+    assert "More answers YesThe agent" in form  # which address cannot be answered so
     assert "NoThe agent gets “false”." in form
     assert "The changed value needs 1 approval." in form
     assert "changed call" not in form
@@ -45,6 +46,11 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
     assert "It runs interrupt" not in page
     assert "Message to the agent" not in page
     assert "tool was not started" not in page
+
+
+def test_question_that_may_be_answered_yes_offers_it_first(alice: Client) -> None:
+    form = visible_text(alice.get(url(question("Is this right?", sentence="Is this right?"))))
+    assert form.index("YesThe agent gets") < form.index("NoThe agent gets") < form.index("More answers")
 
 
 def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:

@@ -7,10 +7,11 @@ from django.db.models import Model, QuerySet
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, SessionStatus
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.models import Session, ToolCall
 from harness_site.review.selectors import pending_calls
-from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
+from tests.support.client_login import sign_in
+from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +73,7 @@ def test_queue_opens_the_tab_with_an_urgent_call_and_an_open_list_stays(reader: 
 
 
 def test_tab_of_interrupted_calls_counts_the_urgent_ones_and_opens_for_an_overdue_call(reader: Client) -> None:
+    sign_in(reader, make_user(name="dora", role=Role.ADMIN))
     approval = make_call(
         session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=timedelta(minutes=29)
     )
@@ -85,6 +87,7 @@ def test_tab_of_interrupted_calls_counts_the_urgent_ones_and_opens_for_an_overdu
 def test_urgent_calls_come_before_longer_waiting_ones_and_on_the_first_page_alone(
     reader: Client,
 ) -> None:
+    sign_in(reader, make_user(name="dora", role=Role.ADMIN))
     waiting = [interrupted(minute) for minute in range(pending_calls.PAGE + 1)]
     overdue = interrupted(pending_calls.PAGE + 5, decide_within=timedelta(hours=2))
     first = reader.get("/review/")
@@ -92,6 +95,10 @@ def test_urgent_calls_come_before_longer_waiting_ones_and_on_the_first_page_alon
     assert _listed(first) == [overdue.pk, *(call.pk for call in waiting[: pending_calls.PAGE])]
     assert _listed(reader.get(f"/review/{first.context['more']}")) == [waiting[-1].pk]
     assert _listed(reader.get("/review/?sort=risk"))[0] == waiting[0].pk
+    sign_in(reader, make_user(name="bob", role=Role.APPROVER))  # who may not decide the overdue one
+    page = reader.get("/review/")
+    assert _listed(page)[0] == waiting[0].pk
+    assert "urgent" not in visible_text(page).partition("Filter and sort")[0]
 
 
 @pytest.mark.parametrize("query", ["", "?tool=send_mail", "?claimed=somebody", "?tab=decided&tool=send_mail"])

@@ -1,6 +1,7 @@
 """Decisions recorded on the card through the library."""
 
 import json
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
@@ -118,12 +119,14 @@ def test_second_decision_names_the_first(alice: Client, call: ToolCall) -> None:
     bob = Client()
     bob.force_login(make_user(name="bob"))
     alice.post(url(call), LANDED)
+    bob.cookies["harness_zone"] = "Asia/Kolkata"
     response = bob.post(url(call), {**FAILED, "evidence": "ticket 4711"})
     page = visible_text(response)
-    made = Decision.objects.get()
+    made = Decision.objects.get().created_at.astimezone(ZoneInfo("Asia/Kolkata"))
     assert response.status_code == 409
-    assert f"alice decided first, at {made.created_at:%Y-%m-%d %H:%M:%S} UTC: it happened." in page
+    assert f"alice decided first, at {made:%Y-%m-%d %H:%M:%S} Asia/Kolkata: it happened." in page
     assert "Your decision was not recorded." in page
+    assert "Not recorded: It did not happen" in page
     assert "Your text Not in the export. Evidence ticket 4711" in page
     assert "data-decide" not in response.content.decode()
 

@@ -86,6 +86,8 @@ def test_voter_sees_why_the_button_is_disabled(people: dict[str, Client]) -> Non
     assert why in visible_text(hers)
     assert why not in visible_text(his)
 
+    assert "Your decision is recorded. More people must decide the same." in visible_text(hers)
+
     again = people["alice"].post(url(call), {**APPROVE, "revision": 2})
     assert again.status_code == 409
     assert "alice, you have already decided the same. This call needs 2 people." in visible_text(again)

@@ -1,0 +1,139 @@
+"""Forms for the answers about several calls at once: one for all of them, and one for each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django import forms
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from checkpoints.enums import DecisionKind
+from harness_site.review.bulk_decisions import CallAnswer
+from harness_site.review.decision_options import OUTCOMES
+from harness_site.review.forms import build_answer_choices, build_evidence_from_text
+
+
+def _build_shared_text_field(label: Any, default_for: str, *, max_length: int) -> forms.CharField:
+    """Build a field of a text that counts for all fields whose name ends with `default_for` and that are empty."""
+    # By the placeholder, styles know an empty field.
+    attrs = {"rows": 2, "data-default": default_for, "aria-required": "true", "placeholder": " "}
+    return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.Textarea(attrs=attrs))
+
+
+def _build_own_text_field(label: Any, *, max_length: int) -> forms.CharField:
+    attrs = {"class": "input", "placeholder": gettext_lazy("as for all")}
+    return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.TextInput(attrs=attrs))
+
+
+class SharedAnswerForm(forms.Form):
+    """One answer for several calls, and the evidence and the reason for those that have none of their own.
+
+    Without an answer, only the calls with one of their own are decided.
+    """
+
+    answer = forms.ChoiceField(
+        required=False,
+        label=gettext_lazy("Answer for all"),
+        choices=[("", gettext_lazy("leave undecided")), *build_answer_choices(OUTCOMES)],
+        widget=forms.Select(attrs={"class": "input"}),
+    )
+    result = forms.CharField(
+        required=False,
+        strip=False,
+        label=gettext_lazy("Result for the agent"),
+        widget=forms.TextInput(attrs={"class": "input mono"}),
+    )
+    evidence = _build_shared_text_field(gettext_lazy("Evidence for all"), "-evidence", max_length=2000)
+    reason = _build_shared_text_field(gettext_lazy("Reason for all"), "-reason", max_length=4000)
+
+    def __init__(self, data: QueryDict | None = None) -> None:
+        super().__init__(data, prefix="shared")
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        answer = data.get("answer")
+        if answer and not data.get("evidence") and "evidence" not in self.errors:
+            self.add_error("evidence", _("Enter the evidence for these calls."))
+        if answer and not data.get("reason") and "reason" not in self.errors:
+            self.add_error("reason", _("Enter a reason. It is recorded with your name for each call."))
+        if answer == DecisionKind.CONFIRM_LANDED and not data.get("result", "").strip():
+            self.add_error("result", _("Enter the result that the calls returned. The agent gets it for each call."))
+        return data
+
+
+class CallAnswerForm(forms.Form):
+    """Answer about one of several calls.
+
+    Without an answer of its own the call is decided like `shared`. With one, it has the evidence and the reason of
+    `shared` if it has none.
+    """
+
+    LEAVE_UNDECIDED: Final = "undecided"
+
+    answer = forms.ChoiceField(
+        required=False,
+        label=gettext_lazy("Answer"),
+        choices=[
+            ("", gettext_lazy("as for all")),
+            (LEAVE_UNDECIDED, gettext_lazy("leave undecided")),
+            *build_answer_choices(OUTCOMES),
+        ],
+        widget=forms.Select(attrs={"class": "input"}),
+    )
+    result = forms.CharField(
+        required=False,
+        strip=False,
+        label=gettext_lazy("Result for the agent"),
+        widget=forms.TextInput(attrs={"class": "input mono", "placeholder": gettext_lazy("Result for the agent")}),
+    )
+    evidence = _build_own_text_field(gettext_lazy("Evidence"), max_length=2000)
+    reason = _build_own_text_field(gettext_lazy("Reason"), max_length=4000)
+    revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+    def __init__(
+        self, data: QueryDict | None = None, *, pk: int, shared: SharedAnswerForm | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(data, prefix=f"call-{pk}", **kwargs)
+        self.pk, self.shared = pk, shared
+
+    @property
+    def own_fields(self) -> list[forms.BoundField]:
+        """Fields that count only with an answer of its own."""
+        return [self["result"], self["evidence"], self["reason"]]
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        answer = data.get("answer")
+        if answer in ("", None, self.LEAVE_UNDECIDED):
+            return data
+        if self._is_missing_in_both_forms("evidence", data):
+            self.add_error("evidence", _("Enter evidence here, or the evidence for all calls."))
+        if self._is_missing_in_both_forms("reason", data):
+            self.add_error("reason", _("Enter a reason here, or one for all calls."))
+        if answer == DecisionKind.CONFIRM_LANDED and not data.get("result", "").strip():
+            self.add_error("result", _("Enter the result that the call returned. The agent gets it."))
+        return data
+
+    def _is_missing_in_both_forms(self, name: str, data: dict[str, Any]) -> bool:
+        """Return whether neither form has this text, and neither has an error that says so."""
+        if data.get(name) or name in self.errors:
+            return False
+        return self.shared is None or (name not in self.shared.errors and not self.shared.cleaned_data.get(name))
+
+    def build_answer(self) -> CallAnswer | None:
+        """Build the answer to record; None if the call stays undecided."""
+        own, shared = self.cleaned_data, {} if self.shared is None else self.shared.cleaned_data
+        counting = own if own["answer"] else shared
+        if counting.get("answer", "") in ("", self.LEAVE_UNDECIDED):
+            return None
+        evidence, reason = (counting[name] or shared.get(name, "") for name in ("evidence", "reason"))
+        return CallAnswer(
+            self.pk,
+            own["revision"],
+            DecisionKind(counting["answer"]),
+            reason,
+            build_evidence_from_text(evidence),
+            counting["result"],
+        )
