@@ -22,9 +22,12 @@ _LEAF_TYPES = frozenset({str, int, bool, float, type(None)})
 #: Deeper nesting would exhaust the interpreter's stack in the JSON encoder.
 MAX_DEPTH = 200
 
-_encode_json = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
-).encode
+_encode_json, _encode_json_unsorted = (
+    json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, sort_keys=sort_keys, separators=(",", ":"), check_circular=False
+    ).encode
+    for sort_keys in (True, False)
+)
 
 
 def to_canonical_json(value: Any, what: str = "value") -> str:
@@ -38,6 +41,11 @@ def to_canonical_json(value: Any, what: str = "value") -> str:
         return _encode_or_raise_not_representable(value, what)
     except RuntimeError as error:
         raise build_changed_meanwhile_error(error, what) from error
+
+
+def encode_json_in_given_order(value: Any) -> str:
+    """Encode a value that was read from canonical JSON; the members of its objects stay in their order."""
+    return _escape_lone_surrogates(_encode_json_unsorted(value), "value")
 
 
 def build_changed_meanwhile_error(error: RuntimeError, what: str) -> Exception:

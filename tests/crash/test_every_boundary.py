@@ -27,6 +27,7 @@ WRITING = {
     "calls.intent_log._insert_sealed_call",
     "calls.intent_log._issue_call_under_session_lock",
     "calls.write_outcomes._run_outcome_statement",
+    "calls.write_outcomes._write_outcome_with_rows_beside",
 }
 
 

@@ -54,12 +54,17 @@ class TokenCounts:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Usage that one version added. `cost` is in US dollars, None if unknown."""
+    """Usage that one version added, in US dollars, and what the session had `spent` then; None if unknown.
+
+    `model` is the one that the version names; empty if it names none or several.
+    """
 
     version: int
     at: datetime
     tokens: TokenCounts
     cost: Decimal | None
+    spent: Decimal | None
+    model: str
 
     @property
     def has_no_usage(self) -> bool:
@@ -96,6 +101,21 @@ class UsagePage:
         return stated or self.free_turns > 0
 
     @property
+    def has_token_counts(self) -> bool:
+        """Whether any count of tokens is known on this page."""
+        counts = [self.totals, *(turn.tokens for turn in self.turns), *(model.tokens for model in self.models)]
+        return any(count != TokenCounts() for count in counts)
+
+    @property
+    def names_models_of_turns(self) -> bool:
+        return any(turn.model for turn in self.turns)
+
+    @property
+    def highest_cost_of_a_turn(self) -> Decimal:
+        """Highest cost of a turn on this page; 0 if none is known."""
+        return max((turn.cost or Decimal() for turn in self.turns), default=Decimal())
+
+    @property
     def most_tokens_of_a_turn(self) -> int:
         """Largest number of tokens of a turn on this page; 0 if none is known."""
         return max((turn.tokens.total or 0 for turn in self.turns), default=0)
@@ -114,7 +134,8 @@ class UsagePage:
     @property
     def cost_digits(self) -> int:
         """Number of decimal places with which each cost of this page can be written exactly, so that they align."""
-        costs = [*(turn.cost for turn in self.turns), *(model.cost for model in self.models)]
+        turns = [cost for turn in self.turns for cost in (turn.cost, turn.spent)]
+        costs = [*turns, *(model.cost for model in self.models)]
         return count_common_money_digits(costs)
 
 
@@ -141,13 +162,14 @@ def load_usage_page(
 
 def _build_turn(row: tuple[Any, ...], earlier: list[tuple[Any, ...]], knows_cost: bool) -> Turn:
     version, at, usage, spent = row
-    tokens, cost = count_tokens(_parse_usage(usage), usage), parse_cost(spent)
+    parsed_usage, total = _parse_usage(usage), parse_cost(spent) if knows_cost else None
+    tokens, cost, model = count_tokens(parsed_usage, usage), total, parsed_usage.get("model")
     if earlier:
         _version, _at, previous_usage, previous_spent = earlier[0]
         tokens = tokens.subtract(count_tokens(_parse_usage(previous_usage), previous_usage))
         previous = parse_cost(previous_spent)
         cost = None if cost is None else cost - (previous or Decimal())
-    return Turn(version, at, tokens, cost if knows_cost else None)
+    return Turn(version, at, tokens, cost, total, model if isinstance(model, str) else "")
 
 
 def _parse_usage(stored: str | None) -> dict[str, Any]:

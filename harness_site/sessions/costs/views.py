@@ -1,17 +1,23 @@
 """Page of the cost and tokens of a session."""
 
+from decimal import Decimal
+
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from checkpoints.formats.exact_amounts import HEADLINE_PRECISION
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.costs import usage_by_turn
+from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
     serve_session_page,
 )
+from harness_site.sessions.timeline import version_charts
+from harness_site.sessions.timeline.selectors import running_totals_by_version
 
 
 @require_GET
@@ -27,5 +33,21 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         estimate=environment.estimate,
         before=before,
     )
-    context = {"head": head, "tab": "costs", "page": page, "before": before, "environment": environment}
+    growth = running_totals_by_version.load_sampled_running_totals(pk) if before is None else None
+    context = {
+        "head": head,
+        "tab": "costs",
+        "page": page,
+        "before": before,
+        "environment": environment,
+        "growth": growth,
+        "chart": growth and version_charts.compute_version_chart_layout(growth, fields=("cost", "tokens")),
+        "cost_of_version": _compute_cost_of_version(head),
+    }
     return render(request, "sessions/costs.html", context)
+
+
+def _compute_cost_of_version(head: SessionHead) -> Decimal | None:
+    """Return the mean cost of a version in US dollars, rounded to a millionth; None if the cost is unknown."""
+    cost = head.row.cost
+    return None if cost is None or not head.versions else (cost / head.versions).quantize(HEADLINE_PRECISION)

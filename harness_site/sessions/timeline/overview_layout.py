@@ -134,10 +134,34 @@ def _has_done_nothing(lane: Lane) -> bool:
 
 def _list_lane_instants(lane: Lane) -> list[int]:
     """Return when anything happened; the last sign of life of a run that goes on is no event."""
-    instants = [lane.start] if lane.run.ended_at is None else [lane.start, max(lane.end, lane.start)]
+    instants = [lane.start] if lane.run.ended_at is None else [lane.start, _get_end_of_line(lane)]
     for stretch in lane.stretches:
-        instants += [stretch.start, max(stretch.start, stretch.end)]
+        start = _get_drawn_start(stretch, lane)
+        instants += [start, max(start, stretch.end)]
     return instants + [mark.start for mark in lane.marks]
+
+
+def _get_drawn_start(stretch: Stretch, lane: Lane) -> int:
+    """Return where a stretch begins in its lane: a call may have waited before the run that waits for it began."""
+    return max(stretch.start, lane.start) if stretch.kind == "wait" else stretch.start
+
+
+def _get_end_of_line(lane: Lane) -> int:
+    """Return where the line of a run ends.
+
+    A run that did nothing more than end after a call began to wait ends where the wait begins: the scale would give the
+    milliseconds until then as much room as it gives the hours after them.
+    """
+    end = max(lane.end, lane.start)
+    waits = [
+        _get_drawn_start(stretch, lane)
+        for stretch in lane.stretches
+        if stretch.kind == "wait" and stretch.start <= end < stretch.end
+    ]
+    if lane.run.ended_at is None or not waits:
+        return end
+    work = [stretch.end for stretch in lane.stretches if stretch.kind != "wait"]
+    return min(end, max([min(waits), *work, *(mark.end for mark in lane.marks)]))
 
 
 class _Scale:
@@ -163,9 +187,12 @@ def _measure_distance(start: int, end: int) -> float:
 
 
 def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:
-    begin, end = scale.get_x(lane.start), scale.get_x(max(lane.end, lane.start))
-    places = sorted({scale.get_x(stretch.start) for stretch in lane.stretches})
-    bars = tuple(_compute_bar_layout(stretch, y, scale, places) for stretch in lane.stretches)
+    begin, end = scale.get_x(lane.start), scale.get_x(_get_end_of_line(lane))
+    starts = [scale.get_x(_get_drawn_start(stretch, lane)) for stretch in lane.stretches]
+    places = sorted(set(starts))
+    bars = tuple(
+        _compute_bar_layout(stretch, x, y, scale, places) for stretch, x in zip(lane.stretches, starts, strict=True)
+    )
     return Row(
         name=_("run %(number)s") % {"number": lane.run.number},
         title=_format_lane_title(lane),
@@ -196,8 +223,7 @@ def _iterate_model_turn_layouts(lane: Lane, scale: _Scale) -> Iterator[ModelTurn
                 yield ModelTurn(x, round(max(3.0, scale.get_x(end) - x), 1), turn.version, title)
 
 
-def _compute_bar_layout(stretch: Stretch, y: float, scale: _Scale, places: Sequence[float]) -> Bar:
-    x = scale.get_x(stretch.start)
+def _compute_bar_layout(stretch: Stretch, x: float, y: float, scale: _Scale, places: Sequence[float]) -> Bar:
     width = max(_LEAST, scale.get_x(max(stretch.end, stretch.start)) - x)
     after = bisect_right(places, x)
     next_x = places[after] if after < len(places) else WIDTH

@@ -122,6 +122,10 @@ class Drawing:
     bars: tuple[tuple[str, str], ...]
     signs: tuple[tuple[str, str], ...]
 
+    @property
+    def has_lost_runs(self) -> bool:
+        return any(lane.lost for lane in self.lanes)
+
 
 def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems], width: int = WIDTHS[0]) -> Drawing:
     """Lay out a timeframe; `items_by_run` has the items of each of its runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -25,14 +25,12 @@ _INSET = 6.0
 _MAX_DOTS = 60
 
 Number = Decimal | int
-#: Heading of the chart, name of the number in a sentence, the number of a version, and its format.
-_SHOWN: Final[
-    tuple[tuple[str | Promise, str | Promise, Callable[[TotalsPoint], Number | None], Callable[..., str]], ...]
-] = (
-    (_("Cost"), _("cost"), lambda point: point.cost, session_formatting.format_money),
-    (_("Tokens"), _("tokens"), lambda point: point.tokens, session_formatting.format_count),
-    (_("Messages"), _("messages"), lambda point: point.messages, session_formatting.format_count),
-)
+#: Field of a point → heading of its chart, name of the number in a sentence, and its format.
+_SHOWN: Final[dict[str, tuple[str | Promise, str | Promise, Callable[..., str]]]] = {
+    "cost": (_("Cost"), _("cost"), session_formatting.format_money),
+    "tokens": (_("Tokens"), _("tokens"), session_formatting.format_count),
+    "messages": (_("Messages"), _("messages"), session_formatting.format_count),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +70,15 @@ class Chart:
     missing: tuple[str, ...]
 
 
-def compute_version_chart_layout(growth: RunningTotals) -> Chart:
+def compute_version_chart_layout(growth: RunningTotals, *, fields: Collection[str] = tuple(_SHOWN)) -> Chart:
+    """Lay out the charts of a session, one for each of the `fields` of its points."""
     strips, missing = [], []
-    for heading, name, value, format_value in _SHOWN:
+    for field in fields:
+        heading, name, format_value = _SHOWN[field]
         points = [
-            (index, point, number) for index, point in enumerate(growth.points) if (number := value(point)) is not None
+            (index, point, number)
+            for index, point in enumerate(growth.points)
+            if (number := getattr(point, field)) is not None
         ]
         if points:
             strips.append(_compute_chart_strip_layout(str(heading), points, format_value, len(growth.points)))

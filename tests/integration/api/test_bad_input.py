@@ -15,7 +15,8 @@ import zstandard
 from django.test import Client
 
 from checkpoints import SyncCheckpointer, exceptions
-from checkpoints.models import Run, Session
+from checkpoints.enums import AuditKind
+from checkpoints.models import AuditEvent, Run, Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_checkpointer_cache, rate_limit, request_schemas, response_schemas
@@ -298,6 +299,20 @@ def send_unanswered(
     assert second.status_code == first.status_code, second.content
     assert second.json() == first.json()
     return second.json()
+
+
+def test_interrupted_call_has_an_error_and_no_result() -> None:
+    situation = Situation()
+    client, path = ApiClient(situation.agent), "/sessions/s/calls/c1"
+    body = {"fence": situation.fence, "status": "interrupted", "reason": "ambiguous_error", "error_type": "Reset\0"}
+    refused = client.send("PATCH", path, json.dumps({**body, "result": "no answer"}))
+    assert (refused.status_code, refused.json()["type"]) == (422, "InvalidInput")
+    body["error_message"] = "no answer\0 with token=abcdef123456"
+    assert send_unanswered(client, path, body, "outcome", method="PATCH") == {"status": "interrupted"}
+    call = ApiClient(situation.auditor).get(path).json()
+    assert (call["error_type"], call["result_text"]) == ("Reset", None)
+    assert (call["error_message"], call["undecided"]) == ("no answer with token=‹masked›", True)
+    assert AuditEvent.objects.filter(kind=AuditKind.CALL_INTERRUPTED).count() == 1
 
 
 @pytest.mark.parametrize("name", ["", "a process"])

@@ -60,7 +60,8 @@ def test_values_of_the_sentence_are_bold(reader: Client, template: str, html: st
 
 def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     note = "long " * 2000 + "end"
-    args = {"note": note, "items": [{"sku": f"lamp-{n}"} for n in range(50)], "gift": None}  # in the caller's order
+    items = [{"sku": f"lamp-{n}"} for n in range(50)]
+    args = {"note": note, "items": items, "gift": {"wrapped": True, "card": None}}  # in the caller's order
     call = lost_call(args=args)
     content = raw(reader, call)
     listed, _, stored = content.partition("Raw JSON")
@@ -70,6 +71,7 @@ def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     assert "Show all 50 values" in listed
     assert "lamp-49" in stored
     assert content.index(">note<") < content.index(">items<") < content.index(">gift<")
+    assert content.index(">gift<") < content.index(">wrapped<") < content.index(">card<")
     assert call.args_digest not in content
     assert compute_keyed_fingerprint(call.args_digest) in stored
 

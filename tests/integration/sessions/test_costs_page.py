@@ -29,3 +29,16 @@ def test_turns_are_listed_where_a_version_states_its_cost(client: Client) -> Non
     assert "Cost$0.00 Tokens4,200 Input– Output–" in page.partition("History")[2]
     assert "By turn" in page
     assert "Usage is not recorded by turn." not in page
+
+
+def test_turns_have_their_cost_and_the_total_without_columns_for_unknown_tokens(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.05")
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session, budget_spent_usd="0.02", usage='{"model":"small-1"}')
+    make_checkpoint(session=session, budget_spent_usd="0.05", usage='{"model":"large-1"}')
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/")).partition("History")[2]
+    assert "Cost$0.05 Versions2 Cost per version$0.025" in page
+    assert "Running totals by version Cost $0.05" in page
+    assert "The bars compare the cost. Version Model Cost Cost so far v2" in page
+    assert "large-1 $0.03 $0.05 v1" in page

@@ -76,6 +76,24 @@ def test_undecided_call_waits_until_now(session: Session) -> None:
     assert lane.stretches[1].end > at(60)
 
 
+def test_line_of_a_run_ends_where_its_call_begins_to_wait(session: Session) -> None:
+    def draw() -> overview_layout.Row:
+        drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
+        assert drawing is not None
+        return drawing.rows[-1]
+
+    Run.objects.update(status=RunStatus.RELEASED, ended_at=later(3.3), heartbeat_at=later(3.3))
+    make_call(session=session, issued_at=later(2), interrupted_at=later(3))
+    row = draw()
+    (wait,) = (bar for bar in row.bars if bar.kind == "wait")
+    assert row.x + row.width == pytest.approx(wait.x)
+    run(session, 5, 5.2, status=RunStatus.RELEASED, ended_at=later(5.2))
+    row = draw()
+    (wait,) = row.bars
+    assert wait.x == row.x
+    assert row.width < wait.width / 10
+
+
 def test_rejected_call_only_has_a_wait(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
     make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(7))

@@ -13,6 +13,9 @@ from tests.integration.checkpoints.peers.test_resume_task import (
 from tests.integration.checkpoints.resume.test_gate import *  # noqa: F403
 from tests.integration.checkpoints.sessions.test_session_handle import *  # noqa: F403
 from tests.integration.checkpoints.tools.test_dispatch import *  # noqa: F403
+from tests.integration.checkpoints.tools.test_outcomes import (
+    test_ambiguous_error_needs_review_and_never_runs_again as test_ambiguous_error_needs_review_and_never_runs_again,
+)
 from tests.integration.checkpoints.versions.test_append import *  # noqa: F403
 from tests.integration.checkpoints.workflows.test_steps import *  # noqa: F403
 from tests.integration.checkpoints.workflows.test_unknown_steps import *  # noqa: F403
