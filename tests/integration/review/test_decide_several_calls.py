@@ -4,8 +4,8 @@ import re
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.test import Client
-from pytest_django.fixtures import SettingsWrapper
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Decision, ToolCall
@@ -108,7 +108,7 @@ def test_calls_without_an_answer_get_the_one_for_all(people: dict[str, Client], 
     ]
 
 
-def test_form_of_a_full_page_is_not_too_large(settings: SettingsWrapper) -> None:
+def test_form_of_a_full_page_is_not_too_large() -> None:
     fields_of_a_call = len(["pk", *CallAnswerForm(pk=1).fields])
     assert outage_groups.PAGE * fields_of_a_call + 20 < settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
 
