@@ -182,6 +182,7 @@ def _render_outage_page(
         "window": window,
         "page": page,
         "rows": rows,
+        "common_message": _get_common_error_message(rows),
         "lists": _build_lists(rows, request.membership),
         "page_size": min(PAGE, page.following),
         "next_page": window.get_url_after(page.calls[-1].pk) if page.following else "",
@@ -223,6 +224,12 @@ def _build_lists(rows: Sequence[OutageCallRow], reader: Membership) -> list[tupl
         (_("Decided calls"), [row for row in rows if not row.is_undecided]),
     ]
     return [(title, listed) for title, listed in lists if listed]
+
+
+def _get_common_error_message(rows: Sequence[OutageCallRow]) -> str:
+    """Return the message that the errors of all these calls have; empty if they differ."""
+    messages = {row.call.error_message for row in rows}
+    return messages.pop() if len(messages) == 1 else ""
 
 
 def _focus_first_invalid_field(forms_in_page_order: Iterable[forms.Form]) -> forms.BoundField | None:
