@@ -58,7 +58,7 @@ class Database:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return Path(self.url).stat().st_size
 
-    def measure_tables(self) -> dict[str, TableSize]:
+    def get_postgresql_table_sizes(self) -> dict[str, TableSize]:
         """Return the size of each table of a PostgreSQL database."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             return {
@@ -84,18 +84,18 @@ class Databases:
             return Database(kind, alias, self.get_sqlite_path(name))
         with psycopg.connect(self._server, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
-        return Database(kind, alias, self.get_postgresql_url(name))
+        return Database(kind, alias, self.build_postgresql_url(name))
 
-    def get_postgresql_url(self, name: str) -> str:
+    def build_postgresql_url(self, name: str) -> str:
         return f"{self._server.rpartition('/')[0]}/{name}"
 
     def get_sqlite_path(self, name: str) -> str:
         return str(self._directory / f"{name}.db")
 
-    def get_urls(self, names: Sequence[str]) -> dict[str, str]:
+    def map_aliases_to_urls(self, names: Sequence[str]) -> dict[str, str]:
         """Return the URLs of the databases of these names, on both kinds of server, by alias."""
         paths = {make_alias("sqlite", name): self.get_sqlite_path(name) for name in names}
-        return paths | {make_alias("postgresql", name): self.get_postgresql_url(name) for name in names}
+        return paths | {make_alias("postgresql", name): self.build_postgresql_url(name) for name in names}
 
     def get_server_version(self) -> str:
         with psycopg.connect(self._server) as connection:

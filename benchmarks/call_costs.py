@@ -14,7 +14,7 @@ WARM_UP = 10
 
 
 class CallLogger(Protocol):
-    def log_call(self, number: int, args: dict[str, Any], result: str) -> None: ...
+    def log_intent_and_result(self, number: int, args: dict[str, Any], result: str) -> None: ...
 
 
 def measure_calls(callers: dict[str, CallLogger], plan: Plan) -> dict[str, Samples]:
@@ -24,6 +24,6 @@ def measure_calls(callers: dict[str, CallLogger], plan: Plan) -> dict[str, Sampl
         args = {"order": number, **ARGS}
         for name, call_logger in shuffle_for_turn(list(callers.items()), number):
             start = time.perf_counter()
-            call_logger.log_call(number, args, RESULT)
+            call_logger.log_intent_and_result(number, args, RESULT)
             seconds[name].append(time.perf_counter() - start)
     return {name: Samples(values[WARM_UP:]) for name, values in seconds.items()}

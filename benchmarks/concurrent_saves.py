@@ -38,13 +38,13 @@ def measure_agents(groups: Sequence[AgentGroup], plan: Plan) -> Rates:
     for agents in plan.agents:
         turns = plan.saves_of_agents // agents
         for group in groups:  # warms up connections and caches
-            group.replace_sessions(agents)
-            group.save_turns(2)
+            group.begin_session_for_each_agent(agents)
+            group.save_turns_of_all_agents(2)
         for _ in range(plan.rounds):
             for group in groups:
-                group.replace_sessions(agents)
+                group.begin_session_for_each_agent(agents)
                 start = time.perf_counter()
-                group.save_turns(turns)
+                group.save_turns_of_all_agents(turns)
                 rate = agents * turns / (time.perf_counter() - start)
                 rates.found.setdefault((group.key, agents), []).append(rate)
     return rates
@@ -63,7 +63,7 @@ class ProcessTeam:
             _require_pipe(member.stdin).write(f"{saves}\n")
             _require_pipe(member.stdin).flush()
         for member in self.members[:members]:
-            _wait_for_answer(member)
+            _wait_until_saves_finish(member)
         return saves * members / (time.perf_counter() - start)
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ def _start_process_team(databases: Databases, kind: Kind, way: str, size: int) -
         [subprocess.Popen([*command, str(index)], stdin=pipe, stdout=pipe, text=True) for index in range(size)]
     )
     for member in team.members:
-        _wait_for_answer(member)
+        _wait_until_saves_finish(member)
     return team
 
 
@@ -108,6 +108,6 @@ def _require_pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-def _wait_for_answer(member: subprocess.Popen[str]) -> None:
+def _wait_until_saves_finish(member: subprocess.Popen[str]) -> None:
     if not _require_pipe(member.stdout).readline():
         raise RuntimeError(f"A saving process ended with {member.wait()}.")

@@ -131,6 +131,7 @@ class LangGraphSaver(Store):
         return graph.add_edge(START, "answer").compile(checkpointer=saver)
 
     def open_saver(self) -> Any:
+        """Connect, create the tables of the saver, and return it."""
         if self.database.kind == "postgresql":
             self.connection: Any = psycopg.connect(
                 self.database.url, autocommit=True, prepare_threshold=0, row_factory=dict_row
@@ -331,7 +332,7 @@ class Measured:
     #: Tables on PostgreSQL that the turns have made larger: rows, and bytes of rows and of indexes, of a turn.
     tables: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
-    def get_early_median(self) -> float:
+    def get_early_median_milliseconds(self) -> float:
         return statistics.median(self.seconds[:WINDOW]) * 1000
 
     def get_late_median_milliseconds(self) -> float:
@@ -357,7 +358,7 @@ def _measure_stores_in_turn(
     places = {each: databases.create_database(kind, f"fw_{each.__name__.lower()}") for each in contenders}
     stores = {each: each(database) for each, database in places.items()}
     sizes = {each: database.get_size_on_disk() for each, database in places.items()}
-    tables = {each: database.measure_tables() for each, database in places.items() if kind == "postgresql"}
+    tables = {each: database.get_postgresql_table_sizes() for each, database in places.items() if kind == "postgresql"}
     results = {each: Measured() for each in stores}
     for number, start in enumerate(range(0, len(turns), TURNS_AT_A_TIME)):
         order = list(stores.items())
@@ -368,12 +369,14 @@ def _measure_stores_in_turn(
     for each, store in stores.items():
         results[each].size = (places[each].get_size_on_disk() - sizes[each]) / said
         if each in tables:
-            results[each].tables = _divide_growth_by_turns(tables[each], places[each].measure_tables(), len(turns))
+            results[each].tables = _compute_table_growth_per_turn(
+                tables[each], places[each].get_postgresql_table_sizes(), len(turns)
+            )
         store.close()
     return {each.__name__: result for each, result in results.items()}
 
 
-def _divide_growth_by_turns(
+def _compute_table_growth_per_turn(
     before: dict[str, TableSize], after: dict[str, TableSize], turns: int
 ) -> dict[str, tuple[float, float, float]]:
     grown = {
@@ -653,7 +656,7 @@ def _format_row(store: type[Store], measured: dict[str, Measured]) -> str:
     ratios = ("", "")
     if peer is not None:
         ratios = (f"{peer.get_late_median_milliseconds() / late:.2f}×", f"{peer.size / result.size:.2f}×")
-    early = result.get_early_median()
+    early = result.get_early_median_milliseconds()
     return (
         f"| {store.framework} | {store.title} | {early:.2f} ms | {late:.2f} ms | {result.size:.2f} | "
         f"{ratios[0]} | {ratios[1]} |"

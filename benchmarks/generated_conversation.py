@@ -50,7 +50,7 @@ def to_compact_json(value: Any) -> str:
 
 def build_conversation(turns: int) -> Conversation:
     """Build a conversation of `turns` turns; a message has 1.1 to 1.9 KB of JSON, 1.5 KB on average."""
-    numbers = _iterate_numbers()
+    numbers = _generate_pseudo_random_numbers()
     paragraphs = [_build_paragraph(numbers, 900 + 800 * index // _PARAGRAPHS) for index in range(_PARAGRAPHS)]
     count = turns * MESSAGES_PER_TURN
     return Conversation([_build_message(index, paragraphs[next(numbers) % _PARAGRAPHS]) for index in range(count)])
@@ -78,7 +78,7 @@ def _build_paragraph(numbers: Iterator[int], length: int) -> str:
     return paragraph
 
 
-def _iterate_numbers() -> Iterator[int]:
+def _generate_pseudo_random_numbers() -> Iterator[int]:
     """Yield pseudo-random numbers, the same in every run."""
     state = 20260101
     while True:

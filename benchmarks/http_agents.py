@@ -45,11 +45,11 @@ def main() -> None:
         run_benchmark_module_on_each_database("benchmarks.http_agents", options, arguments)
         return
     with serve_site(options.database) as (address, token):
-        tallies = run_agents(address, token, options.agents, options.seconds, options.pace)
-        sys.stdout.write(f"  {json.dumps(compare_agents_with_server(address, token, tallies))}\n")
+        tallies = run_agents_and_get_tallies(address, token, options.agents, options.seconds, options.pace)
+        sys.stdout.write(f"  {json.dumps(count_lost_and_repeated_work(address, token, tallies))}\n")
 
 
-def run_agents(address: str, token: str, agents: int, seconds: float, pace: float) -> list[Tally]:
+def run_agents_and_get_tallies(address: str, token: str, agents: int, seconds: float, pace: float) -> list[Tally]:
     """Let agents work on a site, each in a session of its own. Returns what each did."""
     threading.stack_size(_STACK_BYTES)
     tallies = [Tally(f"agent-{number}") for number in range(agents)]
@@ -102,7 +102,7 @@ def _run_agent_and_fill_tally(
             time.sleep(min(1.0, pace))
 
 
-def compare_agents_with_server(address: str, token: str, tallies: list[Tally]) -> dict[str, Any]:
+def count_lost_and_repeated_work(address: str, token: str, tallies: list[Tally]) -> dict[str, Any]:
     """Compare what the agents did with what the server has.
 
     `lost` are acknowledged versions that are not there, and calls that happened and have no result. `twice` are calls

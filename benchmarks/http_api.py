@@ -130,18 +130,18 @@ class ServerCosts:
 
     def count_costs_of_save(self) -> tuple[int, int, int]:
         """Count requests, statements and function calls of one save."""
-        return self._count_requests_statements_and_calls(self._send_save)
+        return self._count_requests_statements_and_calls(self._send_save_and_count_requests)
 
     def count_costs_of_dispatch(self) -> tuple[int, int, int]:
         """Count requests, statements and function calls of one dispatch."""
-        return self._count_requests_statements_and_calls(self._send_dispatch)
+        return self._count_requests_statements_and_calls(self._send_dispatch_and_count_requests)
 
-    def _send_save(self, turn: int) -> int:
+    def _send_save_and_count_requests(self, turn: int) -> int:
         body = {"fence": self._fence, "messages": [{"role": "user", "content": _TEXT}], "expected_version": turn}
         self._send_api_request("POST", "/sessions/counted/versions", body)
         return 1
 
-    def _send_dispatch(self, turn: int) -> int:
+    def _send_dispatch_and_count_requests(self, turn: int) -> int:
         body: dict[str, Any] = {"fence": self._fence, "call_id": f"c{turn}", "tool": "pay", "args": {"order": turn}}
         issued = self._send_api_request("POST", "/sessions/counted/calls", {**body, "idempotency": "call"})
         outcome = {"status": "completed", "result": "paid", "step": issued["step"], "attempt": issued["attempt"]}

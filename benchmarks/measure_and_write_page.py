@@ -20,7 +20,7 @@ def main() -> None:
         print(f"{time.monotonic() - started_at:4.0f} s  {message}", flush=True)
 
     with places.create_temporary_databases() as databases:
-        django_setup.configure_django(databases.get_urls(django_setup.NAMES))
+        django_setup.configure_django(databases.map_aliases_to_urls(django_setup.NAMES))
         from benchmarks import measure_all, report  # models can be imported only now
 
         extent = full_and_quick_run_sizes.QUICK if options.quick else full_and_quick_run_sizes.FULL

@@ -77,7 +77,7 @@ def main() -> None:
             _generate_and_index_sessions(options)
         row_counts = _count_rows()
         _warm_up_site()
-        timings = _measure_pages(list(_iterate_pages()), options.rounds)
+        timings = _measure_pages(list(_iterate_page_requests()), options.rounds)
     text = _format_timings_page(timings, options, row_counts)
     sys.stdout.write(text)
     if not options.no_report:
@@ -115,7 +115,7 @@ def _generate_and_index_sessions(options: Namespace) -> None:
     call_command(Load(), *sizes)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
-    _index_messages(options.texts)
+    _index_texts_and_recount_sums(options.texts)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 
@@ -137,7 +137,7 @@ def _count_rows() -> tuple[int, int, int, int]:
     return sessions, messages, calls, passages
 
 
-def _index_messages(max_texts: int) -> None:
+def _index_texts_and_recount_sums(max_texts: int) -> None:
     from harness_site.search import indexer, recount_hourly_session_sums
 
     indexed = 0
@@ -192,7 +192,7 @@ def _time_page_with_redirects(factory: RequestFactory, address: str) -> Answer:
     return replace(target, elapsed=answer.elapsed + target.elapsed, cpu=answer.cpu + target.cpu)
 
 
-def _iterate_pages() -> Iterator[PageRequest]:
+def _iterate_page_requests() -> Iterator[PageRequest]:
     from django.db.models import Count
 
     from checkpoints.models import Session, ToolCall
@@ -200,9 +200,9 @@ def _iterate_pages() -> Iterator[PageRequest]:
     longest = list(Session.objects.order_by("-message_count").values_list("pk", "latest_version")[:20_000])
     huge, sessions = longest[:6], longest[10::500]
     interrupted_calls = list(ToolCall.objects.filter(status="interrupted").values_list("pk", flat=True)[:20])
-    yield from _iterate_list_pages()
-    yield from _iterate_search_pages()
-    yield from _iterate_call_pages()
+    yield from _iterate_session_list_requests()
+    yield from _iterate_search_requests()
+    yield from _iterate_call_page_requests()
     yield PageRequest("Overview", ["/overview/"])
     yield PageRequest("Review queue", ["/review/"])
     if interrupted_calls:
@@ -224,7 +224,7 @@ def _iterate_pages() -> Iterator[PageRequest]:
     yield PageRequest("Audit", ["/audit/"])
 
 
-def _iterate_list_pages() -> Iterator[PageRequest]:
+def _iterate_session_list_requests() -> Iterator[PageRequest]:
     yield PageRequest("Sessions", ["/sessions/"])
     yield PageRequest("Sessions: deep in the list", [_get_deep_page_url()])
     for name, query in (
@@ -242,7 +242,7 @@ def _iterate_list_pages() -> Iterator[PageRequest]:
         yield PageRequest(f"Sessions: {name}", [f"/sessions/?{query}"])
 
 
-def _iterate_call_pages() -> Iterator[PageRequest]:
+def _iterate_call_page_requests() -> Iterator[PageRequest]:
     yield PageRequest("Tool calls", ["/calls/"])
     for name, query in (
         ("of one tool", "tool=refund_card"),
@@ -263,7 +263,7 @@ def _get_deep_page_url() -> str:
     return "/sessions/?" + urlencode({"after": str(keyset_pagination.Cursor(stored, pk))})
 
 
-def _iterate_search_pages() -> Iterator[PageRequest]:
+def _iterate_search_requests() -> Iterator[PageRequest]:
     from checkpoints.models import Session
 
     # The index begins with the newest texts, and may not have the oldest.
@@ -283,7 +283,7 @@ def _iterate_search_pages() -> Iterator[PageRequest]:
 
 def _measure_pages(pages: list[PageRequest], rounds: int) -> list[PageTiming]:
     factory = _create_signed_in_factory()
-    query_counts = [_count_queries(factory, page.addresses[0]) for page in pages]
+    query_counts = [_count_queries_of_second_request(factory, page.addresses[0]) for page in pages]
     answers: list[list[Answer]] = [[] for _ in pages]
     order, orders = list(range(len(pages))), Random(1)  # noqa: S311 - an order, no secret
     for number in range(rounds):
@@ -300,7 +300,7 @@ def _measure_pages(pages: list[PageRequest], rounds: int) -> list[PageTiming]:
     return list(map(_build_timing, pages, query_counts, answers))
 
 
-def _count_queries(factory: RequestFactory, address: str) -> int:
+def _count_queries_of_second_request(factory: RequestFactory, address: str) -> int:
     """Count the queries of the second request of a page."""
     from django.db import connection
     from django.test.utils import CaptureQueriesContext

@@ -78,7 +78,7 @@ def _measure_turn_of_long_session(contenders: Sequence[Contender], turn: int, pl
             for step in range(last_saved_turn + 1, first_turn):
                 contender.save_unmeasured(step)
         else:
-            contender.begin_session_before_turn(first_turn)
+            contender.begin_session_without_earlier_turns(first_turn)
     seconds: dict[str, list[float]] = {contender.key: [] for contender in contenders}
     siblings = {
         contender.key: (contender.copy_with_own_session(), list[float]())

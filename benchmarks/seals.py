@@ -292,6 +292,7 @@ def _print_decision_signature_costs(checkpointer: SyncCheckpointer) -> None:
 
 
 def _pay(order: int) -> str:
+    """Answer as the tool of the decided calls; nothing is paid."""
     return f"paid {order}"
 
 

@@ -17,11 +17,11 @@ class AgentGroup(ABC):
     def __init__(self, database: Database, conversation: Conversation) -> None: ...
 
     @abstractmethod
-    def replace_sessions(self, agents: int) -> None:
+    def begin_session_for_each_agent(self, agents: int) -> None:
         """Start a new session for each agent."""
 
     @abstractmethod
-    def save_turns(self, turns: int) -> None:
+    def save_turns_of_all_agents(self, turns: int) -> None:
         """Let every agent save this many turns, all at the same time."""
 
     @abstractmethod

@@ -48,16 +48,16 @@ class LangGraph(AgentGroup):
         await saver.setup()
         return saver
 
-    def replace_sessions(self, agents: int) -> None:
+    def begin_session_for_each_agent(self, agents: int) -> None:
         self.sessions = [uuid4().hex for _ in range(agents)]
 
-    def save_turns(self, turns: int) -> None:
-        self.loop.run(self._run_agents(turns))
+    def save_turns_of_all_agents(self, turns: int) -> None:
+        self.loop.run(self._save_turns_concurrently(turns))
 
-    async def _run_agents(self, turns: int) -> None:
-        await asyncio.gather(*(self._run_agent(session, turns) for session in self.sessions))
+    async def _save_turns_concurrently(self, turns: int) -> None:
+        await asyncio.gather(*(self._save_turns_of_agent(session, turns) for session in self.sessions))
 
-    async def _run_agent(self, session: str, turns: int) -> None:
+    async def _save_turns_of_agent(self, session: str, turns: int) -> None:
         config: Any = {"configurable": {"thread_id": session, "checkpoint_ns": "", "checkpoint_id": str(uuid6())}}
         version = None
         for turn in range(1, turns + 1):

@@ -24,18 +24,18 @@ class Library(AgentGroup):
         self.checkpointer = Checkpointer(using=database.alias)
         self.sessions: list[str] = []
 
-    def replace_sessions(self, agents: int) -> None:
+    def begin_session_for_each_agent(self, agents: int) -> None:
         self.sessions = [uuid4().hex for _ in range(agents)]
         for session in self.sessions:
             self.loop.run(self.checkpointer.start_session(session))
 
-    def save_turns(self, turns: int) -> None:
-        self.loop.run(self._run_agents(turns))
+    def save_turns_of_all_agents(self, turns: int) -> None:
+        self.loop.run(self._save_turns_concurrently(turns))
 
-    async def _run_agents(self, turns: int) -> None:
-        await asyncio.gather(*(self._run_agent(session, turns) for session in self.sessions))
+    async def _save_turns_concurrently(self, turns: int) -> None:
+        await asyncio.gather(*(self._save_turns_of_agent(session, turns) for session in self.sessions))
 
-    async def _run_agent(self, session: str, turns: int) -> None:
+    async def _save_turns_of_agent(self, session: str, turns: int) -> None:
         version = 0
         for turn in range(1, turns + 1):
             version = await self.checkpointer.append_checkpoint(

@@ -26,7 +26,7 @@ class Statements(AgentGroup):
         self.executor = ThreadPoolExecutor(POOL_SIZE)
         self.threads: list[int] = []
 
-    def replace_sessions(self, agents: int) -> None:
+    def begin_session_for_each_agent(self, agents: int) -> None:
         self.threads = [self.executor.submit(self._open_thread_row).result() for _ in range(agents)]
 
     def _open_thread_row(self) -> int:
@@ -34,11 +34,11 @@ class Statements(AgentGroup):
             cursor.execute(raw_sql.OPEN)
             return int(cursor.fetchone()[0])
 
-    def save_turns(self, turns: int) -> None:
-        for future in [self.executor.submit(self._run_agent, thread, turns) for thread in self.threads]:
+    def save_turns_of_all_agents(self, turns: int) -> None:
+        for future in [self.executor.submit(self._save_turns_of_agent, thread, turns) for thread in self.threads]:
             future.result()
 
-    def _run_agent(self, thread: int, turns: int) -> None:
+    def _save_turns_of_agent(self, thread: int, turns: int) -> None:
         for turn in range(1, turns + 1):
             raw_sql.append_turn(self.alias, thread, self.conversation.get_turn(turn))
 

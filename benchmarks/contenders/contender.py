@@ -61,7 +61,7 @@ class Contender(ABC):
         """Save a turn that is not measured."""
         self.measure_save(turn)
 
-    def begin_session_before_turn(self, turn: int) -> None:
+    def begin_session_without_earlier_turns(self, turn: int) -> None:
         """Start a new session in the state before `turn`, without the versions of earlier turns."""
         self.begin_session(f"at {turn}")
 

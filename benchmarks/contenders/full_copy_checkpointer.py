@@ -59,7 +59,7 @@ class FullCopy(Contender):
         messages: list[Message] = json.loads(self._execute(LATEST, [self.session]).fetchone()[0])
         return messages
 
-    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
+    def log_intent_and_result(self, number: int, args: dict[str, Any], result: str) -> None:
         """Log one call: search for its key, write the intent, write the result."""
         self._execute(FIND, [f"key {number}"]).fetchone()
         with self._open_transaction():

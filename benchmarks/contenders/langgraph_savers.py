@@ -57,12 +57,12 @@ class DefaultChannel(Contender):
         self.config = self.saver.put(self.config, checkpoint, {"source": "loop", "step": turn, **metadata}, versions)
 
     def read_transcript(self) -> list[Message]:
-        messages: list[Message] = self.saver.get_tuple(self._get_latest_checkpoint()).checkpoint["channel_values"][
-            "messages"
-        ]
+        messages: list[Message] = self.saver.get_tuple(self._build_latest_checkpoint_config()).checkpoint[
+            "channel_values"
+        ]["messages"]
         return messages
 
-    def _get_latest_checkpoint(self) -> Any:
+    def _build_latest_checkpoint_config(self) -> Any:
         thread_id = self.config["configurable"]["thread_id"]
         return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
 
@@ -88,12 +88,12 @@ class DeltaChannel(DefaultChannel):
         else:
             self.put_checkpoint(turn, _DeltaSnapshot(whole))
 
-    def begin_session_before_turn(self, turn: int) -> None:
-        super().begin_session_before_turn(turn)
+    def begin_session_without_earlier_turns(self, turn: int) -> None:
+        super().begin_session_without_earlier_turns(turn)
         self.put_checkpoint(turn - 1, _DeltaSnapshot(self.conversation.get_messages_until(turn - 1)))
 
     def read_transcript(self) -> list[Message]:
-        newest_checkpoint = self.saver.get_tuple(self._get_latest_checkpoint())
+        newest_checkpoint = self.saver.get_tuple(self._build_latest_checkpoint_config())
         snapshot = newest_checkpoint.checkpoint["channel_values"].get("messages")
         if snapshot is not None:
             return list(snapshot.value)

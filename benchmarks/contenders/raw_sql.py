@@ -73,7 +73,7 @@ class Statement(Contender):
     def read_tail(self, count: int) -> list[Message] | None:
         return [json.loads(body) for (body,) in reversed(self._fetch_all(TAIL, [self.thread, count]))]
 
-    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
+    def log_intent_and_result(self, number: int, args: dict[str, Any], result: str) -> None:
         """Log one call: insert a row before it runs, update it with the result."""
         with self.connection.cursor() as cursor:
             cursor.execute(ISSUE, [self.thread, f"call_{number}", "charge", to_compact_json(args), f"key {number}"])

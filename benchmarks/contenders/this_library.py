@@ -105,7 +105,7 @@ class CallLog:
         self.checkpointer = SyncCheckpointer(using=alias)
         self.checkpointer.start_session(CALL_SESSION)
 
-    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
+    def log_intent_and_result(self, number: int, args: dict[str, Any], result: str) -> None:
         self.checkpointer.record_tool_call_issued(CALL_SESSION, f"call_{number}", "charge", args, f"key {number}")
         self.checkpointer.record_tool_call_result(CALL_SESSION, f"call_{number}", result, True)
 
@@ -123,7 +123,7 @@ class CallDispatch:
     def charge(self, order: int, amount: str, note: str) -> str:
         return self.result
 
-    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
+    def log_intent_and_result(self, number: int, args: dict[str, Any], result: str) -> None:
         self.result = result
         answer = self.registry.dispatch("charge", args, f"call_{number}")
         if answer.is_error or answer.replayed:

@@ -118,7 +118,7 @@ class SessionBuilder:
         for position in range(size.messages):
             now += _PACE
             call = self._build_and_add_call(random, generated, position, now) if position in call_positions else None
-            role, body = self._build_message(random, position, number, now, call, generated)
+            role, body = self._build_message_role_and_body(random, position, number, now, call, generated)
             chain = digests.extend_hash_chain(chain, body)
             generated.messages.append(
                 (key(Message), session, segment, position, f"m{position}", role, now, body, chain)
@@ -165,7 +165,7 @@ class SessionBuilder:
         )
         return GeneratedSession(session, segment, run)
 
-    def _build_message(
+    def _build_message_role_and_body(
         self,
         random: Random,
         position: int,

@@ -81,7 +81,7 @@ class ScriptedProgram(Transport):
                 response = message["response"]
                 self._answers.pop(response["request_id"]).set_result(response)
             elif message["type"] == "user":
-                self._playing = asyncio.create_task(self._run_prompt(message["message"]["content"]))
+                self._playing = asyncio.create_task(self._answer_prompt(message["message"]["content"]))
 
     def _answer_initialize_request(self, message: Line) -> None:
         request = message["request"]
@@ -135,11 +135,13 @@ class ScriptedProgram(Transport):
 
     # the run
 
-    async def _run_prompt(self, prompt: Any) -> None:
+    async def _answer_prompt(self, prompt: Any) -> None:
         deferred = self._find_deferred_call()
         if deferred is None:
             self._write_transcript_line(type="user", message={"role": "user", "content": prompt})
-        stop_reason = "end_turn" if deferred is None or await self._call_tool(deferred) else "tool_deferred"
+        stop_reason = (
+            "end_turn" if deferred is None or await self._call_tool_unless_deferred(deferred) else "tool_deferred"
+        )
         while stop_reason == "end_turn":
             blocks = self._script(self.lines)
             message_id = f"msg_{uuid.uuid4().hex}"
@@ -151,7 +153,7 @@ class ScriptedProgram(Transport):
             if not calls:
                 break
             for call in calls:
-                if not await self._call_tool(call):
+                if not await self._call_tool_unless_deferred(call):
                     stop_reason = "tool_deferred"
         await self._write_run_result(stop_reason)
 
@@ -163,7 +165,7 @@ class ScriptedProgram(Transport):
             return None
         return {"id": attachment["toolUseID"], "name": attachment["toolName"], "input": attachment["toolInput"]}
 
-    async def _call_tool(self, call: Line) -> bool:
+    async def _call_tool_unless_deferred(self, call: Line) -> bool:
         """Make one call. Returns False if a hook has deferred it."""
         about = {"tool_name": call["name"], "tool_input": call["input"], "tool_use_id": call["id"]}
         decided = await self._call_hooks("PreToolUse", **about)
@@ -180,7 +182,7 @@ class ScriptedProgram(Transport):
             self._write_tool_result(call, why, is_error=True, toolDenialKind="user-rejected")
             return True
         about["tool_input"] = decided.get("updatedInput", call["input"])
-        content, failed = await self._run_tool(call["name"], about["tool_input"])
+        content, failed = await self._execute_tool_on_mcp_server(call["name"], about["tool_input"])
         if failed:
             error = "\n".join(block.get("text", "") for block in content)
             await self._call_hooks("PostToolUseFailure", error=error, **about)
@@ -190,7 +192,7 @@ class ScriptedProgram(Transport):
         self._write_tool_result(call, content, is_error=failed)
         return True
 
-    async def _run_tool(self, name: str, args: Line) -> tuple[Any, bool]:
+    async def _execute_tool_on_mcp_server(self, name: str, args: Line) -> tuple[Any, bool]:
         _, server, tool = name.split("__", 2)
         about = {
             "protocolVersion": "2025-06-18",
@@ -229,10 +231,10 @@ class ScriptedProgram(Transport):
         call = self._find_deferred_call()
         if stop_reason == "tool_deferred" and call is not None:
             result["deferred_tool_use"] = call
-        said = [block.get("text") for block in self._list_last_blocks()]
+        said = [block.get("text") for block in self._list_blocks_of_last_answer()]
         self._messages.put_nowait({**result, "result": "\n".join(text for text in said if text)})
         self._messages.put_nowait(None)
 
-    def _list_last_blocks(self) -> list[Line]:
+    def _list_blocks_of_last_answer(self) -> list[Line]:
         said = [line for line in self.lines if line["type"] == "assistant"]
         return said[-1]["message"]["content"] if said else []

@@ -28,8 +28,8 @@ class AgentSupervisor:
         self.story.print_new_events()
         if code is None:
             return False
-        if agent.killed_by:
-            self.story.print_kill(agent.pid, agent.killed_by)
+        if agent.kill_signal_name:
+            self.story.print_kill(agent.pid, agent.kill_signal_name)
             self._start_agent_process()
         elif code:
             raise agent.build_failure("The agent")

@@ -18,7 +18,7 @@ from checkpoints.enums import Role
 from examples.demo import rehearsal
 from examples.demo.agent_supervisor import AgentSupervisor
 from examples.demo.demo_accounts import create_or_reset_account
-from examples.demo.demo_processes import ProcessFailed, describe_port_problem, start_site
+from examples.demo.demo_processes import ProcessFailed, describe_port_problem_or_empty, start_site_and_wait_until_ready
 from examples.demo.demo_session import DemoSession, iterate_abandoned_sessions, reserve_demo_session_folder
 from examples.demo.event_narration import EventNarrator
 from harness_site import env
@@ -67,7 +67,7 @@ class Command(BaseCommand):
         address = f"http://127.0.0.1:{port}"
         self._create_and_print_demo_accounts(address)
         environment = {"HARNESS_ADDRESS": address, **os.environ}
-        site = start_site(port, stage.folder / "site.log", lambda: self._stopping, environment)
+        site = start_site_and_wait_until_ready(port, stage.folder / "site.log", lambda: self._stopping, environment)
         leaving.callback(site.stop)
         supervisors = [
             self._create_supervisor(demo_session, address, MODEL_PACE_SECONDS, leaving)
@@ -79,7 +79,7 @@ class Command(BaseCommand):
                 f"{supervisor.story.stage.session_id} was left unfinished by an earlier demo: it goes on as well."
             )
         while not self._stopping:
-            supervisors = [supervisor for supervisor in supervisors if self._is_unfinished(supervisor)]
+            supervisors = [supervisor for supervisor in supervisors if self._is_unfinished_after_poll(supervisor)]
             if site.code is not None:
                 raise site.build_failure("The site")
             time.sleep(TICK_SECONDS)
@@ -98,7 +98,7 @@ class Command(BaseCommand):
         self._print_lines(*(f"    {one.name:<10}{one.link}" for one, _ in accounts))
         self._print_lines("", "  Stop      Ctrl-C", "")
 
-    def _is_unfinished(self, supervisor: AgentSupervisor) -> bool:
+    def _is_unfinished_after_poll(self, supervisor: AgentSupervisor) -> bool:
         """Return True if the supervisor's session is not finished. A failing agent does not stop the site."""
         try:
             return not self._poll_agent_and_print_result(supervisor)
@@ -163,7 +163,7 @@ def _read_usable_port_setting() -> int:
         port = env.read_integer_setting("PORT", 8000)
     except ImproperlyConfigured as error:
         raise CommandError(str(error)) from None
-    if problem := describe_port_problem(port):
+    if problem := describe_port_problem_or_empty(port):
         raise CommandError(f"Port {port} cannot be used: {problem}. Name another one: PORT=8765 make demo")
     return port
 

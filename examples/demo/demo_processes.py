@@ -47,7 +47,7 @@ class ChildProcess:
         return self._process.poll()
 
     @property
-    def killed_by(self) -> str:
+    def kill_signal_name(self) -> str:
         """Name of the signal that ended the process; empty while it runs or if it exited normally."""
         code = self.code or 0
         if code == 128 + signal.SIGTERM:  # the process handled the signal and exited
@@ -76,7 +76,7 @@ def start_agent(number: int, session_id: str, folder: Path, *, database: str, pa
     return ChildProcess(arguments, folder / "agent.log", {**environment, "HARNESS_DATABASE_URL": database})
 
 
-def start_site(
+def start_site_and_wait_until_ready(
     port: int, log: Path, stopping: Callable[[], bool], environment: Mapping[str, str] = os.environ
 ) -> ChildProcess:
     """Start the site on 127.0.0.1, and return when it answers. Raises `ProcessFailed`."""
@@ -102,7 +102,7 @@ def _is_answering(port: int) -> bool:
         connection.close()
 
 
-def describe_port_problem(port: int) -> str:
+def describe_port_problem_or_empty(port: int) -> str:
     """Describe why nobody can listen on that port of 127.0.0.1; empty if it is free."""
     if not 0 < port < 65536:
         return "it is not between 1 and 65535"

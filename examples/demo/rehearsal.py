@@ -53,7 +53,7 @@ def find_disagreements(stage: DemoSession, decision: str) -> list[str]:
     return [
         *_iterate_session_problems(session, decision),
         *_iterate_ledger_and_outbox_problems(stage, decision),
-        *_iterate_calls_without_one_result(session),
+        *_generate_call_result_problems(session),
     ]
 
 
@@ -78,7 +78,7 @@ def _iterate_ledger_and_outbox_problems(stage: DemoSession, decision: str) -> It
         yield f"The outbox has {len(stage.mails)} mails, not 1."
 
 
-def _iterate_calls_without_one_result(session: Session) -> Iterator[str]:
+def _generate_call_result_problems(session: Session) -> Iterator[str]:
     version = SyncCheckpointer().load_latest(session.session_id) or {"transcript": []}
     blocks = [block for message in version["transcript"] for block in message["blocks"]]
     calls = Counter(block["id"] for block in blocks if block["kind"] == "tool_call")

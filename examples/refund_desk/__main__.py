@@ -16,7 +16,7 @@ from examples.refund_desk.agent import RefundDesk
 from examples.refund_desk.crash import CrashOnce
 from examples.refund_desk.scripted_model import ScriptedModel
 from examples.refund_desk.shop import Shop
-from examples.refund_desk.tools import build_refund_tools
+from examples.refund_desk.tools import build_refund_tool_registry
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     options = _parse_options(arguments)
     options.state.mkdir(parents=True, exist_ok=True)
-    tools = build_refund_tools(Shop(options.state), CrashOnce(options.crash_once, options.state))
+    tools = build_refund_tool_registry(Shop(options.state), CrashOnce(options.crash_once, options.state))
     try:
         with SyncCheckpointer.open(options.database) as checkpointer:
             desk = RefundDesk(checkpointer, options.session, tools, ScriptedModel(options.pace), options.order)

@@ -76,7 +76,7 @@ class _TranscriptFacts:
         answers = {tools[block["call_id"]]: block for block in blocks if block["kind"] == "tool_result"}
         return cls(int(number.group()) if number else 0, answers)
 
-    def parse_answer(self, tool: str) -> dict[str, Any]:
+    def parse_tool_answer(self, tool: str) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self.answers[tool]["content"])
         return answer
 
@@ -96,7 +96,7 @@ def _choose_next_blocks(facts: _TranscriptFacts) -> list[Block]:
     for tool, turn in turns.items():
         if tool not in facts.answers:
             return turn(facts)
-    return _build_closing_text(facts)
+    return _build_closing_blocks(facts)
 
 
 def _build_tool_call(tool: str, **args: Any) -> Block:
@@ -109,7 +109,7 @@ def _build_order_lookup_blocks(facts: _TranscriptFacts) -> list[Block]:
 
 
 def _build_policy_reading_blocks(facts: _TranscriptFacts) -> list[Block]:
-    order = facts.parse_answer("find_order")
+    order = facts.parse_tool_answer("find_order")
     text = f"It is a **{order['article']}**, delivered {order['delivered']}. I check what our policy says about damage."
     return [build_text_block(text), _build_tool_call("read_policy")]
 
@@ -125,7 +125,7 @@ def _build_payment_lookup_blocks(facts: _TranscriptFacts) -> list[Block]:
 
 
 def _build_refund_blocks(facts: _TranscriptFacts) -> list[Block]:
-    payment = facts.parse_answer("find_payment")
+    payment = facts.parse_tool_answer("find_payment")
     text = (
         f"It was paid with the card {payment['card']}. I send **{payment['amount']} {payment['currency']}** back to it."
     )
@@ -134,7 +134,7 @@ def _build_refund_blocks(facts: _TranscriptFacts) -> list[Block]:
 
 
 def _build_mail_blocks(facts: _TranscriptFacts) -> list[Block]:
-    payment = facts.parse_answer("find_payment")
+    payment = facts.parse_tool_answer("find_payment")
     sum_and_card = f"{payment['amount']} {payment['currency']} to the card {payment['card']}"
     if facts.is_refunded:
         text = "The money is on its way. I tell the customer."
@@ -142,14 +142,14 @@ def _build_mail_blocks(facts: _TranscriptFacts) -> list[Block]:
     else:
         text = "The refund did not go through, and I must not send money twice. I tell the customer as it is."
         body = f"We could not refund {sum_and_card} yet. A colleague takes care of it by hand."
-    to = facts.parse_answer("find_order")["customer"]
+    to = facts.parse_tool_answer("find_order")["customer"]
     return [
         build_text_block(text),
         _build_tool_call("send_email", to=to, subject=f"Your order {facts.order}", body=body),
     ]
 
 
-def _build_closing_text(facts: _TranscriptFacts) -> list[Block]:
+def _build_closing_blocks(facts: _TranscriptFacts) -> list[Block]:
     refund = "was refunded" if facts.is_refunded else "was **not** refunded; a person has to look at it"
     mail = "has not been told" if facts.answers["send_email"]["is_error"] else "has been told by mail"
     return [build_text_block(f"Done:\n\n- Order {facts.order} {refund}.\n- The customer {mail}.")]

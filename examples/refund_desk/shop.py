@@ -27,11 +27,11 @@ class Shop:
     folder: Path
 
     @property
-    def ledger(self) -> Path:
+    def ledger_path(self) -> Path:
         return self.folder / "ledger.jsonl"
 
     @property
-    def outbox(self) -> Path:
+    def outbox_path(self) -> Path:
         return self.folder / "outbox.jsonl"
 
     def get_order(self, number: int) -> dict[str, Any]:
@@ -47,16 +47,16 @@ class Shop:
 
     def refund_payment(self, order: int, amount: Decimal, currency: str) -> str:
         """Refund the payment, and return the reference of the booking."""
-        reference = f"rf-{order}-{len(read_json_lines(self.ledger)) + 1}"
+        reference = f"rf-{order}-{len(read_json_lines(self.ledger_path)) + 1}"
         entry = {"refund": reference, "order": order, "amount": str(amount), "currency": currency, "card": "4242"}
-        append_json_line(self.ledger, entry)
+        append_json_line(self.ledger_path, entry)
         return reference
 
     def send_mail(self, mail: dict[str, Any]) -> None:
-        append_json_line(self.outbox, mail)
+        append_json_line(self.outbox_path, mail)
 
     def has_sent_mail(self, mail: dict[str, Any]) -> bool:
-        return any(mail.items() <= sent.items() for sent in read_json_lines(self.outbox))
+        return any(mail.items() <= sent.items() for sent in read_json_lines(self.outbox_path))
 
 
 def append_json_line(path: Path, entry: dict[str, Any]) -> None:

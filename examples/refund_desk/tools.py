@@ -10,7 +10,7 @@ from examples.refund_desk.crash import CrashOnce
 from examples.refund_desk.shop import POLICY, Shop
 
 
-def build_refund_tools(shop: Shop, crash: CrashOnce) -> ToolRegistry:
+def build_refund_tool_registry(shop: Shop, crash: CrashOnce) -> ToolRegistry:
     registry = ToolRegistry()
 
     @registry.tool(side_effects={"read"})

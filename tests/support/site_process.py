@@ -24,7 +24,7 @@ import psycopg
 from psycopg import sql
 
 from checkpoints.enums import Role
-from examples.demo.demo_processes import ChildProcess, start_agent, start_site
+from examples.demo.demo_processes import ChildProcess, start_agent, start_site_and_wait_until_ready
 
 PASSWORD: Final = "correct horse battery"
 CAST: Final = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
@@ -90,7 +90,7 @@ class Agent:
             while child.code is None and not self._stopping.wait(0.05):
                 pass
             child.stop()
-            if not child.killed_by:
+            if not child.kill_signal_name:
                 return
 
     def _read_end_of_log(self) -> str:
@@ -148,7 +148,9 @@ class Site:
 
     def start(self) -> None:
         """Start the site and return when it answers; the port stays the same across restarts."""
-        self._child = start_site(self.port, self.folder / "site.log", lambda: False, self.environment())
+        self._child = start_site_and_wait_until_ready(
+            self.port, self.folder / "site.log", lambda: False, self.environment()
+        )
 
     def stop(self) -> None:
         if self._child is not None:

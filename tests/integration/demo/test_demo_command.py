@@ -13,7 +13,7 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import RunStatus
 from checkpoints.models import Run
-from examples.demo.demo_processes import describe_port_problem
+from examples.demo.demo_processes import describe_port_problem_or_empty
 from tests.support.processes import ROOT, database_url
 from tests.support.site_process import free_port
 
@@ -81,7 +81,7 @@ def _list_driven() -> list[Run]:
 
 def _assert_that_nothing_is_left(port: int, runs: list[Run]) -> None:
     """Check that the site and the agents have ended, and that no run owns its session."""
-    assert describe_port_problem(port) == ""
+    assert describe_port_problem_or_empty(port) == ""
     for run in runs:
         with pytest.raises(ProcessLookupError):
             os.kill(run.pid, 0)
@@ -101,4 +101,4 @@ def test_used_port_is_named(cp: SyncCheckpointer, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
 def test_invalid_port_has_a_problem(port: int) -> None:
-    assert describe_port_problem(port) == "it is not between 1 and 65535"
+    assert describe_port_problem_or_empty(port) == "it is not between 1 and 65535"

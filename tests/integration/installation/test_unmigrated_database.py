@@ -14,7 +14,7 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
-from examples.demo.demo_processes import START_TIMEOUT_SECONDS, start_site
+from examples.demo.demo_processes import START_TIMEOUT_SECONDS, start_site_and_wait_until_ready
 from harness_site import unmigrated_database_middleware
 from harness_site.asgi import application, direct_application
 from harness_site.core.background_task import BackgroundTask
@@ -46,7 +46,9 @@ def test_site_started_before_migrations_says_what_to_run_and_recovers(tmp_path: 
     inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     log, port = tmp_path / "site.log", free_port()
     with fresh_database(tmp_path) as database:
-        site = start_site(port, log, lambda: False, {**inherited, "HARNESS_DATABASE_URL": database})
+        site = start_site_and_wait_until_ready(
+            port, log, lambda: False, {**inherited, "HARNESS_DATABASE_URL": database}
+        )
         try:
             for path in ("/", "/accounts/login/", "/review/"):
                 status, page, retry = get(port, path)

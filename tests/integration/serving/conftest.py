@@ -8,7 +8,7 @@ import pytest
 from django.contrib.sessions.backends.base import SessionBase
 from django.test import Client
 
-from examples.demo.demo_processes import ChildProcess, start_site
+from examples.demo.demo_processes import ChildProcess, start_site_and_wait_until_ready
 from tests.support.factories import make_user
 from tests.support.processes import database_url
 from tests.support.site_process import free_port
@@ -34,7 +34,9 @@ def start_server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
         address = {"HARNESS_DATABASE_URL": database_url()}
         port = free_port()
         log: Path = tmp_path_factory.mktemp("server") / "site.log"
-        children.append(start_site(port, log, lambda: False, {**inherited, **LIMITS, **address, **environment}))
+        children.append(
+            start_site_and_wait_until_ready(port, log, lambda: False, {**inherited, **LIMITS, **address, **environment})
+        )
         return port
 
     yield start

@@ -14,7 +14,7 @@ from django.test import Client
 
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import AuditEvent
-from examples.demo.demo_processes import start_site
+from examples.demo.demo_processes import start_site_and_wait_until_ready
 from harness_site.asgi import THREADS
 from tests.integration.serving.test_slow_clients import PATIENCE, connect, get
 from tests.support.factories import make_checkpoint, make_message, make_run, make_session, make_user
@@ -32,7 +32,7 @@ def server(transactional_db: None, tmp_path: Path) -> Iterator[tuple[int, Path]]
     inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     port, log = free_port(), tmp_path / "site.log"
     environment = {**inherited, "HARNESS_DATABASE_URL": database_url(), "PGAPPNAME": NAME}
-    site = start_site(port, log, lambda: False, environment)
+    site = start_site_and_wait_until_ready(port, log, lambda: False, environment)
     yield port, log
     site.stop()
 
