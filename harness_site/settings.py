@@ -146,7 +146,8 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_boolean_setting(
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 #: Larger than any form of the site: a decision with its evidence, or edited arguments.
 DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
-DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
+#: The largest form is about the 100 calls of a page of an outage, with six fields for each.
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 700
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
 #: Maximum size in bytes of an evidence file.
 EVIDENCE_BYTES = env.read_integer_setting("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576

@@ -25,7 +25,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_electorate
-from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_preview
+from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
 from harness_site.review.bulk_decisions import (
     ChosenCall,
     record_decisions_from_answers,
@@ -182,6 +182,7 @@ def _render_outage_page(
         "window": window,
         "page": page,
         "rows": rows,
+        "common_message": _get_common_error_message(rows),
         "lists": _build_lists(rows, request.membership),
         "page_size": min(PAGE, page.following),
         "next_page": window.get_url_after(page.calls[-1].pk) if page.following else "",
@@ -225,6 +226,12 @@ def _build_lists(rows: Sequence[OutageCallRow], reader: Membership) -> list[tupl
     return [(title, listed) for title, listed in lists if listed]
 
 
+def _get_common_error_message(rows: Sequence[OutageCallRow]) -> str:
+    """Return the message that the errors of all these calls have; empty if they differ."""
+    messages = {row.call.error_message for row in rows}
+    return messages.pop() if len(messages) == 1 else ""
+
+
 def _focus_first_invalid_field(forms_in_page_order: Iterable[forms.Form]) -> forms.BoundField | None:
     """Let the browser focus the first field with an error when it loads the page. Returns this field, if any."""
     invalid = (form[name] for form in forms_in_page_order for name in form.fields if name in form.errors)
@@ -265,7 +272,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             tuple(decisions[call.pk]),
             tuple(late_results[call.pk]),
             outage_groups.summarize_agreeing_late_results(late_results[call.pk]),
-            decision_preview.find_run_waiting_for_decision(call.session),
+            decision_effect_texts.find_run_waiting_for_decision(call.session),
             people.get(call.pk, claims_and_presence.NOBODY),
             probe_times.get((call.session_id, (call.call_id, call.step))),
             _explain_why_reader_cannot_decide(

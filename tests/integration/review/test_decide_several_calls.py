@@ -4,10 +4,13 @@ import re
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.test import Client
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Decision, ToolCall
+from harness_site.review.selectors import outage_groups
+from harness_site.review.several_answers_forms import CallAnswerForm
 from tests.integration.review.conftest import PAGE, WINDOW, Lost
 from tests.support.page_text import visible_text
 
@@ -103,6 +106,11 @@ def test_calls_without_an_answer_get_the_one_for_all(people: dict[str, Client], 
         for_all,
         ("Row 3 of the report.", '{"text":"Report 17"}', '"This call did not happen. Row 3 of the report."'),
     ]
+
+
+def test_form_of_a_full_page_is_not_too_large() -> None:
+    fields_of_a_call = len(["pk", *CallAnswerForm(pk=1).fields])
+    assert outage_groups.PAGE * fields_of_a_call + 20 < settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
 
 
 def test_form_has_the_calls_that_the_reader_can_decide(people: dict[str, Client], lost: Lost) -> None:

@@ -79,6 +79,13 @@ def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Cli
     assert "Calls of refund_card that failed with ConnectionError between 10:42:07 and 10:42:12" in shown
     assert [row.call.pk for row in page.context["rows"]] == [call.pk for call in calls]
     assert 'name="error" value="ConnectionError"' in page.content.decode()
+    equal, different = ("Reset by peer", "Reset by peer"), ("Reset", "Closed")
+    for messages, remark in ((equal, "Each error says “Reset by peer”."), (different, "“Closed”")):
+        for call, message in zip(calls, messages, strict=True):
+            ToolCall.objects.filter(pk=call.pk).update(error_message=message)
+        shown = visible_text(people["alice"].get(queue.context["groups"][0].address))
+        assert remark in shown
+        assert shown.count(f"“{messages[0]}”") == 1
 
 
 def test_outage_names_the_agents_of_its_first_calls(people: dict[str, Client], lost: Lost) -> None:

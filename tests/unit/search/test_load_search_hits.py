@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness_site.search.load_search_hits import build_excerpt_parts
 from harness_site.search.query_terms import SearchQuery
-from harness_site.search.search_hits import build_excerpt_parts
 
 
 def list_marked_texts(text: str, typed: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from django.db.models import Max, QuerySet
 
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
-from harness_site.core.rendering.display_text import strip_markdown_marks
+from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery
 
