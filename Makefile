@@ -33,7 +33,7 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py \
 		integrity/test_mistyped_values.py) \
-		concurrency/test_peers_over_http.py $(addprefix integration/api/,remote/test_contract.py test_reference_page.py test_bad_input.py)) \
+		concurrency/test_peers_over_http.py $(addprefix integration/api/,remote/test_contract.py test_reference_page_content.py test_bad_input.py)) \
 	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.

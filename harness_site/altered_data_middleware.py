@@ -23,8 +23,8 @@ from checkpoints.exceptions import (
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.core.management_command_hints import format_management_command
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.management_command_format import format_management_command
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 #: Errors that no stored value causes.
 _OTHER_CAUSES = (CheckpointsError, DatabaseError, Http404, PermissionDenied, SuspiciousOperation)

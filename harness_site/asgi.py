@@ -35,7 +35,7 @@ from harness_site.serving.garbage_collection import (  # noqa: E402
     freeze_loaded_objects,
 )
 from harness_site.serving.request_body_buffering_middleware import RequestBodyMiddleware  # noqa: E402
-from harness_site.serving.request_threads import RequestThreads  # noqa: E402
+from harness_site.serving.run_wsgi_in_threads import RequestThreads  # noqa: E402
 from harness_site.serving.slow_client_response_limits import ResponseDeadlines, stop_when_client_disconnects  # noqa: E402
 
 THREADS = 8

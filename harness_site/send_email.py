@@ -21,7 +21,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from harness_site.core import formatting
-from harness_site.core.stored_sentence import StoredSentence
+from harness_site.core.translatable_stored_sentence import StoredSentence
 from harness_site.mail_settings import MailServer, Security
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from django.db import connections, models, transaction
 from checkpoints.archive import fork_origin_segments, row_serializers
 from checkpoints.archive.archive_results import ExportedFile
 from checkpoints.archive.atomic_file import open_atomic_replacement
-from checkpoints.archive.file_format import FileHeader, SessionFileWriter
+from checkpoints.archive.session_file_reader_and_writer import FileHeader, SessionFileWriter
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.batched_reads import iterate_rows_in_batches

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from checkpoints.archive import row_serializers
 from checkpoints.archive.archive_results import ImportedSession
-from checkpoints.archive.file_format import SessionFileReader
+from checkpoints.archive.session_file_reader_and_writer import SessionFileReader
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import require_unaltered_call, unfinished_call_queries
 from checkpoints.constants import MAX_VALUE_BYTES

@@ -19,8 +19,9 @@ from checkpoints import sansio
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, SideEffect
 from checkpoints.tools.dispatch import to_model_content
+from checkpoints.tools.dispatch_registered_call import CheckpointerLike
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
-from checkpoints.tools.registry import CheckpointerLike, ToolRegistry, WaitMode
+from checkpoints.tools.registry import ToolRegistry, WaitMode
 from checkpoints.tools.tool import Tool, ToolOptions, VerifyHook, make_tool
 
 

@@ -1,4 +1,4 @@
-"""Registry of the tools of an agent, which makes their calls durable."""
+"""Registry of the tools of an agent, through which it makes their calls."""
 
 from __future__ import annotations
 
@@ -7,33 +7,19 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from checkpoints import sansio, tracing
+from checkpoints import sansio
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
-from checkpoints.exceptions import InvalidArguments, InvalidInput, NotRepresentable, RegistryNotBound, TooLarge
-from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id, validate_number
-from checkpoints.sansio import Flow
-from checkpoints.store.call_intent_and_outcome_types import require_args_dict
-from checkpoints.tools import dispatch
+from checkpoints.exceptions import InvalidInput
 from checkpoints.tools.dispatch import WaitOptions
+from checkpoints.tools.dispatch_registered_call import CheckpointerLike, dispatch_call_flow
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
 from checkpoints.tools.tool import Tool, ToolOptions, VerifyHook, make_tool
-
-if TYPE_CHECKING:
-    from checkpoints.store.client_state import ClientState
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 WaitMode = Literal["wait", "raise"]
-
-
-class CheckpointerLike(Protocol):
-    """Checkpointer, blocking or async."""
-
-    @property
-    def client_state(self) -> ClientState: ...
 
 
 @dataclass(eq=False)
@@ -288,72 +274,3 @@ class ToolRegistry:
             if self.checkpointer is None
             else self.checkpointer.client_state.keep_session_from_idling(self.session_id)
         )
-
-
-def dispatch_call_flow(
-    registry: ToolRegistry,
-    name: str,
-    args: dict[str, Any],
-    call_id: str,
-    *,
-    step: int | None,
-    waiting: WaitOptions,
-) -> Flow[ToolResult]:
-    """Dispatch one call from its intent to its result, for blocking and async drivers."""
-    about = {tracing.OPERATION: "execute_tool", tracing.TOOL: str(name), tracing.CALL: str(call_id)}
-    if registry.session_id is not None:
-        about[tracing.SESSION] = registry.session_id
-    with tracing.open_span(f"execute_tool {name}", about) as span:
-        result = yield from _validate_and_dispatch_call_flow(registry, name, args, call_id, step, waiting)
-        span.set_attributes(
-            {
-                "harness.call.replayed": result.replayed,
-                "harness.call.attempt": result.attempt,
-                "harness.call.is_error": result.is_error,
-            }
-        )
-        return result
-
-
-def _validate_and_dispatch_call_flow(
-    registry: ToolRegistry,
-    name: str,
-    args: dict[str, Any],
-    call_id: str,
-    step: int | None,
-    waiting: WaitOptions,
-) -> Flow[ToolResult]:
-    validate_id("call id", call_id)
-    if step is not None:
-        validate_number("step", step)
-    tool = registry.tools.get(name)
-    if tool is None:
-        return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
-    log = _find_call_log(registry, tool)
-    try:
-        require_args_dict(name, args)
-        request = dispatch.DispatchRequest(
-            tool, registry.get_idempotency_policy(tool), args, to_canonical_json(args, "args"), call_id, step
-        )
-        bound_args = tool.bind_arguments(args)
-        if log is None:
-            return (yield from dispatch.run_unlogged_call_flow(tool, bound_args, call_id))
-    except (InvalidArguments, NotRepresentable, TooLarge) as error:
-        return ToolResult(call_id, str(error), is_error=True)
-    return (yield from dispatch.dispatch_logged_call_flow(log, request, bound_args, waiting))
-
-
-def _find_call_log(registry: ToolRegistry, tool: Tool) -> dispatch.CallLog | None:
-    """Return the log in which a call of `tool` is logged; None for a call that is not logged.
-
-    Raises `RegistryNotBound` for a tool with side effects unless the registry permits calls without a log.
-    """
-    if not tool.logged:
-        return None
-    if registry.checkpointer is not None and registry.session_id is not None:
-        state = registry.checkpointer.client_state
-        log: dispatch.CallLog = state.open_call_log(state, registry.session_id)
-        return log
-    if registry.unlogged and not tool.requires_approval:  # approvals need the log
-        return None
-    raise RegistryNotBound(tool.name, "checkpointer" if registry.checkpointer is None else "session id")

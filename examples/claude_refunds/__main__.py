@@ -7,7 +7,7 @@ from pathlib import Path
 
 from checkpoints.adapters.claude import HarnessSessionStore
 from examples.claude_refunds.agent import STORED_ID, run_agent
-from examples.framework_example_helpers import (
+from examples.kill_and_decision_helpers import (
     AFTER_EFFECT,
     confirm_refund,
     count_refunds,

@@ -11,7 +11,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_s
 from checkpoints import ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
 from examples.claude_refunds.scripted_claude_program import PROJECT, Line, ScriptedProgram
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_function
 
 LOOK_UP, REFUND = "mcp__shop__look_up_order", "mcp__shop__refund"
 SESSION_ID = "7c1f3a52-0000-4000-8000-000000000017"

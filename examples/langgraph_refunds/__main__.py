@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.types import Command
 
 from checkpoints.adapters.langgraph import HarnessSaver
-from examples.framework_example_helpers import (
+from examples.kill_and_decision_helpers import (
     AFTER_EFFECT,
     confirm_refund,
     count_refunds,

@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, tool
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
 
 POLICIES = ToolPolicies(
     {

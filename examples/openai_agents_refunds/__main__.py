@@ -10,7 +10,7 @@ from agents import RunConfig, Runner
 
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.openai_agents import HarnessSession, use_harness
-from examples.framework_example_helpers import (
+from examples.kill_and_decision_helpers import (
     AFTER_EFFECT,
     confirm_refund,
     count_refunds,

@@ -10,7 +10,7 @@ from agents import Agent, Tool, function_tool
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
 from checkpoints import ToolPolicies
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
 
 POLICIES = ToolPolicies(
     {

@@ -9,7 +9,7 @@ from pydantic_ai import DeferredToolRequests
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
-from examples.framework_example_helpers import (
+from examples.kill_and_decision_helpers import (
     AFTER_EFFECT,
     confirm_refund,
     count_refunds,

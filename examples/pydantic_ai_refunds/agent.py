@@ -20,7 +20,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
 
 POLICIES = ToolPolicies(
     {

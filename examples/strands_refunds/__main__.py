@@ -6,7 +6,7 @@ from pathlib import Path
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.strands import HarnessSessionRepository
-from examples.framework_example_helpers import (
+from examples.kill_and_decision_helpers import (
     AFTER_EFFECT,
     confirm_refund,
     count_refunds,

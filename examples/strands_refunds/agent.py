@@ -13,7 +13,7 @@ from strands.session.repository_session_manager import RepositorySessionManager
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.strands import Harness, HarnessSessionRepository
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_function
 
 POLICIES = ToolPolicies(
     {

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
-from harness_site.accounts import masking_rules
+from harness_site.accounts import load_masking_rules
 from harness_site.accounts.models import Membership
 from harness_site.core.masking import masker
 
@@ -33,12 +33,12 @@ def get_masking_rules_unless_unmasked(request: HttpRequest, member: Membership) 
     return (
         None
         if get_unmasking_state(request, member).shown_until
-        else masking_rules.load_workspace_masking_rules(member.workspace)
+        else load_masking_rules.load_workspace_masking_rules(member.workspace)
     )
 
 
 def get_unmasking_state(request: HttpRequest, member: Membership) -> UnmaskingState:
-    is_permitted = member.has_role(Role(masking_rules.load_masking_settings(member.workspace).reveal_role))
+    is_permitted = member.has_role(Role(load_masking_rules.load_masking_settings(member.workspace).reveal_role))
     return UnmaskingState(is_permitted, _get_unmasking_end(request, member) if is_permitted else None)
 
 

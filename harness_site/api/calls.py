@@ -38,11 +38,6 @@ from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.tool import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.client_checkpointer_cache import (
-    get_or_reattach_current_run,
-    get_or_reattach_run,
-    restore_pairings_of_other_processes,
-)
 from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,
@@ -51,6 +46,11 @@ from harness_site.api.idempotent_writes import (
 )
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
+from harness_site.api.reattach_run_of_request import (
+    get_or_reattach_current_run,
+    get_or_reattach_run,
+    restore_pairings_of_other_processes,
+)
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.api.sentence_template_validation import validate_sentence_template
 from harness_site.core.masking.masker import mask_json_value, mask_text

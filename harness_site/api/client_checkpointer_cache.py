@@ -11,26 +11,16 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Final
 
-from django.db import connection
-
 from checkpoints import SyncCheckpointer
 from checkpoints.client import build_client_of_backend
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
-from checkpoints.db.guard_within_write_statement import find_guard
-from checkpoints.enums import KeyPolicy, RunStatus
-from checkpoints.exceptions import OwnershipLost
-from checkpoints.models import Run, Session, ToolCall
 from checkpoints.process_identity_and_liveness import ProcessIdentity
-from checkpoints.resume import reattach_run
-from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import ApiToken
 
 #: Number of clients whose state is kept in memory.
 MAX_CLIENTS: Final = 2_000
-
-_IS_NEWEST_VERSION: Final = f"EXISTS (SELECT 1 FROM {Session._meta.db_table} WHERE id = %s AND latest_version = %s)"  # noqa: S608
 
 _lock = Lock()
 _clients: OrderedDict[str, SyncCheckpointer] = OrderedDict()
@@ -57,46 +47,3 @@ def clear_client_cache() -> None:
     """Forget all clients, as the end of the process does."""
     with _lock:
         _clients.clear()
-
-
-def get_or_reattach_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
-    """Return the state of the run that a request names by its fence.
-
-    Raises `SessionNotFound`, `SessionFinished`, and `OwnershipLost` if another run has taken the session over.
-    """
-    owned_session = checkpointer.store.find_owned_session(session_id)
-    if owned_session is None or owned_session.fence < fence or _is_let_through_by_another_process(owned_session):
-        return reattach_run.reattach_run(checkpointer.store, session_id, fence)
-    if owned_session.fence != fence:
-        raise OwnershipLost(session_id)
-    return owned_session
-
-
-def get_or_reattach_current_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
-    """Return the state of the run that a request names by its fence, as of the newest version of the session.
-
-    Another server process may have saved that version. A write that is one statement checks it there: it is refused
-    if this process does not know the version, and comes here again without its guard. Raises what
-    `get_or_reattach_run` raises.
-    """
-    owned_session = get_or_reattach_run(checkpointer, session_id, fence)
-    version = owned_session.head.version
-    guard = find_guard(connection)
-    if guard is not None:
-        guard.add_condition(_IS_NEWEST_VERSION, [owned_session.pk, version])
-    elif not Session.objects.filter(pk=owned_session.pk, latest_version=version).exists():
-        return reattach_run.reattach_run(checkpointer.store, session_id, fence)
-    return owned_session
-
-
-def restore_pairings_of_other_processes(owned_session: OwnedSession) -> None:
-    """Pair the calls of a run that other server processes have issued with their operations."""
-    calls = ToolCall.objects.filter(session=owned_session.pk, run=owned_session.run_id, answered_version=None)
-    owned_session.operations.restore_unknown_pairings(calls.filter(key_policy=KeyPolicy.UNANSWERED).order_by("pk"))
-
-
-def _is_let_through_by_another_process(owned_session: OwnedSession) -> bool:
-    """Return whether another server process has let a run through that this one still holds at the gate."""
-    if not owned_session.at_gate:
-        return False
-    return Run.objects.filter(pk=owned_session.run_id).exclude(status=RunStatus.WAITING).exists()

@@ -13,7 +13,7 @@ from checkpoints.db import clock
 from checkpoints.exceptions import RateLimited, TokenInvalid
 from checkpoints.models import Session
 from checkpoints.server_address import API_PATH
-from harness_site.accounts import api_tokens, masking_rules
+from harness_site.accounts import api_tokens, load_masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import rate_limit
 from harness_site.api.events import get_last_event_number, list_events
@@ -126,7 +126,7 @@ class _EventReader:
             self._first = self._after
         if self._changes is None:
             self._changes = _build_change_cursor_from_now()
-        rules = masking_rules.load_workspace_masking_rules(self._token.workspace)
+        rules = load_masking_rules.load_workspace_masking_rules(self._token.workspace)
         with masker.use_masking_rules(None if self._token.role == TokenRole.AGENT else rules):
             # An event becomes visible at its commit, perhaps after one with a larger number.
             recent = list_events(workspace, max(self._after - OVERLAP, self._first))

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from checkpoints import __version__
-from harness_site.api import reference_page
+from harness_site.api import reference_page_content
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.ninja_api import build_openapi_document
 from harness_site.site_address import build_absolute_url
@@ -39,8 +39,8 @@ def show_api_reference(request: HttpRequest) -> HttpResponse:
     context = {
         "base_url": f"{address}{prefix}".rstrip("/"),
         "version": __version__,
-        "topics": reference_page.build_topics(address, prefix),
-        "example_problem": reference_page.render_example_problem(),
-        "problems": reference_page.list_problems(),
+        "topics": reference_page_content.build_topics(address, prefix),
+        "example_problem": reference_page_content.render_example_problem(),
+        "problems": reference_page_content.list_problems(),
     }
     return render(request, "api/reference.html", context)

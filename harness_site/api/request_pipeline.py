@@ -29,7 +29,7 @@ from checkpoints.exceptions import (
     TokenInvalid,
 )
 from checkpoints.ids import validate_id
-from harness_site.accounts import api_tokens, masking_rules
+from harness_site.accounts import api_tokens, load_masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import (
@@ -290,7 +290,9 @@ def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> No
 def _use_masking_rules_of_token(token: ApiToken) -> Iterator[None]:
     """Mask secrets as on pages; an agent reads what it wrote itself."""
     is_agent = token.role == TokenRole.AGENT
-    with masker.use_masking_rules(None if is_agent else masking_rules.load_workspace_masking_rules(token.workspace)):
+    with masker.use_masking_rules(
+        None if is_agent else load_masking_rules.load_workspace_masking_rules(token.workspace)
+    ):
         yield
 
 

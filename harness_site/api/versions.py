@@ -26,12 +26,12 @@ from checkpoints.versions.save_version import (
     save_next_version_of_transcript,
 )
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_removals import answer_removal_once
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
 from harness_site.api.parse_if_match import parse_if_match
+from harness_site.api.reattach_run_of_request import get_or_reattach_run
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 

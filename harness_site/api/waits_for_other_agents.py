@@ -24,9 +24,9 @@ from checkpoints.peers.claim_and_settle_agent_notices import DatabaseOutbox
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.store import look_up_and_lock_rows
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
+from harness_site.api.reattach_run_of_request import get_or_reattach_run
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.api.sessions import (
     build_opening_response,

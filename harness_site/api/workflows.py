@@ -22,8 +22,8 @@ from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log_protocol import StepValue
 from checkpoints.workflows.step_request import StepRequest
 from harness_site.api import calls, request_schemas, response_schemas, session_read_audit
-from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.json_responses import build_json_response
+from harness_site.api.reattach_run_of_request import get_or_reattach_run
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 

@@ -13,7 +13,7 @@ from harness_site.core.masking.masker import (
     mask_secret_fields_only,
     mask_values_of_secret_fields_in_context,
 )
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from django.utils.translation import get_language, gettext, ngettext
 
 from checkpoints.formats import parse_json, parse_json_or_return_text
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text_beginning
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.json_tree import mask_and_dump_json
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 #: Characters of a text that are read for one line.
 _SCANNED: Final = 2_000

@@ -20,7 +20,7 @@ from checkpoints.enums import (
     SessionStatus,
 )
 from checkpoints.models.translated_enum_choices import build_choices
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 #: Definition of equal operations by the key policy of the tool: in a session, and in a workspace.
 SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {

@@ -16,7 +16,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from harness_site.core.management_command_hints import format_management_command
+from harness_site.core.management_command_format import format_management_command
 from harness_site.database_role_privileges import format_psql_of_administrator, may_create_roles
 from harness_site.env import BASE_DIR, IS_CHECKOUT
 from harness_site.installation import example_agent_sources

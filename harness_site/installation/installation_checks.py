@@ -36,7 +36,7 @@ from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from harness_site.core.background_task import list_running_tasks
-from harness_site.core.management_command_hints import format_management_command
+from harness_site.core.management_command_format import format_management_command
 from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Webhook

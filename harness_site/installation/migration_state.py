@@ -18,7 +18,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from harness_site.core.management_command_hints import format_management_command, is_standalone_site
+from harness_site.core.management_command_format import format_management_command, is_standalone_site
 
 logger = logging.getLogger(__name__)
 

@@ -16,13 +16,13 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
-from harness_site.accounts import masking_rules, session_secrets_from_call_arguments
+from harness_site.accounts import load_masking_rules, session_secrets_from_call_arguments
 from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.hidden_characters import format_on_one_line
 from harness_site.core.masking import masker
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.notifications.models import Event, Notice
 from harness_site.site_address import build_absolute_url
 
@@ -100,7 +100,7 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
     `to_person` addresses a person and not a webhook.
     """
     event = Event(notice.event)
-    with masker.use_masking_rules(masking_rules.load_workspace_masking_rules(notice.workspace)):
+    with masker.use_masking_rules(load_masking_rules.load_workspace_masking_rules(notice.workspace)):
         if event is Event.TEST:
             return _build_message_of_items(
                 notice,

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from harness_site.core.stored_sentence import StoredSentence
+from harness_site.core.translatable_stored_sentence import StoredSentence
 
 #: Timeouts in seconds: of each step, and of the whole request.
 STEP: Final = 10.0

@@ -25,12 +25,12 @@ from django.utils.translation import gettext_noop
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from harness_site.accounts.models import Membership
-from harness_site.core.stored_sentence import StoredSentence
+from harness_site.core.translatable_stored_sentence import StoredSentence
 from harness_site.notifications import (
-    create_pause_and_delete_webhooks,
+    compose_and_send_email,
     delivery_error_text,
-    emails,
     safe_http,
+    webhook_changes,
     webhook_requests,
 )
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
@@ -102,7 +102,7 @@ def send_webhook_test_message(webhook: Webhook, *, by: Membership, request: Http
         delivery = Delivery.objects.create(
             notice=notice, webhook=webhook, recipient=webhook.host, attempts=1, due_at=now + CLAIM
         )
-        create_pause_and_delete_webhooks.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
+        webhook_changes.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
     return attempt_delivery_and_record_outcome(delivery, most=1)
 
 
@@ -158,7 +158,7 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
         if not_needed_reason is not None or message is None:
             return DeliveryOutcome(problem=not_needed_reason, not_needed=True)
         if delivery.webhook is None:
-            emails.send_notification_email(delivery, message)
+            compose_and_send_email.send_notification_email(delivery, message)
             return DeliveryOutcome()
         status = webhook_requests.send_to_webhook(delivery, message)
         answered = gettext_noop("The address answered with status %(status)s.")

@@ -15,9 +15,9 @@ from checkpoints.db import clock
 from harness_site.accounts import field_encryption
 from harness_site.core import formatting
 from harness_site.notifications import safe_http
-from harness_site.notifications.create_pause_and_delete_webhooks import ENCRYPTION_PURPOSE
 from harness_site.notifications.models import Delivery, Event, WebhookFormat
 from harness_site.notifications.notice_text import NoticeItem, NoticeMessage
+from harness_site.notifications.webhook_changes import ENCRYPTION_PURPOSE
 
 #: Slack's limit of characters in one text block, with a margin.
 _SLACK_TEXT: Final = 2900

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_json_value
-from harness_site.review.argument_changes import InvalidArgumentText, format_masked_arguments_if_editable
+from harness_site.review.parse_edited_arguments import InvalidArgumentText, format_masked_arguments_if_editable
 
 #: Maximum number of fields; more arguments are edited as JSON.
 MAX_FIELDS: Final = 30

@@ -26,10 +26,10 @@ from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_text_of_question
 from harness_site.core.masking.masker import is_masking_active
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
-from harness_site.review import argument_changes, decision_preview
+from harness_site.review import decision_effect_texts, parse_edited_arguments
 from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
 from harness_site.review.decision_options import AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
@@ -125,8 +125,8 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "around": call_or_use_fallback(
             f"The conversation around call {call.pk}", lambda: _load_preceding_conversation(call), None
         ),
-        "driver": decision_preview.find_live_owner_run(call.session),
-        "waiting_run": decision_preview.find_run_waiting_for_decision(call.session),
+        "driver": decision_effect_texts.find_live_owner_run(call.session),
+        "waiting_run": decision_effect_texts.find_run_waiting_for_decision(call.session),
         "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
         "withdrawal": _build_withdrawal_context(call, decision),
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
@@ -224,7 +224,7 @@ def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
         answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
         initial = {
             "revision": call.revision,
-            "args": argument_changes.format_masked_arguments_if_editable(call.args_json_in_caller_order),
+            "args": parse_edited_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order),
             "answer": answer,
         }
         return ApprovalForm(initial=initial, call=call)
@@ -254,7 +254,7 @@ def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) ->
     if not edits:
         return None
     differences = list_value_differences(
-        argument_changes.get_model_arguments(call), formatting.parse_json_or_text(call.args)
+        parse_edited_arguments.get_model_arguments(call), formatting.parse_json_or_text(call.args)
     )
     return {"last": edits[-1], "differences": differences}
 
@@ -316,14 +316,14 @@ def _preview_effects_by_kind_or_error(
     call: ToolCall, by_kind: dict[DecisionKind, Agreement], options: Sequence[AnswerOption]
 ) -> dict[DecisionKind, str]:
     try:
-        return decision_preview.preview_decision_effects(call, by_kind)
+        return decision_effect_texts.preview_decision_effects(call, by_kind)
     except CheckpointsError as error:
         unknown = _("This cannot be predicted: {problem}").format(problem=error.detail)
         return dict.fromkeys((option.kind for option in options), unknown)
 
 
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
-    if kind == DecisionKind.EDIT and argument_changes.format_masked_arguments_if_editable(call.args) is None:
+    if kind == DecisionKind.EDIT and parse_edited_arguments.format_masked_arguments_if_editable(call.args) is None:
         return False
     return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
 

@@ -28,7 +28,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.core import formatting, status_labels
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.decision_options import APPROVALS
 
 #: Decisions that are the same without a look at the text for the agent.

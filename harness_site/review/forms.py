@@ -22,7 +22,7 @@ from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
 from harness_site.core.value_differences import ValueDifference, list_value_differences
-from harness_site.review import argument_changes, argument_form_fields
+from harness_site.review import argument_form_fields, parse_edited_arguments
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.review.question_choices import QuestionChoice, list_question_choices
 from harness_site.sessions.session_formatting import mask_link_if_safe
@@ -199,16 +199,18 @@ class ApprovalForm(DecisionForm):
                 return
         try:
             text = argument_form_fields.compose_arguments_json(self.argument_fields) if by_field else text
-            self.changed = argument_changes.parse_and_unmask_edited_arguments(text, self.call.args)
-            digest = argument_changes.compute_arguments_digest(self.changed)
+            self.changed = parse_edited_arguments.parse_and_unmask_edited_arguments(text, self.call.args)
+            digest = parse_edited_arguments.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint(digest)
-            self.differences = list_value_differences(argument_changes.get_model_arguments(self.call), self.changed)
-        except argument_changes.InvalidArgumentText as error:
+            self.differences = list_value_differences(
+                parse_edited_arguments.get_model_arguments(self.call), self.changed
+            )
+        except parse_edited_arguments.InvalidArgumentText as error:
             self.add_error("args", str(error))
         except InvalidInput as error:
             self.add_error("args", error.detail)
         else:
-            if digest == argument_changes.compute_arguments_digest(formatting.parse_json_or_text(self.call.args)):
+            if digest == parse_edited_arguments.compute_arguments_digest(formatting.parse_json_or_text(self.call.args)):
                 self.add_error("args", _("Change at least one argument. These are the current ones."))
 
     @property

@@ -5,7 +5,7 @@ from django.utils.translation import gettext as _
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Decision, LateResult, ToolCall
 from harness_site.core.masking.masker import MASK
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 
 def restore_masked_result(call: ToolCall, typed: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from harness_site.search.hourly_call_statistics import AMOUNTS, KEYS, Tally, add_tallies_to_sums
+from harness_site.search.hourly_call_and_decision_sums import AMOUNTS, KEYS, Tally, add_tallies_to_sums
 from harness_site.search.models import DecisionSums, ToolSums
 
 #: Number of rows that one transaction adds up.

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from checkpoints.db import clock
 from checkpoints.models import ToolCall
-from harness_site.search import hourly_call_statistics, index_writer, texts_to_index
+from harness_site.search import hourly_call_and_decision_sums, index_writer, texts_to_index
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import DecisionSums, Fact, Kind, Passage, Progress, ToolSums
 from harness_site.search.texts_to_index import IndexedText
@@ -228,7 +228,7 @@ def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[I
     backlog = set(batch.backlog)
     index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
     index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])
-    hourly_call_statistics.add_tallies_to_sums(text.tally for text in texts if text.tally)
+    hourly_call_and_decision_sums.add_tallies_to_sums(text.tally for text in texts if text.tally)
 
 
 def clear_index_and_sums() -> None:

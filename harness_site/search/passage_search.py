@@ -19,7 +19,7 @@ from django.db.models import F, QuerySet, Subquery
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import mask_text, mask_values_in_context
-from harness_site.search import verified_passages
+from harness_site.search import passage_texts_from_verified_sources
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.trigram_search_conditions import (
@@ -113,7 +113,7 @@ def _verify_sources_of_page(page: SearchPage, query: SearchQuery) -> SearchPage:
     """Return the page with the texts of sources that are as they were written. It is the same without seals."""
     if get_seal_keys() is None:
         return page
-    verified = verified_passages.replace_texts_by_those_of_verified_sources(page.passages)
+    verified = passage_texts_from_verified_sources.replace_texts_by_those_of_verified_sources(page.passages)
     return replace(page, passages=_drop_matches_that_are_masked_now(verified, query, page.secrets))
 
 

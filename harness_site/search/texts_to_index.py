@@ -14,17 +14,17 @@ from django.db.models.functions import Coalesce
 from checkpoints.enums import ActorKind, CallStatus, InterruptReason
 from checkpoints.models import Workspace
 from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
-from harness_site.accounts import masking_rules, session_secrets_from_call_arguments
+from harness_site.accounts import load_masking_rules, session_secrets_from_call_arguments
 from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
 from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.core.masking import masker
 from harness_site.search import (
-    hourly_call_statistics,
+    hourly_call_and_decision_sums,
     message_project_and_model_facts,
     session_active_hour_facts,
     text_extraction,
 )
-from harness_site.search.hourly_call_statistics import Tally
+from harness_site.search.hourly_call_and_decision_sums import Tally
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Kind, Problem, Trait
 from harness_site.search.text_extraction import ExtractedText
@@ -117,13 +117,13 @@ def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
     if kind is Kind.DECISION:
-        loaded = hourly_call_statistics.build_decisions_with_approval_request_times(loaded)
+        loaded = hourly_call_and_decision_sums.build_decisions_with_approval_request_times(loaded)
     for row in loaded:
         by_workspace[row.read_for].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
     texts: list[IndexedText] = []
     for pk, workspace_rows in by_workspace.items():
-        rules = masking_rules.load_workspace_masking_rules(workspaces[pk])
+        rules = load_masking_rules.load_workspace_masking_rules(workspaces[pk])
         with masker.use_masking_rules(rules):
             secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(
                 {_get_session_pk(kind, row) for row in workspace_rows}
@@ -192,7 +192,7 @@ def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
             *interrupted,
             *session_active_hour_facts.build_hour_facts(row.issued_at, row.settled_at),
         ),
-        tally=None if still_open else hourly_call_statistics.build_call_tally(workspace, row),
+        tally=None if still_open else hourly_call_and_decision_sums.build_call_tally(workspace, row),
         problem=_get_truncation_problem(extract),
     )
 
@@ -207,7 +207,7 @@ def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
         row.pk,
         extract.text,
         facts=facts,
-        tally=hourly_call_statistics.build_decision_wait_tally(workspace, row),
+        tally=hourly_call_and_decision_sums.build_decision_wait_tally(workspace, row),
         problem=_get_truncation_problem(extract),
     )
 

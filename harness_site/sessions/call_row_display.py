@@ -19,9 +19,9 @@ from checkpoints.enums import CallStatus
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
-from harness_site.core.rendering import display_text
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering import mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
@@ -159,6 +159,6 @@ def _format_arguments_beginning(record: CallRecord) -> tuple[str, str]:
     line = session_formatting.format_json_on_one_line(
         session_formatting.parse_stored_value(record.args_json_in_caller_order)
     )
-    beginning = display_text.cut_and_mask_text_to_preview(line, _LONGEST_ARGUMENTS)
-    size = "" if beginning.whole else display_text.format_byte_size(beginning.size)
+    beginning = mask_and_shorten_text.cut_and_mask_text_to_preview(line, _LONGEST_ARGUMENTS)
+    size = "" if beginning.whole else mask_and_shorten_text.format_byte_size(beginning.size)
     return mask_and_reveal_hidden(beginning.text), size

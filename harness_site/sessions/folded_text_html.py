@@ -8,7 +8,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
 from harness_site.core.masking.masker import mask_text
-from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown
+from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.sessions import long_text_pagination, session_formatting
 
@@ -30,7 +30,9 @@ def render_message_text(content: str, more_url: str, whole: Extent = False, brie
         return _render_prose(page.text) + further
     length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
     beginning = (
-        _build_unfolded_text(content) if whole else display_text.cut_and_mask_text_to_preview(content, length, lines)
+        _build_unfolded_text(content)
+        if whole
+        else mask_and_shorten_text.cut_and_mask_text_to_preview(content, length, lines)
     )
     prose = _render_prose(beginning.text)
     if beginning.whole:
@@ -58,7 +60,7 @@ def build_tool_result_context(content: str, more_url: str, whole: Extent = False
     beginning = (
         _build_unfolded_text(content)
         if whole
-        else display_text.cut_and_mask_text_to_preview(content, _RESULT, _LINES // 3)
+        else mask_and_shorten_text.cut_and_mask_text_to_preview(content, _RESULT, _LINES // 3)
     )
     shown = ansi_colors.render_ansi_as_html(beginning.text)
     return {"tree": None, "shown": shown, "folded": beginning, "page": None, "more_url": more_url}
@@ -87,5 +89,5 @@ def _build_first_page_of_long_text(content: str, whole: Extent) -> long_text_pag
     )
 
 
-def _build_unfolded_text(content: str) -> display_text.FoldedText:
-    return display_text.FoldedText(mask_text(content), True, display_text.get_byte_size(content))
+def _build_unfolded_text(content: str) -> mask_and_shorten_text.FoldedText:
+    return mask_and_shorten_text.FoldedText(mask_text(content), True, mask_and_shorten_text.get_byte_size(content))

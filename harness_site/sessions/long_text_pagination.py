@@ -13,8 +13,8 @@ from typing import Any, Final
 from checkpoints.formats.parse_message_parts import OtherPart, Part, ReasoningPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK, mask_secret_fields_only, mask_text_slice
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
-from harness_site.core.rendering.display_text import get_byte_size
 from harness_site.core.rendering.json_tree import dump_json_for_display
+from harness_site.core.rendering.mask_and_shorten_text import get_byte_size
 from harness_site.sessions.selectors.conversation_window import CallCard
 
 #: Characters of one page.

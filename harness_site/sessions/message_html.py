@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 
 from checkpoints.formats.parse_message_parts import Part, TextPart
 from harness_site.core.formatting import format_duration
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.fast_format_html import build_html, join_html
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_formatting
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.folded_text_html import render_message_text

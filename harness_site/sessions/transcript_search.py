@@ -23,7 +23,7 @@ from checkpoints.formats.parse_message_parts import (
 from harness_site.core.masking.masker import mask_text, mask_text_beginning, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions.selectors import positions_in_transcript
+from harness_site.sessions.selectors import find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.session_formatting import parse_json_container
 
@@ -74,7 +74,9 @@ def find_first_hit_position(at: TranscriptVersion, query: SearchQuery) -> int | 
 def _iterate_hit_positions(
     at: TranscriptVersion, query: SearchQuery, *, start: int, back: bool = False
 ) -> Iterator[int]:
-    for position, body in positions_in_transcript.iterate_messages_with_words(at, query.words, beyond=start, back=back):
+    for position, body in find_words_errors_and_decisions.iterate_messages_with_words(
+        at, query.words, beyond=start, back=back
+    ):
         parts = parse_message_parts.parse_message_parts(body)
         with mask_values_of_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
             visible_text = "\n".join(text for part in parts for text in iterate_masked_texts_of_part(part)).casefold()

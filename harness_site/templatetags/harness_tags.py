@@ -31,7 +31,7 @@ from harness_site.accounts.permissions import find_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path, list_page_paths
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable
-from harness_site.core.management_command_hints import format_management_command
+from harness_site.core.management_command_format import format_management_command
 from harness_site.core.masking.masker import (
     is_masking_active,
     mask_text,
@@ -44,9 +44,9 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
     mask_query_string,
 )
 from harness_site.core.rendering import json_tree
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import mask_and_dump_json
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.display.display_preferences import get_reader_theme
 

@@ -134,7 +134,7 @@ MUTATIONS = [
     ),
     Mutation(
         "an effect that nobody logs does not happen",
-        "checkpoints/tools/registry.py",
+        "checkpoints/tools/dispatch_registered_call.py",
         "    if registry.unlogged and not tool.requires_approval:",
         "    if not tool.requires_approval:",
         f"{TESTS}/tools/test_dispatch.py::test_registry_without_a_session_runs_nothing_that_has_side_effects",

@@ -60,7 +60,7 @@ WORKFLOW_MUTATIONS = [
     ),
     Mutation(
         "a file is proved before it is imported",
-        "checkpoints/archive/file_format.py",
+        "checkpoints/archive/session_file_reader_and_writer.py",
         '        if last != to_canonical_json({"digest"',
         '        if False and last != to_canonical_json({"digest"',
         "tests/integration/checkpoints/archive/test_refused_files.py::test_every_flipped_byte_is_refused",

@@ -29,7 +29,7 @@ from checkpoints.models import Decision, LateResult, Run, Session, ToolCall, Wor
 from checkpoints.sansio import Invoke, Sleep, Step
 from checkpoints.store.client_state import is_store_alive_in_this_process
 from checkpoints.tools.dispatch import WaitOptions
-from checkpoints.tools.registry import dispatch_call_flow
+from checkpoints.tools.dispatch_registered_call import dispatch_call_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
 from tests.property.state_processes import Flight, Process, outcome, toolbox, until_it_runs
 from tests.support.exhaustive_mode import count_examples

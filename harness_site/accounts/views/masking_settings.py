@@ -13,12 +13,12 @@ from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models.translated_enum_choices import build_choices
-from harness_site.accounts import audit_events, masking_rules
+from harness_site.accounts import audit_events, load_masking_rules
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import MaskingSettings
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
-from harness_site.core.masking.secret_names import ENDINGS, PARTS, WORDS
+from harness_site.core.masking.secret_values_by_name import ENDINGS, PARTS, WORDS
 
 _MAX_LINES: Final = 100
 _MAX_LINE_LENGTH: Final = 100
@@ -77,7 +77,7 @@ def _validate_and_split_unique_lines(text: str) -> list[str]:
 @require_recent_login
 def edit_masking_settings(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    masking = masking_rules.load_masking_settings(workspace)
+    masking = load_masking_rules.load_masking_settings(workspace)
     form = MaskingForm(request.POST or None, initial=model_to_dict(masking, fields=list(MaskingForm.base_fields)))
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():

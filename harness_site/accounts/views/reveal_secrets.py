@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import AuditKind, Role
-from harness_site.accounts import audit_events, masking_rules, unmasking
+from harness_site.accounts import audit_events, load_masking_rules, unmasking
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member
 from harness_site.accounts.reauthentication import require_reauthentication_within
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect
@@ -21,7 +21,7 @@ _PROOF_SECONDS: Final = 60
 @require_member(Role.AUDITOR)
 def start_showing_secrets(request: MemberRequest) -> HttpResponseBase:
     """Display secrets for ten minutes to a permitted member who has just reauthenticated; record it."""
-    required_role = Role(masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
+    required_role = Role(load_masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
     if not request.membership.has_role(required_role):
         raise RoleTooSmall(request.membership, required_role)
     return _reauthenticate_and_show_secrets(request)

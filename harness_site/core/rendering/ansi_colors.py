@@ -9,9 +9,9 @@ from typing import Final
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
 
-from harness_site.core.rendering.display_text import reveal_hidden_characters
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.line_chunks import join_chunks_as_blocks, split_into_line_chunks
+from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
 
 #: An escape sequence. Those that end in `m` set colours and styles; all others are ignored.
 _CODE = re.compile(r"\x1b\[([0-9;:]*)m")

@@ -19,13 +19,13 @@ from harness_site.core.masking.masker import (
     mask_json_value,
     mask_text_beginning,
 )
-from harness_site.core.rendering.display_text import (
+from harness_site.core.rendering.fast_format_html import build_html, join_html
+from harness_site.core.rendering.mask_and_shorten_text import (
     cut_text_to_preview,
     format_byte_size,
     get_byte_size,
     mask_and_reveal_hidden,
 )
-from harness_site.core.rendering.fast_format_html import build_html, join_html
 
 #: Maximum characters of a tree in a conversation.
 PREVIEW = 6_000

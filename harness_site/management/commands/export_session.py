@@ -12,9 +12,9 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.management.commands import export_session
 from checkpoints.models import Workspace
-from harness_site.accounts import masking_rules, session_secrets_from_call_arguments
+from harness_site.accounts import load_masking_rules, session_secrets_from_call_arguments
 from harness_site.core.masking import masker
-from harness_site.core.rendering.display_text import format_byte_size
+from harness_site.core.rendering.mask_and_shorten_text import format_byte_size
 from harness_site.sessions import html_export, jsonl_export
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -55,7 +55,7 @@ class Command(export_session.Command):
             raise CommandError(f"There is no workspace {options['workspace']!r}.")
         head = self._load_session_head(workspace, options["session_id"])
         with masker.use_masking_rules(
-            None if options["unmasked"] else masking_rules.load_workspace_masking_rules(workspace)
+            None if options["unmasked"] else load_masking_rules.load_workspace_masking_rules(workspace)
         ):
             session_secrets_from_call_arguments.mask_session_secrets_until_response(head.row.pk)
             size = self._write_pieces_to_file(Path(options["path"]).absolute(), _FORMS[options["format"]](head))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from django import template
 
-from harness_site.core.stored_sentence import StoredSentence
+from harness_site.core.translatable_stored_sentence import StoredSentence
 
 register = template.Library()
 

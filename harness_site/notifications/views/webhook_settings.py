@@ -16,7 +16,7 @@ from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.core.post_only_views import require_post_or_redirect
-from harness_site.notifications import create_pause_and_delete_webhooks, safe_http
+from harness_site.notifications import safe_http, webhook_changes
 from harness_site.notifications.delivery_log import load_first_delivery_log_page, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message
@@ -65,7 +65,7 @@ def create_webhook(request: MemberRequest) -> HttpResponse:
     if not form.is_valid():
         return _render_webhooks_page(request, form=form, status=422)
     data = form.cleaned_data
-    webhook, secret = create_pause_and_delete_webhooks.create_webhook(
+    webhook, secret = webhook_changes.create_webhook(
         request.membership,
         name=data["name"],
         address=data["address"],
@@ -91,9 +91,7 @@ def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
 @require_POST
 @require_member(Role.ADMIN)
 def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
-    create_pause_and_delete_webhooks.pause_webhook(
-        request.membership, _get_webhook_or_404(request, pk), request=request
-    )
+    webhook_changes.pause_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
     messages.success(request, gettext("The webhook is paused. Its messages wait."))
     return redirect("harness_notifications:webhooks")
 
@@ -101,9 +99,7 @@ def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 @require_POST
 @require_member(Role.ADMIN)
 def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
-    create_pause_and_delete_webhooks.resume_webhook(
-        request.membership, _get_webhook_or_404(request, pk), request=request
-    )
+    webhook_changes.resume_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
     messages.success(request, gettext("The webhook is on again. Waiting messages are sent."))
     return redirect("harness_notifications:webhooks")
 
@@ -112,9 +108,7 @@ def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.ADMIN)
 @require_recent_login
 def delete_webhook(request: MemberRequest, pk: int) -> HttpResponse:
-    create_pause_and_delete_webhooks.delete_webhook(
-        request.membership, _get_webhook_or_404(request, pk), request=request
-    )
+    webhook_changes.delete_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
     messages.success(request, gettext("The webhook and its log were deleted."))
     return redirect("harness_notifications:webhooks")
 

@@ -22,7 +22,7 @@ from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import describe_verification_error, find_verification_error_and_quarantine
 from harness_site.review.selectors import outage_groups, pending_calls

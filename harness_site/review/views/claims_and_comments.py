@@ -11,7 +11,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.notifications.models import Event
 from harness_site.notifications.recipients import find_email_recipient
-from harness_site.review import claim_services, claims_and_presence, comments
+from harness_site.review import add_comment, claim_services, claims_and_presence
 from harness_site.review.decision_card_context import may_member_decide_call
 from harness_site.review.forms import CommentForm
 from harness_site.review.views.decision_card import (
@@ -50,7 +50,7 @@ def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
         return render_decision_card(request, call, comment_form=form, status=422)
     text, receiver = form.cleaned_data["text"], colleagues.get(form.cleaned_data["to"])
     if text:
-        comments.add_comment(call, text, by=member, request=request)
+        add_comment.add_comment(call, text, by=member, request=request)
     if receiver is not None and call.undecided:
         claim_services.hand_over_call(call, by=member, to=receiver, note=text, request=request)
         _add_handover_message(request, receiver)

@@ -38,7 +38,6 @@ from harness_site.review.decision_error_texts import (
     find_session_problem_with_decision,
 )
 from harness_site.review.decision_options import find_answer_name
-from harness_site.review.detect_lost_runs_on_page_load import interrupt_call_if_run_lost
 from harness_site.review.forms import (
     ApprovalForm,
     CommentForm,
@@ -47,6 +46,7 @@ from harness_site.review.forms import (
     WithdrawForm,
     build_bound_decision_form,
 )
+from harness_site.review.interrupt_calls_of_lost_runs import interrupt_call_if_run_lost
 from harness_site.review.record_decision import build_decision_target, get_result_text, record_decision_from_form
 from harness_site.review.selectors import call_evidence
 from harness_site.review.upload_limits import is_upload_too_large

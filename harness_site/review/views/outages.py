@@ -25,7 +25,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_electorate
-from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_preview
+from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
 from harness_site.review.bulk_decisions import (
     ChosenCall,
     record_decisions_from_answers,
@@ -272,7 +272,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             tuple(decisions[call.pk]),
             tuple(late_results[call.pk]),
             outage_groups.summarize_agreeing_late_results(late_results[call.pk]),
-            decision_preview.find_run_waiting_for_decision(call.session),
+            decision_effect_texts.find_run_waiting_for_decision(call.session),
             people.get(call.pk, claims_and_presence.NOBODY),
             probe_times.get((call.session_id, (call.call_id, call.step))),
             _explain_why_reader_cannot_decide(

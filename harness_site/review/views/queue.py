@@ -24,7 +24,7 @@ from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_
 from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import build_decided_row
-from harness_site.review.detect_lost_runs_on_page_load import interrupt_calls_of_lost_runs
+from harness_site.review.interrupt_calls_of_lost_runs import interrupt_calls_of_lost_runs
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls

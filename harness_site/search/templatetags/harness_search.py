@@ -10,9 +10,9 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from harness_site.core.rendering.html_match_highlighting import mark_search_words
+from harness_site.search.load_search_hits import SearchHit
 from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
-from harness_site.search.search_hits import SearchHit
 
 register = template.Library()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from checkpoints.formats import parse_json_or_return_text
-from harness_site.sessions.selectors import positions_in_transcript
+from harness_site.sessions.selectors import find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import Conversation
 
 #: Beginning of the field in canonical JSON; inside of a string its quotes would be escaped.
@@ -18,12 +18,14 @@ def load_permission_modes_by_position(shown: Conversation) -> dict[int, str]:
     A message names the mode only where it differs from the one before. Positions before the first named one are left
     out. Raises `IntegrityError` for a message that was altered.
     """
-    has_field = positions_in_transcript.build_body_condition(_FIELD)
-    messages = positions_in_transcript.query_version_messages(shown.place).filter(has_field)
+    has_field = find_words_errors_and_decisions.build_body_condition(_FIELD)
+    messages = find_words_errors_and_decisions.query_version_messages(shown.place).filter(has_field)
     columns = messages.values_list("position", "body")
     before = columns.filter(position__lt=shown.first).order_by("-position").first()
     inside = list(columns.filter(position__gte=shown.first, position__lt=shown.upto).order_by("position"))
-    positions_in_transcript.verify_message_beginnings(shown.place, dict([*inside, before] if before else inside))
+    find_words_errors_and_decisions.verify_message_beginnings(
+        shown.place, dict([*inside, before] if before else inside)
+    )
     changes = {position: mode for position, body in inside if (mode := _parse_permission_mode(body))}
     mode = _parse_permission_mode(before[1]) if before else ""
     modes: dict[int, str] = {}

@@ -19,7 +19,7 @@ from checkpoints.formats.parse_message_parts import TextPart
 from checkpoints.models import Message
 from checkpoints.models.transcript import PROMPT_ROLES
 from harness_site.sessions import program_tags_in_messages
-from harness_site.sessions.selectors import positions_in_transcript
+from harness_site.sessions.selectors import find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 
 #: Maximum number of messages of people that are read for the outline; half of them on each side of a position.
@@ -85,7 +85,7 @@ def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutl
     Raises:
         IntegrityError: A message was altered.
     """
-    messages = positions_in_transcript.query_version_messages(at).filter(_IsPromptRole("role"))
+    messages = find_words_errors_and_decisions.query_version_messages(at).filter(_IsPromptRole("role"))
     rows = list(_query_message_beginnings(messages)[: MAX_PROMPTS + 1])
     if len(rows) <= MAX_PROMPTS:
         prompts = _build_verified_prompts(at, rows, at.length)
@@ -107,7 +107,7 @@ def _build_verified_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: in
         if (title := _parse_prompt_title(text, size))[0]
     }
     beginnings = {position: text for position, _moment, text, _size in rows if position in titles}
-    positions_in_transcript.verify_message_beginnings(at, beginnings)
+    find_words_errors_and_decisions.verify_message_beginnings(at, beginnings)
     return tuple(
         Prompt(position, *titles[position], following - position) for position, following in pairwise([*titles, end])
     )

@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import ResultPart
 from harness_site.core.masking import masker
-from harness_site.core.rendering import display_text, json_tree, markdown
+from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.json_tree import RenderedTree
 from harness_site.core.word_diff import DiffPiece
@@ -74,7 +74,7 @@ def get_last_expandable_position(fold: Fold) -> int:
 def format_dotted_path(path: tuple[str | int, ...]) -> str:
     """Format the path of a field: `order.items[2].price`."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return display_text.mask_and_reveal_hidden(steps.removeprefix("."))
+    return mask_and_shorten_text.mask_and_reveal_hidden(steps.removeprefix("."))
 
 
 @register.simple_tag
@@ -89,7 +89,7 @@ def render_message_author(message: ComparedMessage, version: int, reading: str) 
         version,
         message.position,
         message.position,
-        display_text.mask_and_reveal_hidden(session_formatting.format_role_name(message.role)),
+        mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.format_role_name(message.role)),
         render_time(message.at),
     )
 
@@ -103,7 +103,9 @@ def format_field_value(change: FieldChange, side: str) -> str:
     text = json_tree.mask_and_dump_json(value)
     if len(text) > _LINE_LENGTH and isinstance(value, dict | list):
         text = json_tree.mask_and_dump_json(value, indent=2)
-    return display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text, lines=_INDENTED_LINES))
+    return mask_and_shorten_text.mask_and_reveal_hidden(
+        session_formatting.format_text_beginning(text, lines=_INDENTED_LINES)
+    )
 
 
 @register.filter
@@ -179,9 +181,9 @@ def fold_unchanged_middle(piece: DiffPiece) -> str:
     """Fold the middle of a long unchanged piece and name its length."""
     left_out = len(piece.text) - 2 * _CONTEXT
     if left_out < _CONTEXT:
-        return display_text.mask_and_reveal_hidden(piece.text)
+        return mask_and_shorten_text.mask_and_reveal_hidden(piece.text)
     begin, end = piece.text[:_CONTEXT], piece.text[-_CONTEXT:]
-    return display_text.mask_and_reveal_hidden(
+    return mask_and_shorten_text.mask_and_reveal_hidden(
         ngettext(
             "%(begin)s … %(count)s unchanged character … %(end)s",
             "%(begin)s … %(count)s unchanged characters … %(end)s",
@@ -209,4 +211,7 @@ def build_result_excerpt(result: ResultPart) -> dict[str, Any]:
     value = session_formatting.parse_json_container(text)
     if value is not None:
         return {"tree": build_json_excerpt(value)}
-    return {"tree": None, "text": display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text))}
+    return {
+        "tree": None,
+        "text": mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text)),
+    }

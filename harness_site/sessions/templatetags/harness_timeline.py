@@ -13,8 +13,8 @@ from harness_site.core import formatting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
+from harness_site.sessions.timeline.list_timeline_items import TimelineItem, get_item_texts
 from harness_site.sessions.timeline.selectors.running_totals_by_version import RunningTotals
-from harness_site.sessions.timeline.timeline_items import TimelineItem, get_item_texts
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.templatetags.harness_tags import render_time
 

@@ -8,7 +8,7 @@ from django.template import Context
 
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_tabs
 from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard

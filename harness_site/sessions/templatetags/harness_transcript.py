@@ -22,10 +22,16 @@ from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import remove_text_of_question
 from harness_site.core.hidden_characters import replace_unencodable
 from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
-from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
+from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.value_differences import ValueDifference, list_value_differences
-from harness_site.sessions import call_row_html, folded_text_html, long_text_pagination, session_formatting
+from harness_site.sessions import (
+    call_row_html,
+    folded_text_html,
+    long_text_pagination,
+    message_media_sources,
+    session_formatting,
+)
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.call_records import CallRecord
@@ -72,8 +78,8 @@ for _render_cell in (
     call_row_html.render_call_duration_cell,
 ):
     register.simple_tag(_render_cell)
-register.filter("visible", display_text.mask_and_reveal_hidden)
-register.filter("size", display_text.format_byte_size)
+register.filter("visible", mask_and_shorten_text.mask_and_reveal_hidden)
+register.filter("size", mask_and_shorten_text.format_byte_size)
 register.filter("role_name", session_formatting.format_role_name)
 register.filter("safe_link", session_formatting.mask_link_if_safe)
 register.filter("count", session_formatting.format_count)
@@ -83,8 +89,8 @@ register.filter("times", session_formatting.format_number_of_times)
 register.filter("effect", session_formatting.format_side_effect)
 register.filter("side_effect_names", session_formatting.format_side_effects)
 register.filter("gap", session_formatting.format_time_without_run)
-register.filter("image_source", session_formatting.build_image_source)
-register.filter("audio_source", session_formatting.build_audio_source)
+register.filter("image_source", message_media_sources.build_image_source)
+register.filter("audio_source", message_media_sources.build_audio_source)
 register.filter("money", session_formatting.format_money)
 register.filter("rounded_money", session_formatting.render_rounded_money)
 register.filter("money_delta", session_formatting.format_money_delta)
@@ -163,7 +169,10 @@ def render_stored_json(stored: str, more_url: str) -> dict[str, Any]:
     if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH:
         return {"html": render_json_text(session_formatting.parse_stored_value(stored))}
     query = urlencode({"text": long_text_pagination.STORED})
-    return {"url": f"{more_url}{'&' if '?' in more_url else '?'}{query}", "size": display_text.get_byte_size(stored)}
+    return {
+        "url": f"{more_url}{'&' if '?' in more_url else '?'}{query}",
+        "size": mask_and_shorten_text.get_byte_size(stored),
+    }
 
 
 @register.simple_tag
@@ -317,8 +326,8 @@ def _get_step_status_chip(step: StepRow) -> tuple[str, str]:
 @register.filter
 def format_text_excerpt(content: str) -> str:
     """Format the beginning of a text with the size of the rest, which is one link away."""
-    beginning = display_text.strip_markdown_marks(session_formatting.format_text_beginning(content))
-    return display_text.mask_and_reveal_hidden(beginning)
+    beginning = mask_and_shorten_text.strip_markdown_marks(session_formatting.format_text_beginning(content))
+    return mask_and_shorten_text.mask_and_reveal_hidden(beginning)
 
 
 register.filter("format_detail_name", event_details.format_detail_name)
@@ -359,7 +368,7 @@ def get_plan_step_symbol(step: PlanStep) -> str:
 @register.filter
 def format_plan_step_state(step: PlanStep) -> str:
     """Return the state of a step in the reader's language, or the plan's own word for one that is unknown."""
-    return str(_STEP_STATES[step.state]) if step.state else display_text.mask_and_reveal_hidden(step.word)
+    return str(_STEP_STATES[step.state]) if step.state else mask_and_shorten_text.mask_and_reveal_hidden(step.word)
 
 
 @register.filter

@@ -21,10 +21,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from checkpoints.enums import RunStatus
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.sessions.timeline.list_timeline_items import list_wait_labels
 from harness_site.sessions.timeline.selectors import run_lanes
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
-from harness_site.sessions.timeline.timeline_items import list_wait_labels
 
 WIDTH: Final = 1040
 LEFT = 50

@@ -14,13 +14,10 @@ from django.utils.translation import ngettext
 
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline import bar_packing
 from harness_site.sessions.timeline.bar_packing import PackedBar
-from harness_site.sessions.timeline.selectors.run_lanes import Turn
-from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, RunCourse, Timeframe
-from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
-from harness_site.sessions.timeline.timeline_items import (
+from harness_site.sessions.timeline.list_timeline_items import (
     END,
     START,
     ItemTexts,
@@ -31,6 +28,9 @@ from harness_site.sessions.timeline.timeline_items import (
     get_item_texts,
     list_wait_labels,
 )
+from harness_site.sessions.timeline.selectors.run_lanes import Turn
+from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, RunCourse, Timeframe
+from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
 
 #: Width of the drawing on a wide screen and on a phone.
 WIDTHS: Final = (1040, 350)

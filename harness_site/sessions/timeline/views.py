@@ -17,12 +17,12 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter_or_none,
     serve_session_page,
 )
-from harness_site.sessions.timeline import timeframe_layout, timeline_items, version_charts
+from harness_site.sessions.timeline import list_timeline_items, timeframe_layout, version_charts
+from harness_site.sessions.timeline.list_timeline_items import RunItems, TimelineItem
 from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.time_axis import Axis
 from harness_site.sessions.timeline.timeframe_layout import WIDTHS
-from harness_site.sessions.timeline.timeline_items import RunItems, TimelineItem
 from harness_site.sessions.timeline.timeline_links import build_time_range_query
 
 #: Rows of the table on one page.
@@ -77,7 +77,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     )
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
-        runs = timeline_items.list_run_items(frame)
+        runs = list_timeline_items.list_run_items(frame)
         drawings = [timeframe_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         context |= {
@@ -122,9 +122,9 @@ def _build_query_until_cut(cut: datetime | None) -> str:
 
 
 def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage:
-    total = timeline_items.count_listed_items(runs)
+    total = list_timeline_items.count_listed_items(runs)
     first = first if first < total else 0
-    entries = timeline_items.list_first_items_in_time_order(runs, first + ROWS)[first:]
-    texts = timeline_items.get_item_texts()
-    items = tuple(timeline_items.build_timeline_item(entry, run, texts) for run, entry in entries)
+    entries = list_timeline_items.list_first_items_in_time_order(runs, first + ROWS)[first:]
+    texts = list_timeline_items.get_item_texts()
+    items = tuple(list_timeline_items.build_timeline_item(entry, run, texts) for run, entry in entries)
     return TimelineTablePage(items, first, total)

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_text_beginning
-from harness_site.core.rendering.display_text import cut_text_to_preview, get_byte_size, reveal_hidden_characters
+from harness_site.core.rendering.mask_and_shorten_text import (
+    cut_text_to_preview,
+    get_byte_size,
+    reveal_hidden_characters,
+)
 
 #: Characters and lines of one text in a conversation.
 PREVIEW: Final = 2_400

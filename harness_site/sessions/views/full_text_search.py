@@ -16,11 +16,11 @@ from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search import passage_search, spelling_suggestions
 from harness_site.search.index_status import load_index_status
+from harness_site.search.list_unreadable_or_cut_texts import list_unindexed_texts
+from harness_site.search.load_search_hits import SearchHit, load_search_hits
 from harness_site.search.models import Kind
 from harness_site.search.passage_search import SearchPage
 from harness_site.search.query_terms import SearchQuery
-from harness_site.search.search_hits import SearchHit, load_search_hits
-from harness_site.search.unreadable_or_cut_texts import list_unindexed_texts
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter

@@ -24,7 +24,7 @@ from checkpoints.models import Checkpoint, Decision, Message, Run, Session, Tool
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
-from harness_site.core.management_command_hints import format_management_command
+from harness_site.core.management_command_format import format_management_command
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_formatting import format_count
 from harness_site.sessions.session_lookup import (

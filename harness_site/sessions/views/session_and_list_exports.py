@@ -18,10 +18,10 @@ from checkpoints import SyncCheckpointer
 from checkpoints.archive import session_export
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
-from harness_site.accounts import audit_events, masking_rules, unmasking
+from harness_site.accounts import audit_events, load_masking_rules, unmasking
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role
 from harness_site.core.masking import masker
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.streamed_downloads import CSV, HTML, JSONL, build_download_response
 from harness_site.sessions import html_export, jsonl_export, session_list_csv_export, session_list_filter_parameters
 from harness_site.sessions.selectors import session_rows
@@ -100,7 +100,7 @@ def _record_and_build_html_export(request: MemberRequest, head: SessionHead) -> 
 def _record_and_build_archive_or_refuse(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     """Send the stored data unmasked, and record that. Members to whom secrets are masked get a page about that."""
     if masker.is_masking_active():
-        role = Role(masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
+        role = Role(load_masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
         may_unmask = unmasking.get_unmasking_state(request, request.membership).may_show
         context = {
             "head": head,

@@ -33,8 +33,8 @@ from harness_site.sessions.selectors.conversation_window import (
     Entry,
     TranscriptVersion,
 )
+from harness_site.sessions.selectors.find_words_errors_and_decisions import Landmark
 from harness_site.sessions.selectors.message_windows import WINDOW
-from harness_site.sessions.selectors.positions_in_transcript import Landmark
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_formatting import format_count, parse_stored_value

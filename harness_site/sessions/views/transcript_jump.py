@@ -14,9 +14,9 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core import time_range_parameters
 from harness_site.sessions import parse_jump_target
 from harness_site.sessions.parse_jump_target import JumpTarget
-from harness_site.sessions.selectors import positions_in_transcript
+from harness_site.sessions.selectors import find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
-from harness_site.sessions.selectors.positions_in_transcript import Landmark, LandmarkSpot, MessageTime
+from harness_site.sessions.selectors.find_words_errors_and_decisions import Landmark, LandmarkSpot, MessageTime
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
@@ -48,13 +48,13 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
             return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
         at = found
     elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
-        first = positions_in_transcript.find_first_message_time(place, since=since)
+        first = find_words_errors_and_decisions.find_first_message_time(place, since=since)
         at = place.length if first is None else first.position
     position = max(0, min(at or 0, place.length - 1))
     if target not in set(Landmark):
         return redirect(_build_position_url(pk, place, position))
     back = "back" in request.GET
-    spot = positions_in_transcript.find_next_error_or_decision(
+    spot = find_words_errors_and_decisions.find_next_error_or_decision(
         session, place, Landmark(target), beyond=-1 if at is None else at, back=back
     )
     return redirect(
@@ -78,7 +78,7 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
         found = _find_message_at_time_of_day(place, typed.time, zone)
     else:
         moment = parse_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
-        found = positions_in_transcript.find_first_message_time(place, since=moment)
+        found = find_words_errors_and_decisions.find_first_message_time(place, since=moment)
     return place.length - 1 if found is None else found.position
 
 
@@ -87,12 +87,12 @@ def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinf
 
     If no day has one, the first message if the transcript begins later than that time, else None.
     """
-    start = positions_in_transcript.find_first_message_time(place)
+    start = find_words_errors_and_decisions.find_first_message_time(place)
     if start is None:
         return None
     moment = parse_jump_target.find_next_time_of_day(at, start.at, zone)
     for _ in range(_MAX_DAYS):
-        found = positions_in_transcript.find_first_message_time(place, since=moment)
+        found = find_words_errors_and_decisions.find_first_message_time(place, since=moment)
         if found is None:
             break
         day = found.at.astimezone(zone).date()

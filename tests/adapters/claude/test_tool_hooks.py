@@ -17,7 +17,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Run, Session, ToolCall
 from examples.claude_refunds.agent import LOOK_UP, POLICIES, REFUND, SESSION_ID, STORED_ID, run_agent
 from examples.claude_refunds.scripted_claude_program import PROJECT
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
 from tests.adapters.claude import agents
 from tests.conftest import Open, StartChild
 from tests.support.processes import database_url

@@ -10,7 +10,7 @@ from langgraph.types import Command
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.langgraph import HarnessSaver
 from checkpoints.models import Run, ToolCall
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT
 from examples.langgraph_refunds.agent import build_agent
 from tests.adapters.langgraph import agents
 from tests.conftest import StartChild

@@ -10,7 +10,7 @@ from agents.testing import ScriptedModel, assistant_message
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, ToolCall
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT
 from examples.openai_agents_refunds.agent import build_agent
 from tests.adapters.openai_agents.runs import QUESTION, die_after_write, die_in_tool, run_agent
 from tests.conftest import StartChild

@@ -11,7 +11,7 @@ from pydantic_ai import DeferredToolRequests
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
 from checkpoints.models import Run, ToolCall
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT
 from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
 from tests.adapters.pydantic_ai import agents
 from tests.conftest import StartChild

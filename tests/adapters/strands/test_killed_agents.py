@@ -10,7 +10,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.adapters.strands import HarnessSessionRepository
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import Run, ToolCall
-from examples.framework_example_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
 from examples.strands_refunds.agent import build_agent
 from tests.adapters.strands import agents
 from tests.conftest import StartChild

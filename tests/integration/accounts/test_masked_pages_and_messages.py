@@ -16,7 +16,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking import masker
-from harness_site.notifications import emails, webhook_requests
+from harness_site.notifications import compose_and_send_email, webhook_requests
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Event, Notice
 from harness_site.notifications.notice_text import build_notice_message
@@ -203,7 +203,7 @@ def test_messages_contain_no_secret(call: ToolCall) -> None:
     notice = Notice.objects.get(event=Event.INTERRUPTED)
     told = build_notice_message(notice)
     assert told is not None
-    mail = emails.compose_notification_email(Delivery(notice=notice, recipient="a@example.com"), told)
+    mail = compose_and_send_email.compose_notification_email(Delivery(notice=notice, recipient="a@example.com"), told)
     bodies = [part.get_content() for part in mail.iter_parts()]
     sent = [
         str(mail["Subject"]),

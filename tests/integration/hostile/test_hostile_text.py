@@ -16,7 +16,7 @@ from checkpoints.enums import AuditKind
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
 from harness_site.core.streamed_downloads import HTML, JSONL
-from harness_site.search.unreadable_or_cut_texts import list_unindexed_texts
+from harness_site.search.list_unreadable_or_cut_texts import list_unindexed_texts
 from tests.integration.search.conftest import complete
 from tests.support import redos_texts
 from tests.support.factories import (

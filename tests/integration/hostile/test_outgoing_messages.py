@@ -21,7 +21,7 @@ from harness_site import send_email
 from harness_site.core import csv_rows
 from harness_site.core.safe_log_formatter import OneEntryFormatter
 from harness_site.core.streamed_downloads import build_safe_file_name
-from harness_site.notifications import emails, webhook_requests
+from harness_site.notifications import compose_and_send_email, webhook_requests
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, WebhookFormat
 from harness_site.notifications.notice_text import build_notice_message
@@ -67,7 +67,7 @@ def test_mail_has_only_the_headers_and_lines_of_the_site(text: str, alice: User)
         delivery = Delivery.objects.filter(notice__noticed__tool_call=call).get()
         said = build_notice_message(delivery.notice)
         assert said is not None
-        composed = emails.compose_notification_email(delivery, said)
+        composed = compose_and_send_email.compose_notification_email(delivery, said)
         head, *_ = composed.as_bytes().partition(b"\n\n")
         names = [line.partition(b":")[0].decode().lower() for line in head.split(b"\n") if line[:1].strip()]
         assert sorted(names) == sorted(HEADERS)

@@ -25,7 +25,7 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.exceptions import StorageBusy, StorageError, StorageUnavailable
 from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
-from harness_site.api.client_checkpointer_cache import get_or_reattach_current_run
+from harness_site.api.reattach_run_of_request import get_or_reattach_current_run
 from harness_site.mcp_guard.command import parse_guard_options
 from harness_site.mcp_guard.log_guarded_calls_in_session import GuardedSession
 from harness_site.mcp_guard.proxy import CALL_ID_META, GuardProxy

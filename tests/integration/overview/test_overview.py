@@ -22,7 +22,12 @@ from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from harness_site.overview import charts, current_counts, totals, utc_periods, views
 from harness_site.overview.totals import SessionTotals
 from harness_site.review.selectors import pending_calls
-from harness_site.search import hourly_call_statistics, hourly_to_daily_sums, indexer, recount_hourly_session_sums
+from harness_site.search import (
+    hourly_call_and_decision_sums,
+    hourly_to_daily_sums,
+    indexer,
+    recount_hourly_session_sums,
+)
 from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
 from harness_site.sessions.session_formatting import render_rounded_money
 from tests.integration.search.conftest import complete
@@ -403,8 +408,10 @@ def test_waiting_time_of_a_call_that_has_run_begins_with_the_request_for_its_app
 
 def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     for seconds in (0, 1, 5, 59, 3600, 86_400 * 30):
-        wait = hourly_call_statistics.convert_seconds_to_wait_class(seconds)
-        assert hourly_call_statistics.convert_wait_class_to_seconds(wait) == pytest.approx(max(seconds, 1), rel=0.1)
+        wait = hourly_call_and_decision_sums.convert_seconds_to_wait_class(seconds)
+        assert hourly_call_and_decision_sums.convert_wait_class_to_seconds(wait) == pytest.approx(
+            max(seconds, 1), rel=0.1
+        )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from checkpoints.formats import parse_message_parts
 from harness_site.core import word_diff
 from harness_site.core.masking import masker
-from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
+from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
 from harness_site.core.rendering.html_match_highlighting import mark_search_words
 from harness_site.search import text_extraction
 from harness_site.sessions import session_formatting
@@ -38,7 +38,7 @@ def _whole_tree(content: str) -> object:
 
 RENDERERS: dict[str, Callable[[str], Any]] = {
     "masked": masker.mask_text,
-    "visible": display_text.reveal_hidden_characters,
+    "visible": mask_and_shorten_text.reveal_hidden_characters,
     "ansi": ansi_colors.render_ansi_as_html,
     "prose": markdown.render_markdown,
     "beginning": session_formatting.format_text_beginning,

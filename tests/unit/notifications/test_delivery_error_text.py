@@ -6,7 +6,7 @@ import ssl
 import pytest
 from django.utils import translation
 
-from harness_site.core.stored_sentence import StoredSentence
+from harness_site.core.translatable_stored_sentence import StoredSentence
 from harness_site.notifications.delivery_error_text import describe_delivery_error
 from harness_site.notifications.safe_http import AddressRefused
 from harness_site.send_email import NoMailServer

@@ -10,15 +10,15 @@ from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.timeline import timeframe_layout
 from harness_site.sessions.timeline.bar_packing import LEVELS
-from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
-from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe
-from harness_site.sessions.timeline.timeframe_layout import LEFT, MARGIN, WIDTHS, Bar, Drawing
-from harness_site.sessions.timeline.timeline_items import (
+from harness_site.sessions.timeline.list_timeline_items import (
     count_listed_items,
     list_first_items_in_time_order,
     list_run_items,
 )
+from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
+from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe
+from harness_site.sessions.timeline.timeframe_layout import LEFT, MARGIN, WIDTHS, Bar, Drawing
 
 BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
 

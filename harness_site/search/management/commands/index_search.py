@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand
 
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.search import indexer, recount_hourly_session_sums
-from harness_site.search.unreadable_or_cut_texts import list_unindexed_texts
+from harness_site.search.list_unreadable_or_cut_texts import list_unindexed_texts
 
 #: Seconds between two checks of another process that is indexing or was killed.
 _PATIENCE: Final = 1.0

@@ -8,7 +8,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.archive.atomic_file import open_atomic_replacement
-from checkpoints.archive.file_format import SessionFileReader
+from checkpoints.archive.session_file_reader_and_writer import SessionFileReader
 from checkpoints.exceptions import FileNotWritten
 from tests.conftest import StartChild
 from tests.integration.checkpoints.archive import session_histories

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
-from checkpoints.archive import file_format, row_serializers
+from checkpoints.archive import row_serializers, session_file_reader_and_writer
 from checkpoints.exceptions import (
     FileNotWritten,
     ReviewRequired,
@@ -87,7 +87,10 @@ def test_columns_of_a_file_have_a_version(workspace: Workspace) -> None:
         for kind, model in row_serializers.TABLES.items()
     }
 
-    assert (file_format.FORMAT_VERSION, digests.digest_key_parts(named)[:16]) == (11, "21ebcb1b13bb9c80")
+    assert (session_file_reader_and_writer.FORMAT_VERSION, digests.digest_key_parts(named)[:16]) == (
+        11,
+        "21ebcb1b13bb9c80",
+    )
 
 
 def test_export_of_a_fork_contains_shared_segments(open_checkpointer: Open, path: Path) -> None:

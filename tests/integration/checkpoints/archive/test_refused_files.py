@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.archive import file_format, row_serializers, session_import
+from checkpoints.archive import row_serializers, session_file_reader_and_writer, session_import
 from checkpoints.enums import get_default_risk
 from checkpoints.exceptions import (
     CheckpointsError,
@@ -78,7 +78,9 @@ def forged(path: Path, change: Callable[[list[Any]], None], **head: Any) -> None
     header, *rows, _ = [json.loads(line) for line in path.read_text().rstrip("\n").split("\n")]
     change(rows)
     with path.open("wb") as file:
-        writer = file_format.SessionFileWriter(file, file_format.FileHeader(**{**header, **head}))
+        writer = session_file_reader_and_writer.SessionFileWriter(
+            file, session_file_reader_and_writer.FileHeader(**{**header, **head})
+        )
         for kind, values in rows:
             writer.write_row(kind, values)
         writer.write_end_line()
@@ -281,7 +283,9 @@ def test_import_into_another_workspace_has_its_own_key_space(open_checkpointer: 
 def test_file_of_a_newer_format_is_refused(exported_session: SyncCheckpointer, path: Path) -> None:
     header, rest = path.read_text().split("\n", 1)
     path.write_text(
-        json.dumps(json.loads(header) | {"version": file_format.FORMAT_VERSION + 1, "mood": "good"}) + "\n" + rest
+        json.dumps(json.loads(header) | {"version": session_file_reader_and_writer.FORMAT_VERSION + 1, "mood": "good"})
+        + "\n"
+        + rest
     )
 
     refused(exported_session, path, SchemaFromFuture)

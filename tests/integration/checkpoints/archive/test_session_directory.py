@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import Checkpointer, SessionFiles, SyncCheckpointer, SyncSessionFiles, ToolRegistry
-from checkpoints.archive.file_format import SessionFileReader
+from checkpoints.archive.session_file_reader_and_writer import SessionFileReader
 from checkpoints.exceptions import FileDamaged, FileNotWritten, InvalidIdentifier, SessionNotFound, WrongSession
 from checkpoints.models import AuditEvent, Session, Workspace
 from tests.conftest import Open

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
-from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn, VersionMark
 from harness_site.sessions.timeline.selectors.timeframe_contents import (
     Event,

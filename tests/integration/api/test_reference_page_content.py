@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 
 from checkpoints import exceptions
-from harness_site.api import client_checkpointer_cache, reference_page
+from harness_site.api import client_checkpointer_cache, reference_page_content
 from harness_site.api.ninja_api import build_openapi_document
 from tests.support import api_reference_examples
 from tests.support.api_example_story import record_examples
@@ -57,15 +57,15 @@ def test_errors_name_operations_and_statuses() -> None:
         for methods in build_openapi_document("")["paths"].values()
         for operation in methods.values()
     }
-    assert set(reference_page.ERRORS_OF_OPERATIONS) <= names
-    statuses = {problem.type: problem.status for problem in reference_page.list_problems()}
+    assert set(reference_page_content.ERRORS_OF_OPERATIONS) <= names
+    statuses = {problem.type: problem.status for problem in reference_page_content.list_problems()}
     assert statuses["OwnershipLost"] == 409
     assert statuses["RateLimited"] == 429
     assert statuses["StorageBusy"] == 503
 
 
 def test_each_field_of_a_request_has_a_description() -> None:
-    topics = reference_page.build_topics("https://harness.example.org", "/api/v1/")
+    topics = reference_page_content.build_topics("https://harness.example.org", "/api/v1/")
     missing = [
         (operation.anchor, field.name)
         for topic in topics
@@ -77,10 +77,10 @@ def test_each_field_of_a_request_has_a_description() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("operation", sorted(reference_page.load_examples()))
+@pytest.mark.parametrize("operation", sorted(reference_page_content.load_examples()))
 def test_python_example_sends_the_recorded_request(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    example = reference_page.load_examples()[operation]
-    topics = reference_page.build_topics("https://harness.example.org", "/api/v1/")
+    example = reference_page_content.load_examples()[operation]
+    topics = reference_page_content.build_topics("https://harness.example.org", "/api/v1/")
     (found,) = [one for topic in topics for one in topic.operations if one.anchor == operation.replace("_", "-")]
     sent: list[Any] = []
     is_one_value = not isinstance(example["answer"], list)
@@ -103,6 +103,6 @@ def test_python_example_sends_the_recorded_request(operation: str, monkeypatch: 
 
 
 def test_error_of_the_introduction_is_a_real_one() -> None:
-    shown = re.sub(r"<[^>]+>", "", str(reference_page.render_example_problem())).replace("&quot;", '"')
+    shown = re.sub(r"<[^>]+>", "", str(reference_page_content.render_example_problem())).replace("&quot;", '"')
     assert exceptions.SessionNotFound.__name__ in shown
     assert '"facts": {"session_id": "order-99"}' in shown

@@ -13,9 +13,9 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import Message, ToolCall
 from harness_site.search import text_extraction
 from harness_site.search.index_status import load_index_status
+from harness_site.search.list_unreadable_or_cut_texts import list_unindexed_texts
 from harness_site.search.models import Kind, Passage, Problem
 from harness_site.search.text_extraction import LONGEST, ExtractedText
-from harness_site.search.unreadable_or_cut_texts import list_unindexed_texts
 from tests.integration.search.conftest import Search, complete
 from tests.support import redos_texts
 from tests.support.factories import make_call, make_message, make_session

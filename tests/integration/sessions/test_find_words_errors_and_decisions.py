@@ -21,7 +21,11 @@ from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import transcript_search
 from harness_site.sessions.selectors import conversation_window, message_windows
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
-from harness_site.sessions.selectors.positions_in_transcript import Landmark, LandmarkSpot, find_next_error_or_decision
+from harness_site.sessions.selectors.find_words_errors_and_decisions import (
+    Landmark,
+    LandmarkSpot,
+    find_next_error_or_decision,
+)
 from harness_site.sessions.selectors.prompt_outline import load_prompt_outline
 from tests.conftest import Open
 from tests.support.factories import (
