@@ -65,7 +65,7 @@ def build_decision_problem(
             if _is_decision_withdrawable(call)
             else _("If that decision is wrong, tell them.")
         )
-        return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}")
+        return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}".strip())
     if isinstance(error, DecisionUsed):
         what = _("The run has already used the decision of {name} ({decision}).").format(
             name=error.by, decision=error.kind.lower()
@@ -128,9 +128,8 @@ def build_problem_of_decision_by_other(
         return DecisionProblem(409, what, _("It is recorded, so there is nothing left to do."), is_agreement=True)
     label = str(translate_label(DecisionKind(decision.kind)))
     session_id = call.session.session_id
-    return build_decision_problem(
-        AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at), call
-    )
+    error = AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at)
+    return build_decision_problem(error, call, nothing=NOTHING if kind else "")
 
 
 def _build_second_person_problem(error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall) -> DecisionProblem:

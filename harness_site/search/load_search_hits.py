@@ -21,6 +21,8 @@ _BEFORE: Final = 60
 _LENGTH: Final = 240
 
 Row = TypeVar("Row", Message, ToolCall, Decision)
+#: Breaks between the lines of a text, with the mark of an item of a list; an excerpt is one line.
+_LINE_BREAK: Final = re.compile(r"[ \t]*\n\s*(?:[-*] )?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,8 @@ def _strip_leading_id(passage: Passage, row: Message | ToolCall | Decision | Non
 
 def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPart, ...]:
     """Build the excerpt around the first of the longest matches in `text`, with all matches in it marked."""
-    plain = strip_markdown_marks(text)
-    text = plain if pattern.search(plain) else text
+    plain = _join_values_of_one_key(strip_markdown_marks(text))
+    text = (plain if pattern.search(plain) else text).rstrip("\n")
     best = max(pattern.finditer(text), key=lambda match: len(match[0]), default=None)
     start = _find_start_of_word(text, best.start() - _BEFORE, best.start()) if best else 0
     end = max(start + _LENGTH, best.end() if best else 0)
@@ -104,7 +106,25 @@ def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPar
         parts += [ExcerptPart(text[at : match.start()], False), ExcerptPart(match.group(), True)]
         at = match.end()
     parts.append(ExcerptPart(text[at:end] + (" …" if end < len(text) else ""), False))
-    return tuple(part for part in parts if part.text)
+    return tuple(
+        part if part.marked else ExcerptPart(_LINE_BREAK.sub(" · ", part.text), part.marked)
+        for part in parts
+        if part.text
+    )
+
+
+def _join_values_of_one_key(text: str) -> str:
+    """Return a text in which the lines `key: value` of one key after another are one line: the values of a list."""
+    lines: list[str] = []
+    previous = ""
+    for line in text.split("\n"):
+        key, colon, value = line.partition(": ")
+        if colon and key == previous:
+            lines[-1] += f", {value}"
+        else:
+            lines.append(line)
+        previous = key if colon else ""
+    return "\n".join(lines)
 
 
 def _find_start_of_word(text: str, start: int, end: int) -> int:

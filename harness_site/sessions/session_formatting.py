@@ -1,8 +1,6 @@
 """Formatting of session statuses, amounts, roles and results for the session pages."""
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -13,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json, parse_json_or_return_text
-from checkpoints.formats.parse_message_parts import AudioPart, ImagePart, Part, TextPart
+from checkpoints.formats.parse_message_parts import Part, TextPart
 from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.sessions.display_status import Standing
@@ -32,24 +30,6 @@ from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
-
-#: Image types that a page embeds; none of them can contain a script.
-DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp|avif));base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII)
-#: Recordings that a page plays, by the media types that messages use; none of them can contain a script.
-_AUDIO_TYPES: Final = {
-    **dict.fromkeys(("mpeg", "mp3"), "audio/mpeg"),
-    **dict.fromkeys(("wav", "wave", "x-wav", "vnd.wave"), "audio/wav"),
-    **dict.fromkeys(("mp4", "m4a", "x-m4a"), "audio/mp4"),
-    **dict.fromkeys(("flac", "x-flac"), "audio/flac"),
-    **dict.fromkeys(("ogg", "opus"), "audio/ogg"),
-    "aac": "audio/aac",
-    "webm": "audio/webm",
-}
-_AUDIO_URL: Final = re.compile(
-    r"data:audio/([\w.-]{1,20})(?:; ?codecs=[\w.,\"-]{1,40})?;base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII
-)
-#: Largest recording that is played, in characters of Base64.
-MAX_AUDIO: Final = 32_000_000
 
 _CENT = Decimal("0.01")
 _MICRO = Decimal("0.000001")
@@ -164,60 +144,6 @@ def mask_link_if_safe(address: Any) -> str:
     except ValueError:
         return ""
     return mask_text(address) if parts.scheme in {"http", "https"} and parts.netloc else ""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageSource:
-    """Source of an image: `embedded` data from the message, an external `link`, or a description in `words`."""
-
-    embedded: bool = False
-    link: str = ""
-    words: str = ""
-
-
-def build_image_source(image: ImagePart) -> ImageSource:
-    if DATA_URL.match(image.url):
-        return ImageSource(embedded=True)
-    if link := mask_link_if_safe(image.url):
-        return ImageSource(link=link)
-    kind, size = _describe_media_url(image.url)
-    sentence = gettext("The image is not shown: %(kind)s, %(size)s. Its message contains it as text.")
-    return ImageSource(words=sentence % {"kind": kind, "size": size})
-
-
-@dataclass(frozen=True, slots=True)
-class AudioSource:
-    """Source of a recording: `embedded` data from the message of the type `media_type` with `size` in words, an
-    external `link`, or a description in `words`."""
-
-    embedded: bool = False
-    media_type: str = ""
-    size: str = ""
-    link: str = ""
-    words: str = ""
-
-
-def parse_audio_data_url(url: str) -> tuple[str, str] | None:
-    """Return the media type and the Base64 data of a recording that can be played; None for anything else."""
-    match = _AUDIO_URL.match(url) if len(url) <= MAX_AUDIO else None
-    media_type = _AUDIO_TYPES.get(match[1].lower()) if match else None
-    return (media_type, match[2]) if match and media_type else None
-
-
-def build_audio_source(audio: AudioPart) -> AudioSource:
-    found = parse_audio_data_url(audio.url)
-    if found is not None:
-        return AudioSource(embedded=True, media_type=found[0], size=format_byte_size(len(found[1]) * 3 // 4))
-    if link := mask_link_if_safe(audio.url):
-        return AudioSource(link=link)
-    kind, size = _describe_media_url(audio.url)
-    sentence = gettext("The recording is not played: %(kind)s, %(size)s. Its message contains it as text.")
-    return AudioSource(words=sentence % {"kind": kind, "size": size})
-
-
-def _describe_media_url(url: str) -> tuple[str, str]:
-    """Return the beginning of the address of a medium, which names its type, and its size in words."""
-    return mask_and_reveal_hidden(url[:40].split(",")[0].split(";")[0]), format_byte_size(get_byte_size(url))
 
 
 def format_side_effect(name: str) -> str:

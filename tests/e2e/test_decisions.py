@@ -190,6 +190,7 @@ def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(private_site:
     page.evaluate(REFRESH_EVENTS)
     assert page.evaluate("!!document.querySelector('#call-events.htmx-request')")
 
+    page.get_by_text("Withdraw the decision").click()
     page.locator("#id_withdraw-reason").fill("I read the wrong line.")
     page.get_by_role("button", name="Withdraw decision").click()
     expect(page.get_by_text("alice withdrew the decision")).to_be_visible()

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,11 +14,15 @@ from harness_site.core.masking.masker import mask_text, mask_text_beginning
 
 _UNITS = ("KB", "MB", "GB")
 #: Marks of Markdown, and what stands for them in plain text.
-_MARKDOWN_MARKS: Final = (
+_MARKDOWN_MARKS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"\*\*(?=\S)([^*\n]+)(?<=\S)\*\*"), r"\1"),
     (re.compile(r"`([^`\n]+)`"), r"\1"),
     (re.compile(r"^#{1,6} +", re.MULTILINE), ""),
     (re.compile(r"^(?=[ |:]*-)[ |:-]{3,}$\n?", re.MULTILINE), ""),
+    (
+        re.compile(r"^[ \t]*\|([^\n]*)\|[ \t]*$", re.MULTILINE),
+        lambda row: ", ".join(cell for text in row[1].split("|") if (cell := text.strip())),
+    ),
 )
 
 
@@ -41,7 +46,7 @@ def reveal_hidden_characters(text: str) -> str:
 
 
 def strip_markdown_marks(text: str) -> str:
-    """Return a text without the marks of Markdown for bold text, code, headings and the rules of tables.
+    """Return a text without the marks of Markdown for bold text, code, headings and tables.
 
     It is for excerpts, which are shown as plain text.
     """

@@ -25,7 +25,13 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import mask_fi
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.value_differences import ValueDifference, list_value_differences
-from harness_site.sessions import call_row_html, folded_text_html, long_text_pagination, session_formatting
+from harness_site.sessions import (
+    call_row_html,
+    folded_text_html,
+    long_text_pagination,
+    message_media_sources,
+    session_formatting,
+)
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.call_records import CallRecord
@@ -83,8 +89,8 @@ register.filter("times", session_formatting.format_number_of_times)
 register.filter("effect", session_formatting.format_side_effect)
 register.filter("side_effect_names", session_formatting.format_side_effects)
 register.filter("gap", session_formatting.format_time_without_run)
-register.filter("image_source", session_formatting.build_image_source)
-register.filter("audio_source", session_formatting.build_audio_source)
+register.filter("image_source", message_media_sources.build_image_source)
+register.filter("audio_source", message_media_sources.build_audio_source)
 register.filter("money", session_formatting.format_money)
 register.filter("rounded_money", session_formatting.render_rounded_money)
 register.filter("money_delta", session_formatting.format_money_delta)

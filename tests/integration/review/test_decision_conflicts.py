@@ -83,6 +83,10 @@ def test_second_person_with_the_same_answer_sees_a_calm_note(
     if form == APPROVE:  # of other answers, the page does not send the text along
         update = alice.get(f"{url(call)}?seen=1&kind=approve", headers={"HX-Request": "true"})
         assert ("bob gave the same answer at " in visible_text(update)) == is_same
+    only_read = alice.get(f"{url(call)}?seen=1", headers={"HX-Request": "true"})
+    assert "bob decided first, at " in visible_text(only_read)
+    assert "was not recorded" not in visible_text(only_read)
+    assert b"note bad" not in only_read.content
 
 
 def test_rerun_in_a_cancelled_session_is_refused(alice: Client) -> None:

@@ -10,7 +10,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Session
-from harness_site.sessions.session_formatting import MAX_AUDIO
+from harness_site.sessions.message_media_sources import MAX_AUDIO
 from tests.support.factories import (
     make_call,
     make_checkpoint,

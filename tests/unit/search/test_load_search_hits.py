@@ -56,8 +56,9 @@ def test_excerpt_begins_with_a_whole_word() -> None:
 @pytest.mark.parametrize(
     ("typed", "text", "shown"),
     [
-        ("lamp", "## Order\nIt is a **Desk lamp**, see `order-17`.", "Order\nIt is a Desk lamp, see order-17."),
-        ("lamp", "| item | price |\n|---|---:|\n| lamp | 40.00 |", "| item | price |\n| lamp | 40.00 |"),
+        ("lamp", "## Order\nIt is a **Desk lamp**, see `order-17`.", "Order · It is a Desk lamp, see order-17."),
+        ("lamp", "| item | price |\n|---|---:|\n| lamp | 40.00 |", "item, price · lamp, 40.00"),
+        ("lamp", "a | b\n- c\nids: 1\nids: 2\nids: 3\nname: lamp\n", "a | b · c · ids: 1, 2, 3 · name: lamp"),
         ("lamp", "5 ** 2 lamps ** 3 * x # y", "5 ** 2 lamps ** 3 * x # y"),
         ('"**lamp"', "a **lamp**", "a **lamp**"),
     ],

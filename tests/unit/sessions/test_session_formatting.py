@@ -4,8 +4,8 @@ import pytest
 
 from checkpoints.formats.parse_message_parts import ImagePart
 from checkpoints.sessions.display_status import Standing
-from harness_site.sessions import session_formatting
-from harness_site.sessions.session_formatting import ImageSource
+from harness_site.sessions import message_media_sources, session_formatting
+from harness_site.sessions.message_media_sources import ImageSource
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_web_address_becomes_a_link() -> None:
     ],
 )
 def test_only_embedded_images_are_shown(url: str, source: ImageSource) -> None:
-    assert session_formatting.build_image_source(ImagePart(url)) == source
+    assert message_media_sources.build_image_source(ImagePart(url)) == source
 
 
 @pytest.mark.parametrize("text", ["", "plain", "[not json", "7", '"x"', "{}", "[]"])
