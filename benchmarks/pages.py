@@ -143,7 +143,7 @@ def _index_texts_and_recount_sums(max_texts: int) -> None:
     indexed = 0
     while indexed < max_texts and (batch_size := indexer.index_next_batch()):
         indexed += batch_size
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
 
 
 def _create_signed_in_factory() -> RequestFactory:

@@ -46,7 +46,7 @@ class AlteredDataMiddleware(MiddlewareMixin):
             return None
         logger.error("The page %s was not shown: %s", request.path, exception.detail)
         context: dict[str, Any] = {
-            "problem": _build_problem(exception),
+            "problem": _format_problem_sentence(exception),
             "hint": _describe_remedy(exception),
         }
         if isinstance(exception, IntegrityError) and exception.is_alteration:
@@ -86,7 +86,7 @@ def _find_error_of_mistyped_value(
     return None
 
 
-def _build_problem(error: SealError | CheckpointCorrupted) -> str:
+def _format_problem_sentence(error: SealError | CheckpointCorrupted) -> str:
     if isinstance(error, CheckpointCorrupted):
         return _("A record of the session “{session}” is damaged.").format(
             session=mask_and_reveal_hidden(error.session_id)

@@ -112,14 +112,14 @@ def get_state_dir() -> Path:
     return path
 
 
-def create_state_dir(path: Path) -> None:
+def create_state_dir_if_missing(path: Path) -> None:
     """Create a folder that only its owner may enter, unless it exists: its database has what customers say."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def load_or_create_secret(path: Path) -> str:
     """Return the random key in a file; create the file, readable for its owner only, if it does not exist."""
-    create_state_dir(path.parent)
+    create_state_dir_if_missing(path.parent)
     if not path.exists():
         _create_file_once(path, secrets.token_urlsafe(48))
     return path.read_text().strip()

@@ -28,7 +28,7 @@ DEBUG = env.read_boolean_setting("HARNESS_DEBUG", default=False)
 #: Public URL of this site; links in messages and invitations start with it.
 configured_address = env.read_text_setting("HARNESS_ADDRESS")
 SITE_ADDRESS = env.read_or_collect_problem(lambda: site_address.validate_and_strip_site_address(configured_address), "")
-ALLOWED_HOSTS = env.read_list_setting("HARNESS_ALLOWED_HOSTS", site_address.build_default_allowed_hosts(SITE_ADDRESS))
+ALLOWED_HOSTS = env.read_list_setting("HARNESS_ALLOWED_HOSTS", site_address.format_default_allowed_hosts(SITE_ADDRESS))
 CSRF_TRUSTED_ORIGINS = env.read_list_setting("HARNESS_TRUSTED_ORIGINS")
 HTTPS = env.read_boolean_setting("HARNESS_HTTPS", default=False)
 
@@ -38,7 +38,7 @@ SECRET_KEY = env.read_or_collect_problem(
 )
 SECRET_KEY_FALLBACKS = env.read_list_setting("HARNESS_OLD_SECRET_KEYS")
 
-env.create_state_dir(STATE_DIR)
+env.create_state_dir_if_missing(STATE_DIR)
 sqlite_path = str(STATE_DIR / "harness.sqlite3")
 database_url = env.read_text_setting("HARNESS_DATABASE_URL") or sqlite_path
 DATABASES = {

@@ -55,7 +55,7 @@ def guess_site_address(allowed_hosts: Sequence[str], *, https: bool) -> str:
     return f"{'https' if https else 'http'}://{public_hosts[0] if public_hosts else '127.0.0.1:8000'}"
 
 
-def build_default_allowed_hosts(address: str) -> str:
+def format_default_allowed_hosts(address: str) -> str:
     """List the hosts to allow for a site at `address`, comma-separated: its own, and this machine for probes."""
     host = urlsplit(address).hostname or ""
     return ",".join(dict.fromkeys(["127.0.0.1", "localhost", *([host] if host else [])]))

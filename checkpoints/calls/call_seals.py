@@ -152,7 +152,7 @@ def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) 
     calls, sealer = {}, row_seals.get_row_sealer(keys.current, ToolCall)
     for call in ToolCall.objects.using(using).filter(pk__in=call_pks):
         row_seals.verify_row(call)
-        columns = row_seals.get_sealed_columns(call)
+        columns = row_seals.get_sealed_values_by_field(call)
         seal = None if call.row_seal is None else bytes(call.row_seal)
         calls[call.pk] = SealedCall(
             ChangingCallColumns._make(_select_changing_columns(columns)),

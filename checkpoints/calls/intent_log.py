@@ -259,7 +259,7 @@ def _insert_attempt_and_consume_approval(
     """Insert the attempt, using up the approval of a re-run if there is one."""
     step, attempt = position
     if approved is not None:
-        intent = _consume_rerun_approval(store, owned_session, approved, intent)
+        intent = _consume_rerun_approval_and_build_intent(store, owned_session, approved, intent)
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
@@ -405,7 +405,7 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
     return call
 
 
-def _consume_rerun_approval(
+def _consume_rerun_approval_and_build_intent(
     store: Store, owned_session: OwnedSession, approved: ToolCall, intent: CallIntent
 ) -> CallIntent:
     """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""

@@ -44,7 +44,7 @@ def restore_argument_order(args: Any, order: str) -> Any:
     return _sort_members(args, {name: place for place, name in enumerate(names) if isinstance(name, str)})
 
 
-def restore_order_of_stored_arguments(stored: str, order: str) -> str:
+def restore_argument_order_in_json(stored: str, order: str) -> str:
     """Return the JSON text of stored arguments in an encoded order."""
     args = parse_json_or_return_text(stored) if order else None
     return encode_json_in_given_order(restore_argument_order(args, order)) if isinstance(args, dict) else stored

@@ -52,14 +52,14 @@ _COMMON_MESSAGE_PARTS: Final = (
 )
 
 
-def compress_if_shorter(content: bytes) -> bytes | None:
+def compress_if_shorter_or_none(content: bytes) -> bytes | None:
     """Compress bytes. Returns None if that makes them no shorter."""
     packed = zlib.compress(content, 6) if len(content) >= MIN_COMPRESSED_SIZE else content
     return packed if len(packed) < len(content) else None
 
 
 def decompress(packed: bytes) -> bytes:
-    """Return the bytes that `compress_if_shorter` got. Raises `ValueError`, also for more than `MAX_VALUE_BYTES`."""
+    """Return the bytes that `compress_if_shorter_or_none` got. Raises `ValueError`, also above `MAX_VALUE_BYTES`."""
     unpacker = zlib.decompressobj()
     try:
         content = unpacker.decompress(packed, MAX_VALUE_BYTES + 1)
@@ -78,7 +78,7 @@ class TextToCompress(str):
 
     def compress_if_shorter(self) -> str | bytes:
         """Return the compressed text, or the text itself if that is no longer."""
-        packed = compress_if_shorter(self.encode("utf-8", "surrogatepass"))
+        packed = compress_if_shorter_or_none(self.encode("utf-8", "surrogatepass"))
         return str(self) if packed is None else packed
 
 

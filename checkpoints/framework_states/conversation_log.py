@@ -349,7 +349,7 @@ class _ConversationWrite:
     operations: OpenOperations
 
     def write_record_and_entries(self, entries: Sequence[NewEntry], expected_revision: str | None) -> None:
-        self._write_record_if_revision_matches(expected_revision)
+        self._write_record_or_raise_conflict(expected_revision)
         versions = [
             self._write_messages_as_next_version(chain[0].parent_id, [entry.message for entry in chain])
             for chain in _split_entries_into_chains(entries)
@@ -365,7 +365,7 @@ class _ConversationWrite:
             self.store, self.row.session_id, self.owned_session, {}, facts
         )
 
-    def _write_record_if_revision_matches(self, expected_revision: str | None) -> None:
+    def _write_record_or_raise_conflict(self, expected_revision: str | None) -> None:
         columns = _build_record_columns(self.record)
         states = FrameworkState.objects.using(self.store.using)
         stored = states.filter(session=self.row, namespace=self.record.framework, state_id=_RECORD_ID)
@@ -394,7 +394,7 @@ class _ConversationWrite:
     def _write_messages_as_next_version(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
-        start = self._find_head_at_entry(parent_id, head)
+        start = self._require_head_at_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
         prepared = prepared_transcript.encode_and_digest_transcript(
             list(messages), after=start.chain, first=start.length
@@ -423,7 +423,7 @@ class _ConversationWrite:
         self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, written.number
         return written.number
 
-    def _find_head_at_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
+    def _require_head_at_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
         """Find the transcript that ends with an entry; the empty one for None."""
         if entry_id is None:
             return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)

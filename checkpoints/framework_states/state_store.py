@@ -337,7 +337,7 @@ def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping
     """Write the row of a state of a locked session. `digests` are those of its values. Returns its channels."""
     known = state_rows.read_channels_of_states(store.using, row, new.namespace, (new.parent_id, new.state_id))
     _require_bases_of_grown_lists(new, known.get(new.parent_id, {}))
-    channels = _resolve_channels(store, row, new, digests, known.get(new.parent_id, {}))
+    channels = _find_digest_of_each_channel(store, row, new, digests, known.get(new.parent_id, {}))
     columns = _build_state_columns(new, channels)
     if new.state_id in known:
         states = FrameworkState.objects.using(store.using)
@@ -378,7 +378,7 @@ def _validate_namespace_and_ids(namespace: str, state_id: str) -> None:
         raise InvalidInput(f"The namespace {namespace[:40]}… is longer than {NAMESPACE_LENGTH} characters.")
 
 
-def _resolve_channels(
+def _find_digest_of_each_channel(
     store: Store, row: Session, new: NewState, digests: Mapping[str, str], before: Channels
 ) -> Channels:
     """Find the value of each channel: a new one, or that of an earlier state with the same version of the channel.

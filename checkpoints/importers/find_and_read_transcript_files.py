@@ -124,7 +124,7 @@ def _iterate_files(folder: Path, errors: list[OSError]) -> Iterator[SourceFile]:
 
 
 def read_sample_and_detect_lines(file: SourceFile, count: int = SAMPLE_VALUES) -> list[Any]:
-    """Read the values on the first `count` lines, and find out whether a file is made of lines.
+    """Return the values on the first `count` lines, and set whether the file is made of lines.
 
     Damaged lines are left out. If it is one value, that is parsed, and its first values are returned.
     """

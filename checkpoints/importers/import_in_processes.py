@@ -277,14 +277,14 @@ def _import_files_in_one_transaction(
     for number, file in enumerate(files):
         folder = FolderImport(store, options, ImportReport(), batch=batch)
         if not is_internal_subagent_file(file.path):
-            with suppress(*UNEXPECTED_CONTENT), batch.collect_sessions_of_file(number):
+            with suppress(*UNEXPECTED_CONTENT), batch.roll_back_file_sessions_on_error(number):
                 opened[number] = folder, folder.read_file(file)
     reports: dict[int, ImportReport] = {}
     rows: list[ImportedFile] = []
     with database_operation(store.using), transaction.atomic(using=store.using):
         for number, (folder, file_import) in opened.items():
             try:
-                with batch.collect_sessions_of_file(number):
+                with batch.roll_back_file_sessions_on_error(number):
                     folder.finish_file(file_import)
             except UNEXPECTED_CONTENT:
                 if transaction.get_rollback(using=store.using):

@@ -58,7 +58,7 @@ class NewSessionBatch:
         self._savepoint: str | None = None
 
     @contextmanager
-    def collect_sessions_of_file(self, number: int) -> Iterator[None]:
+    def roll_back_file_sessions_on_error(self, number: int) -> Iterator[None]:
         """Collect the sessions of one file, while it is read or in the open transaction.
 
         An error takes back all sessions of the file, and nothing else; if that is not possible, the transaction has to

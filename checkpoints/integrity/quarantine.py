@@ -91,7 +91,7 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
     except UNREADABLE_VALUE_ERRORS as error:
         if isinstance(error, CheckpointsError):
             raise
-        typed = _find_error_of_mistyped_value_by_name(store, session_id)
+        typed = _find_mistyped_value_error_by_session_id(store, session_id)
         if typed is None:
             raise
         if isinstance(typed, IntegrityError):
@@ -173,7 +173,9 @@ def _quarantine_session_of_error(store: Store, session_id: str, error: Integrity
         try_quarantine_session_if_altered(session_pk, using=store.using)
 
 
-def _find_error_of_mistyped_value_by_name(store: Store, session_id: str) -> IntegrityError | CheckpointCorrupted | None:
+def _find_mistyped_value_error_by_session_id(
+    store: Store, session_id: str
+) -> IntegrityError | CheckpointCorrupted | None:
     session_pk = _try_find_session_pk(store, session_id)
     return None if session_pk is None else find_error_of_mistyped_value(store.using, session_pk, session_id)
 

@@ -21,7 +21,7 @@ from checkpoints.enums import (
     KeyScope,
     Risk,
 )
-from checkpoints.formats.caller_argument_order import restore_order_of_stored_arguments
+from checkpoints.formats.caller_argument_order import restore_argument_order_in_json
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
@@ -207,7 +207,7 @@ class ToolCall(SealedModel):
     @property
     def args_json_in_caller_order(self) -> str:
         """Arguments as JSON text in the order of the caller, to be read; `args` is what counts."""
-        return restore_order_of_stored_arguments(self.args, self.args_order)
+        return restore_argument_order_in_json(self.args, self.args_order)
 
     @property
     def mutates(self) -> bool:

@@ -47,13 +47,11 @@ def take_paused_task_flow(
     point: ResumePoint = yield from resume_session_flow(
         store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
     )
-    task: TakenTask = yield Transact(
-        lambda: take_paused_task_releasing_session_on_error(store, session_id, state, point)
-    )
+    task: TakenTask = yield Transact(lambda: take_paused_task_or_release_session(store, session_id, state, point))
     return task
 
 
-def take_paused_task_releasing_session_on_error(
+def take_paused_task_or_release_session(
     store: Store, session_id: str, state: dict[str, Any], point: ResumePoint
 ) -> TakenTask:
     """Take the task for the run that has passed the gate at `point`. After an error the session is released."""

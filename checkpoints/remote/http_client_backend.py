@@ -33,7 +33,7 @@ from checkpoints.remote.remote_client_state import RemoteStore, build_transcript
 from checkpoints.remote.remote_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
-from checkpoints.resume.results_by_call_id import ResultsByCallId
+from checkpoints.resume.results_by_call_id import ReplayMarkingResultsByCallId
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -222,7 +222,7 @@ class RemoteBackend(SingleRequests):
         point = answer["point"]
         transcript = point["transcript"]
         run = None
-        results = ResultsByCallId()
+        results = ReplayMarkingResultsByCallId()
         if answer["run"] is not None and not point["finished"]:
             prepared = prepared_transcript.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
@@ -230,7 +230,7 @@ class RemoteBackend(SingleRequests):
             run = self.store.add_session_and_keep_lease(session_id, answer["run"], at_gate=False, head=head).run
             rows = {stored["call_id"]: stored.pop("number") for stored in point["replayable"]}
             taken = {stored["call_id"]: ToolResult(**stored) for stored in point["replayable"]}
-            results = ResultsByCallId(taken, _TakenResults(self.store, session_id), rows)
+            results = ReplayMarkingResultsByCallId(taken, _TakenResults(self.store, session_id), rows)
         return ResumePoint(
             run=run,
             transcript=transcript,

@@ -19,7 +19,7 @@ from checkpoints.exceptions import (
     ReviewRequired,
     TooLarge,
 )
-from checkpoints.formats.caller_argument_order import encode_argument_order, restore_order_of_stored_arguments
+from checkpoints.formats.caller_argument_order import encode_argument_order, restore_argument_order_in_json
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
@@ -66,7 +66,7 @@ class RemoteCallLog:
             return ToolResult(request.call_id, str(error), is_error=True)
         key, args = (
             uuid.uuid4().hex,
-            restore_order_of_stored_arguments(request.stored, encode_argument_order(request.args)),
+            restore_argument_order_in_json(request.stored, encode_argument_order(request.args)),
         )
         while True:
             try:

@@ -96,10 +96,10 @@ class SingleRequests:
             loaded = self._send_read_request(f"{_build_session_path(session_id)}/versions/latest")["version"]
         except SessionNotFound:
             return None
-        return None if loaded is None else _parse_budget_of_version(loaded)
+        return None if loaded is None else _copy_version_with_parsed_budget(loaded)
 
     def load(self, session_id: str, version: int) -> dict[str, Any]:
-        return _parse_budget_of_version(
+        return _copy_version_with_parsed_budget(
             self._send_read_request(f"{_build_session_path(session_id)}/versions/{_validate_version_number(version)}")[
                 "version"
             ]
@@ -107,7 +107,7 @@ class SingleRequests:
 
     def list_checkpoints(self, session_id: str, *, before: int | None, limit: int) -> list[dict[str, Any]]:
         answer = self._send_read_request(f"{_build_session_path(session_id)}/versions", before=before, limit=limit)
-        return [_parse_budget_of_version(version) for version in answer["versions"]]
+        return [_copy_version_with_parsed_budget(version) for version in answer["versions"]]
 
     def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
         return RemovalCounts(
@@ -292,7 +292,7 @@ def _validate_version_number(version: object) -> int:
     return version
 
 
-def _parse_budget_of_version(loaded: dict[str, Any]) -> dict[str, Any]:
+def _copy_version_with_parsed_budget(loaded: dict[str, Any]) -> dict[str, Any]:
     return {**loaded, "budget_spent_usd": parse_amount(loaded["budget_spent_usd"])}
 
 

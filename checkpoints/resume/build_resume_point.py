@@ -17,7 +17,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.models import Session, ToolCall
 from checkpoints.resume import resume_plan
-from checkpoints.resume.results_by_call_id import ResultsByCallId
+from checkpoints.resume.results_by_call_id import ReplayMarkingResultsByCallId
 from checkpoints.resume.resume_plan import TranscriptTail
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release
@@ -80,11 +80,11 @@ def prepare_run_and_build_resume_point(
     )
 
 
-def _build_replayable_results(operations: OpenOperations, answers: Iterable[ToolCall]) -> ResultsByCallId:
+def _build_replayable_results(operations: OpenOperations, answers: Iterable[ToolCall]) -> ReplayMarkingResultsByCallId:
     """Build the results of `answers`, whose operations are among `operations`."""
     calls = list(answers)
     results = {call.call_id: resume_plan.build_replayed_result(call) for call in calls}
-    return ResultsByCallId(results, operations, {call.call_id: call.pk for call in calls})
+    return ReplayMarkingResultsByCallId(results, operations, {call.call_id: call.pk for call in calls})
 
 
 def load_resume_point_if_finished(store: Store, session_id: str) -> ResumePoint | None:

@@ -80,7 +80,7 @@ def compute_row_seal(keys: SealKeys, row: models.Model) -> bytes:
     return get_row_sealer(keys.current, model).seal_ordered_values(_get_sealed_column_reader(model)(row))
 
 
-def get_sealed_columns(row: models.Model) -> dict[str, Any]:
+def get_sealed_values_by_field(row: models.Model) -> dict[str, Any]:
     """Return the sealed columns of a row, by the names of its fields."""
     model: type[models.Model] = type(row)
     return dict(zip(get_sealed_fields(model), _get_sealed_column_reader(model)(row), strict=True))

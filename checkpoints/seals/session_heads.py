@@ -139,7 +139,7 @@ def build_verified_head(row: models.Model, keys: SealKeys) -> SessionHead:
 
 def build_head(row: Any, keys: SealKeys) -> SessionHead:
     """Return the head of a session as `build_verified_head` does, without verification."""
-    columns = row_seals.get_sealed_columns(row)
+    columns = row_seals.get_sealed_values_by_field(row)
     if not row.row_seal:
         return SessionHead(columns, compute_row_sum_from_database(row._state.db, row.pk, keys), None)
     seal = bytes(row.row_seal)
@@ -148,7 +148,7 @@ def build_head(row: Any, keys: SealKeys) -> SessionHead:
 
 def build_new_head(row: models.Model) -> SessionHead | None:
     """Return the head of a session that this transaction has created without a seal; None if sealing is off."""
-    return None if get_seal_keys() is None else SessionHead(row_seals.get_sealed_columns(row), 0, None)
+    return None if get_seal_keys() is None else SessionHead(row_seals.get_sealed_values_by_field(row), 0, None)
 
 
 def write_head_of_new_session(workspace: str, stored: models.QuerySet[Any]) -> None:
@@ -168,7 +168,7 @@ def write_head_of_new_session(workspace: str, stored: models.QuerySet[Any]) -> N
     row = None if keys is None else stored.first()
     if keys is not None and row is not None:
         witnessed_session_names.record_new_session_name_or_raise(workspace, row.session_id, row.key_space, row.pk)
-        head = SessionHead(row_seals.get_sealed_columns(row), 0, None)
+        head = SessionHead(row_seals.get_sealed_values_by_field(row), 0, None)
         write_head(stored.db, head.compute_next_head(keys, 0, {}))
 
 

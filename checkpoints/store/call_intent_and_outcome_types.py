@@ -19,7 +19,7 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.formats import digests
-from checkpoints.formats.caller_argument_order import encode_argument_order, restore_order_of_stored_arguments
+from checkpoints.formats.caller_argument_order import encode_argument_order, restore_argument_order_in_json
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id, validate_number
 
@@ -59,7 +59,7 @@ class CallIntent:
     @property
     def args_json_in_caller_order(self) -> str:
         """Arguments as JSON text in the order of the caller."""
-        return restore_order_of_stored_arguments(self.args, self.args_order)
+        return restore_argument_order_in_json(self.args, self.args_order)
 
     @property
     def args_digest(self) -> str:

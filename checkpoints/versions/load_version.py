@@ -247,7 +247,7 @@ def checkpoint_to_dict(store: Store, session_id: str, row: Checkpoint, *, first:
     columns = _decode_columns(session_id, row)
     connection = connections[store.using]
     field = f"the transcript of version {row.version}"
-    rows = read_messages_along_segments.read_message_bodies_and_last_chain(
+    rows = read_messages_along_segments.read_message_bodies_with_last_chain(
         connection, row.segment_id, row.length, first
     )
     length = first + len(rows)

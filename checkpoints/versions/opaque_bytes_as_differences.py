@@ -56,7 +56,7 @@ def build_content_columns(type_: str, content: bytes, messages: Sequence[StoredM
             difference = compression.compress_difference(content, base)
             if len(difference) < len(content) // 4:
                 return ContentColumns(type_, difference, True, message.segment_id, message.position)
-    packed = compression.compress_if_shorter(content)
+    packed = compression.compress_if_shorter_or_none(content)
     return ContentColumns(type_, content if packed is None else packed, packed is not None)
 
 

@@ -75,7 +75,7 @@ def read_chains(connection: BaseDatabaseWrapper, places: Sequence[tuple[int, int
     return _fetch_rows(connection, sql, [number for place in places for number in place])
 
 
-def read_message_bodies_and_last_chain(
+def read_message_bodies_with_last_chain(
     connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0
 ) -> Rows:
     """Read the bodies of messages `first` to `length`, in order, the last one with its chain, the others with NULL."""

@@ -378,7 +378,7 @@ def count_results_repeated_after_edit(
     texts = [to_canonical_json(call_id)[1:-1] for call_id in call_ids]
     bodies = [
         body
-        for body, _ in read_messages_along_segments.read_message_bodies_and_last_chain(
+        for body, _ in read_messages_along_segments.read_message_bodies_with_last_chain(
             connections[store.using], head.segment_id, head.length, first
         )
     ]

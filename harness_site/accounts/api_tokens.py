@@ -68,7 +68,7 @@ class TokenIssuer:
     name: str
     address: str = ""
 
-    def add_address_to_event_details(self, **details: Any) -> dict[str, Any]:
+    def build_event_details_with_address(self, **details: Any) -> dict[str, Any]:
         return {**details, "address": self.address} if self.address else details
 
 
@@ -89,7 +89,11 @@ def create_token_with_secret(
                 expires_at=None if lifetime is None else clock.now() + lifetime,
             )
             _record_token_event(
-                token, AuditKind.TOKEN_CREATED, by.kind, by.name, by.add_address_to_event_details(token=name, role=role)
+                token,
+                AuditKind.TOKEN_CREATED,
+                by.kind,
+                by.name,
+                by.build_event_details_with_address(token=name, role=role),
             )
     except IntegrityError as error:
         raise TokenNameTaken(name) from error
@@ -101,7 +105,7 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
     with transaction.atomic():
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
             _record_token_event(
-                token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.add_address_to_event_details(token=token.name)
+                token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.build_event_details_with_address(token=token.name)
             )
 
 

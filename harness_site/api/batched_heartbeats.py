@@ -155,7 +155,9 @@ def renew_leases_of_heartbeats(heartbeats: Sequence[Heartbeat]) -> list[Allowanc
             "default", {run for run in runs if run is not None}, timedelta(seconds=LEASE_SECONDS)
         )
         return [
-            _count_request_if_allowed(found[heartbeat.authorization]) if run is not None and run in renewed else None
+            _count_request_and_find_allowance(found[heartbeat.authorization])
+            if run is not None and run in renewed
+            else None
             for heartbeat, run in zip(heartbeats, runs, strict=True)
         ]
     except Exception as error:  # each is then answered by itself, with its own error
@@ -181,7 +183,7 @@ def _find_run_id(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
     return None if owned_session is None or owned_session.fence != heartbeat.fence else owned_session.run_id
 
 
-def _count_request_if_allowed(token: ApiToken | None) -> Allowance | None:
+def _count_request_and_find_allowance(token: ApiToken | None) -> Allowance | None:
     if token is None:
         return None
     try:

@@ -111,7 +111,7 @@ def _is_hexadecimal_id(text: str, digits: int) -> bool:
 
 def _store_spans(workspace: int, spans: list[tuple[SpanIdentity, bytes]]) -> Counter[str]:
     """Store the spans. Returns their number for each session that has to be built."""
-    sessions = _choose_session_ids_of_traces(workspace, [identity for identity, _ in spans])
+    sessions = _assign_traces_to_sessions(workspace, [identity for identity, _ in spans])
     rows = {
         (identity.trace_id, identity.span_id): ObservedSpan(
             workspace_id=workspace,
@@ -131,7 +131,7 @@ def _store_spans(workspace: int, spans: list[tuple[SpanIdentity, bytes]]) -> Cou
     return Counter(row.session_id for row in rows.values())
 
 
-def _choose_session_ids_of_traces(workspace: int, identities: list[SpanIdentity]) -> dict[str, str]:
+def _assign_traces_to_sessions(workspace: int, identities: list[SpanIdentity]) -> dict[str, str]:
     """Find the session of each trace: that of the conversation that any of its spans names, or one of its own."""
     traces = {identity.trace_id for identity in identities}
     known = ObservedSpan.objects.filter(workspace_id=workspace, trace_id__in=traces)

@@ -84,7 +84,7 @@ def take_paused(
     outcome = take_session_and_try_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
     task = None
     if isinstance(outcome, ResumePoint):
-        taken = take_paused_task.take_paused_task_releasing_session_on_error(store, session_id, state, outcome)
+        taken = take_paused_task.take_paused_task_or_release_session(store, session_id, state, outcome)
         task = {
             "state": taken.state,
             "paused_version": taken.paused_version,

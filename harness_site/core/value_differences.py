@@ -119,13 +119,13 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDiffer
         and MASK not in before + after
         and _is_word_diff_useful(before, after)
     ):
-        return ValueDifference(path, "changed", _shorten_unchanged_text(word_diff.compute_word_diff(before, after)))
+        return ValueDifference(path, "changed", _shorten_unchanged_pieces(word_diff.compute_word_diff(before, after)))
     return ValueDifference(
         path, "changed", (DiffPiece("del", _format_masked_value(before)), DiffPiece("ins", _format_masked_value(after)))
     )
 
 
-def _shorten_unchanged_text(pieces: tuple[DiffPiece, ...]) -> tuple[DiffPiece, ...]:
+def _shorten_unchanged_pieces(pieces: tuple[DiffPiece, ...]) -> tuple[DiffPiece, ...]:
     """Keep of unchanged text what stands beside a change."""
     last = len(pieces) - 1
     return tuple(

@@ -17,10 +17,10 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.installation.installation_checks import (
     Level,
     Status,
-    check_database,
-    check_mail,
-    check_migrations,
-    check_site_address,
+    get_database_status,
+    get_mail_status,
+    get_migration_status,
+    get_site_address_status,
 )
 from harness_site.installation.migration_state import probe
 from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
@@ -48,7 +48,7 @@ def list_first_steps(request: MemberRequest) -> list[Step]:
     """List the steps with their state, in the order in which to do them."""
     return [
         _build_admin_step(request),
-        _build_status_step(check_site_address(request)),
+        _build_status_step(get_site_address_status(request)),
         _build_database_step(),
         _build_mail_step(),
         _build_agent_step(request.membership.workspace),
@@ -58,8 +58,8 @@ def list_first_steps(request: MemberRequest) -> list[Step]:
 def has_open_steps(request: HttpRequest, member: Membership) -> bool:
     """Return whether a step is left; stops at the first one, and asks the settings before the database."""
     return not (
-        _is_status_ok(check_mail())
-        and _is_status_ok(check_site_address(request))
+        _is_status_ok(get_mail_status())
+        and _is_status_ok(get_site_address_status(request))
         and _has_second_factor(member.user)
         and find_oldest_session(member.workspace) is not None
         and probe.find_problem() is None
@@ -95,7 +95,7 @@ def _build_status_step(status: Status) -> Step:
 
 def _build_mail_step() -> Step:
     """The step of mail is done once a mail server has accepted a message: settings alone do not show that it does."""
-    status = check_mail()
+    status = get_mail_status()
     step = _build_status_step(status)
     if not step.done or has_mail_server_accepted_message():
         return step
@@ -104,7 +104,7 @@ def _build_mail_step() -> Step:
 
 
 def _build_database_step() -> Step:
-    database, migrations = check_database(), check_migrations()
+    database, migrations = get_database_status(), get_migration_status()
     done = Level.PROBLEM not in (database.level, migrations.level)
     url = f"{reverse('harness_installation:system')}#database"
     return Step(database.title, done, f"{database.summary} {migrations.summary}", url, _("Details"))

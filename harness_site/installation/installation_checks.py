@@ -91,25 +91,25 @@ class Status:
 def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[Status]:
     """Run every check. One that fails is reported as a problem and does not hide the others."""
     checks: list[tuple[str, str, Callable[[], Status]]] = [
-        ("version", _("Version"), check_version),
-        ("database", _("Database"), check_database),
-        ("migrations", _("Migrations"), check_migrations),
-        ("address", _("Address of this site"), lambda: check_site_address(request)),
-        ("mail", _("Mail"), check_mail_delivery),
-        ("webhooks", _("Webhooks"), lambda: check_failed_deliveries(workspace)),
-        ("background", _("Sweeper and background work"), check_background_work),
-        ("leases", _("Leases"), check_run_leases),
-        ("search", _("Search index"), check_search_index),
-        ("seals", _("Seals"), check_seals),
-        ("decisions", _("Signed decisions"), check_decision_signatures),
-        ("witness", _("Witness"), check_external_audit_witness),
-        ("clock", _("Clock"), check_database_clock_difference),
-        ("disk", _("Disk"), check_free_disk_space),
+        ("version", _("Version"), get_version_status),
+        ("database", _("Database"), get_database_status),
+        ("migrations", _("Migrations"), get_migration_status),
+        ("address", _("Address of this site"), lambda: get_site_address_status(request)),
+        ("mail", _("Mail"), get_mail_delivery_status),
+        ("webhooks", _("Webhooks"), lambda: get_message_delivery_status(workspace)),
+        ("background", _("Sweeper and background work"), get_background_work_status),
+        ("leases", _("Leases"), get_run_lease_status),
+        ("search", _("Search index"), get_search_index_status),
+        ("seals", _("Seals"), get_seal_status),
+        ("decisions", _("Signed decisions"), get_decision_signature_status),
+        ("witness", _("Witness"), get_audit_witness_status),
+        ("clock", _("Clock"), get_database_clock_status),
+        ("disk", _("Disk"), get_disk_space_status),
     ]
     return [_run_check_or_report_failure(key, title, check) for key, title, check in checks]
 
 
-def check_version() -> Status:
+def get_version_status() -> Status:
     values = {"version": __version__, "django": django.get_version(), "python": platform.python_version()}
     summary = _("Harness %(version)s, Django %(django)s, Python %(python)s.") % values
     if settings.DEBUG:
@@ -118,7 +118,7 @@ def check_version() -> Status:
     return Status("version", _("Version"), Level.OK, summary)
 
 
-def check_database() -> Status:
+def get_database_status() -> Status:
     name, size = get_database_version_and_size()
     summary = _("%(database)s, %(size)s.") % {"database": name, "size": filesizeformat(size)}
     advice = ""
@@ -139,7 +139,7 @@ def get_database_version_and_size() -> tuple[str, int]:
     return f"PostgreSQL {version.split()[0]}", int(size)
 
 
-def check_migrations() -> Status:
+def get_migration_status() -> Status:
     state = load_schema_state()
     title = _("Migrations")
     if state.missing:
@@ -160,7 +160,7 @@ def check_migrations() -> Status:
     return Status("migrations", title, Level.OK, summary % {"count": state.applied})
 
 
-def check_site_address(request: HttpRequest) -> Status:
+def get_site_address_status(request: HttpRequest) -> Status:
     """Compare the configured address with the one that the browser has used."""
     title, address = _("Address of this site"), settings.SITE_ADDRESS
     used = f"{request.scheme}://{request.get_host()}"
@@ -195,7 +195,7 @@ def check_site_address(request: HttpRequest) -> Status:
 _SENDER_LINE: Final = 'export HARNESS_EMAIL_FROM="Harness <harness@example.org>"'
 
 
-def check_mail() -> Status:
+def get_mail_status() -> Status:
     title, server = _("Mail"), settings.MAIL_SERVER
     if server is None:
         summary = _("Not set. Until then, people see what waits for them only on this site.")
@@ -231,9 +231,9 @@ def _has_sender_of_a_domain() -> bool:
     return "." in sender_host.rstrip("0123456789.")
 
 
-def check_mail_delivery() -> Status:
+def get_mail_delivery_status() -> Status:
     """Check the settings of the mail server, and whether the newest message of the last day was sent."""
-    status = check_mail()
+    status = get_mail_status()
     attempted = Delivery.objects.filter(webhook=None, attempted_at__gt=clock.now() - timedelta(days=1))
     newest = attempted.order_by("-attempted_at").values("status", "problem").first()
     failed = newest is not None and newest["status"] in (DeliveryStatus.WAITING, DeliveryStatus.GIVEN_UP)
@@ -243,7 +243,7 @@ def check_mail_delivery() -> Status:
     return replace(status, level=Level.PROBLEM, summary=summary, advice=newest["problem"])
 
 
-def check_failed_deliveries(workspace: Workspace) -> Status:
+def get_message_delivery_status(workspace: Workspace) -> Status:
     """Report given-up and stuck messages of the last day, to webhooks and to people."""
     title, now = _("Webhooks"), clock.now()
     count = Webhook.objects.filter(workspace=workspace).count()
@@ -272,7 +272,7 @@ def check_failed_deliveries(workspace: Workspace) -> Status:
     return Status("webhooks", title, Level.OK, summary % {"count": count})
 
 
-def check_background_work() -> Status:
+def get_background_work_status() -> Status:
     """Report the tasks of this process: sweeper, messages, search index, live updates."""
     title, tasks, now = _("Sweeper and background work"), list_running_tasks(), clock.now()
     if not tasks:
@@ -302,7 +302,7 @@ def check_background_work() -> Status:
     return Status("background", title, Level.OK, summary)
 
 
-def check_run_leases() -> Status:
+def get_run_lease_status() -> Status:
     """Count the runs that own a session, and those whose lease is over although nobody has noticed."""
     title, owning = _("Leases"), Run.objects.filter(status__in=OWNING_RUN_STATUSES)
     live_count = len(owning.values_list("pk")[:_COUNTED])
@@ -322,7 +322,7 @@ def check_run_leases() -> Status:
     return Status("leases", title, Level.OK, summary % {"count": live_count})
 
 
-def check_search_index() -> Status:
+def get_search_index_status() -> Status:
     title, index = _("Search index"), load_index_status()
     if not index.was_ever_complete and index.behind:
         summary = _("The index is being built. About %(count)d texts are left.") % {"count": index.behind}
@@ -335,7 +335,7 @@ def check_search_index() -> Status:
     return Status("search", title, Level.OK, _("Up to date."))
 
 
-def check_seals() -> Status:
+def get_seal_status() -> Status:
     """Report whether rows that were changed outside of this program are refused."""
     try:
         keys = get_seal_keys()
@@ -350,10 +350,10 @@ def check_seals() -> Status:
     if not keys.required:
         advice = _("Rows without a seal are accepted. Run this command, then unset HARNESS_SEAL_REQUIRED:")
         return Status("seals", _("Seals"), Level.ATTENTION, summary, advice, format_management_command("seal_sessions"))
-    return _check_session_witness(summary)
+    return _get_session_witness_status(summary)
 
 
-def _check_session_witness(summary: str) -> Status:
+def _get_session_witness_status(summary: str) -> Status:
     """Report whether an earlier state of the database is refused."""
     title = _("Seals")
     try:
@@ -375,7 +375,7 @@ def _check_session_witness(summary: str) -> Status:
     return Status("seals", title, Level.OK, f"{summary} {noticed}")
 
 
-def check_decision_signatures() -> Status:
+def get_decision_signature_status() -> Status:
     """Report whether a host with agents can forge a decision of a person."""
     title = _("Signed decisions")
     try:
@@ -393,10 +393,10 @@ def check_decision_signatures() -> Status:
             "decisions", title, Level.PROBLEM, summary, advice, format_management_command("make_decision_keys")
         )
     summary = _("Decisions of people are signed with the key {key}.").format(key=keys.signing_id.hex())
-    return _check_unsigned_decisions(title, summary)
+    return _get_unsigned_decision_status(title, summary)
 
 
-def _check_unsigned_decisions(title: str, summary: str) -> Status:
+def _get_unsigned_decision_status(title: str, summary: str) -> Status:
     """Report whether there are decisions of people from before signing."""
     unsigned = Decision.objects.filter(signature=None).exclude(kind__in=sorted(HOOK_KINDS), actor_kind=ActorKind.HOOK)
     if unsigned.exists():
@@ -407,7 +407,7 @@ def _check_unsigned_decisions(title: str, summary: str) -> Status:
     return Status("decisions", title, Level.OK, summary)
 
 
-def check_external_audit_witness() -> Status:
+def get_audit_witness_status() -> Status:
     """Report the external witness of the audit trail. This version has none."""
     summary = _("Not configured. Nothing outside of this database vouches for the audit trail.")
     advice = _(
@@ -416,7 +416,7 @@ def check_external_audit_witness() -> Status:
     return Status("witness", _("Witness"), Level.OFF, summary, advice, format_management_command("verify_audit"))
 
 
-def check_database_clock_difference() -> Status:
+def get_database_clock_status() -> Status:
     before = clock.now()
     database_time = clock.read_database_time("default")
     difference = database_time - (before + (clock.now() - before) / 2)
@@ -427,7 +427,7 @@ def check_database_clock_difference() -> Status:
     return Status("clock", _("Clock"), Level.OK, summary)
 
 
-def check_free_disk_space() -> Status:
+def get_disk_space_status() -> Status:
     """Report the free space where the database file or the state folder lies."""
     title = _("Disk")
     is_file = connection.vendor == "sqlite"

@@ -22,7 +22,7 @@ class ArgumentField:
     """Form field of one argument: `name` of the argument, `key` in the form, `typed` text, and kind.
 
     `kind` is `text` (taken literally), `number`, `boolean`, or `json` for everything else. `error` says what is wrong
-    with the typed text; it is empty until `mark_invalid_fields` has looked.
+    with the typed text; it is empty until `copy_fields_with_errors` has set it.
     """
 
     name: str
@@ -71,7 +71,7 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
     )
 
 
-def mark_invalid_fields(fields: tuple[ArgumentField, ...]) -> tuple[ArgumentField, ...]:
+def copy_fields_with_errors(fields: tuple[ArgumentField, ...]) -> tuple[ArgumentField, ...]:
     """Return the fields, each with what is wrong with its typed text."""
     return tuple(replace(field, error=_find_field_error_or_empty(field)) for field in fields)
 

@@ -51,7 +51,7 @@ def list_call_trace_events(call: ToolCall, evidence: CallEvidence, occasions: Ru
     question = occasions.find_last_approval_request(call.call_id, call.issued_at) if before else None
     question_events = [] if question is None else [TraceEvent("asked", question.run_number, question.at)]
     if question is not None:
-        before = _sort_by_time([*before, *_build_deadline_event(call, question.at, before[-1].at)], call)
+        before = _sort_by_time([*before, *_list_missed_deadline_events(call, question.at, before[-1].at)], call)
     start_events = [
         *question_events,
         *before,
@@ -113,14 +113,14 @@ def _build_events_after_interruption(
     decided_at = None if evidence.final_decision is None else evidence.final_decision.created_at
     if call.undecided or has_never_run(call, evidence) or call.interrupted_at is not None:
         waiting_since = call.interrupted_at or call.issued_at
-        events += _build_deadline_event(call, waiting_since, clock.now() if call.undecided else decided_at)
+        events += _list_missed_deadline_events(call, waiting_since, clock.now() if call.undecided else decided_at)
     events = _sort_by_time([*events, *decision_events], call)
     if call.verify_requested_by:
         events.append(TraceEvent("requested", call, events_of_runs.probes.get((call.call_id, call.step))))
     return events
 
 
-def _build_deadline_event(call: ToolCall, waiting_since: datetime, until: datetime | None) -> list[TraceEvent]:
+def _list_missed_deadline_events(call: ToolCall, waiting_since: datetime, until: datetime | None) -> list[TraceEvent]:
     """Build the event of a deadline that passed before `until`, the time of the decision or now; else nothing."""
     if call.decide_within is None or until is None or until - waiting_since <= call.decide_within:
         return []

@@ -192,7 +192,7 @@ class ApprovalForm(DecisionForm):
 
     def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
         if by_field:
-            self.argument_fields = argument_form_fields.mark_invalid_fields(self.argument_fields)
+            self.argument_fields = argument_form_fields.copy_fields_with_errors(self.argument_fields)
             for field in self.invalid_argument_fields:
                 self.add_error("args", f"{mask_text(field.name)}: {field.error}")
             if self.invalid_argument_fields:

@@ -172,7 +172,7 @@ class PendingRowBuilder:
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
         if error := find_verification_error_and_quarantine(call):
-            sentence, label = describe_verification_error(error)
+            sentence, label = get_verification_error_sentence_and_label(error)
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
         args = formatting.parse_json_or_text(call.args)
         with (
@@ -200,7 +200,9 @@ class PendingRowBuilder:
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
         if error := find_verification_error_and_quarantine(call):
-            return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", describe_verification_error(error)[0])
+            return OutageCallLine(
+                call.pk, f"{self._cards}{call.pk}/", get_verification_error_sentence_and_label(error)[0]
+            )
         args = formatting.parse_json_or_text(call.args)
         with (
             mask_values_in_context(self._secrets.get(call.session_id, ())),
@@ -297,7 +299,7 @@ def find_verification_error_and_quarantine(call: ToolCall) -> SealError | None:
     return None
 
 
-def describe_verification_error(error: SealError) -> tuple[str, str]:
+def get_verification_error_sentence_and_label(error: SealError) -> tuple[str, str]:
     """Return a sentence and a label that say why a call is not shown."""
     if isinstance(error, IntegrityError) and error.is_alteration:
         return gettext("A call is not shown, because its data are not as they were written"), gettext("Altered data")

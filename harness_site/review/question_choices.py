@@ -45,7 +45,7 @@ def list_question_choices(call: ToolCall) -> tuple[QuestionChoice, ...]:
     if not call.is_question:
         return ()
     args = formatting.parse_json_or_text(call.args)
-    stored_items, masked_items = _find_items(args), _find_items(mask_json_value(args))
+    stored_items, masked_items = _get_option_list_or_empty(args), _get_option_list_or_empty(mask_json_value(args))
     if not stored_items or len(stored_items) > _MAX_OPTIONS or len(stored_items) != len(masked_items):
         return ()
     stored_texts, masked_texts = ([_read_texts(item) for item in items] for items in (stored_items, masked_items))
@@ -69,7 +69,7 @@ def remove_listed_choices(call: ToolCall, value: Any) -> Any:
     """Remove the list of options from the value of a question, if `list_question_choices` lists them."""
     if not isinstance(value, dict) or not list_question_choices(call):
         return value
-    listed = _get_list_name(value)
+    listed = _get_option_list_name(value)
     return {name: part for name, part in value.items() if name != listed}
 
 
@@ -78,14 +78,14 @@ def replace_choices_by_labels(call: ToolCall, value: Any) -> Any:
     choices = list_question_choices(call)
     if not isinstance(value, dict) or not choices:
         return value
-    return {**value, _get_list_name(value): [choice.label for choice in choices]}
+    return {**value, _get_option_list_name(value): [choice.label for choice in choices]}
 
 
-def _get_list_name(value: dict[str, Any]) -> str:
+def _get_option_list_name(value: dict[str, Any]) -> str:
     return next(name for name in _LIST_NAMES if isinstance(value.get(name), list))
 
 
-def _find_items(args: Any) -> list[Any]:
+def _get_option_list_or_empty(args: Any) -> list[Any]:
     """Return the list of options in the arguments of a question; empty without one."""
     value = args.get("value") if isinstance(args, dict) else None
     if not isinstance(value, dict):

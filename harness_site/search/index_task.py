@@ -32,7 +32,9 @@ class IndexerTask(BackgroundTask):
                 count = await database_sync_to_async(indexer.index_next_batch)()
                 if clock() >= next_days:
                     next_days = clock() + DAYS_SECONDS
-                    days = await database_sync_to_async(recount_hourly_session_sums.update_session_sums)(days)
+                    days = await database_sync_to_async(recount_hourly_session_sums.recount_sums_of_changed_sessions)(
+                        days
+                    )
                 self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)

@@ -42,7 +42,7 @@ def replace_texts_by_those_of_verified_sources(passages: Sequence[Passage]) -> l
     return [
         passage
         for passage in passages
-        if _replace_passage_text_if_source_matches(passage, texts.get((passage.kind, passage.source)))
+        if _try_to_replace_passage_text(passage, texts.get((passage.kind, passage.source)))
     ]
 
 
@@ -66,7 +66,7 @@ def _verify_source_and_get_key(chains: Mapping[tuple[int, int], Any], row: Any) 
     return int(row.pk)
 
 
-def _replace_passage_text_if_source_matches(passage: Passage, source: IndexedText | None) -> bool:
+def _try_to_replace_passage_text(passage: Passage, source: IndexedText | None) -> bool:
     """Give a passage the text of its source. Returns False if the source has none at its place."""
     place = passage.workspace_id, passage.session_id, passage.position
     if source is None or place != (source.workspace, source.session, source.position):

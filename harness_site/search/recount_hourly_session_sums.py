@@ -37,7 +37,7 @@ _AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "cost")
 _MODEL_AMOUNTS: Final = ("sessions", "cost")
 
 
-def update_session_sums(since: datetime | None) -> datetime:
+def recount_sums_of_changed_sessions(since: datetime | None) -> datetime:
     """Recount the days of sessions changed `since`, or the newest days and those that were never counted.
 
     Returns the moment from which changes are not counted yet.

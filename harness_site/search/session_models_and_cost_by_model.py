@@ -38,7 +38,7 @@ def record_models_of_sessions(workspace: int, session_pks: Iterable[int]) -> Non
 
 def _record_models_of_chunk(workspace: int, sessions: list[int]) -> None:
     models = Fact.objects.filter(session__in=sessions, trait=Trait.MODEL).values_list("session", "value")
-    new = _list_models_of_newest_versions(sessions) - set(models)
+    new = _list_session_model_pairs(sessions) - set(models)
     if not new:
         return
     with transaction.atomic():
@@ -51,7 +51,7 @@ def _record_models_of_chunk(workspace: int, sessions: list[int]) -> None:
         Fact.objects.bulk_create(facts, ignore_conflicts=True)
 
 
-def _list_models_of_newest_versions(sessions: list[int]) -> set[tuple[int, str]]:
+def _list_session_model_pairs(sessions: list[int]) -> set[tuple[int, str]]:
     is_newest = Q(version=F("session__latest_version"))
     rows = Checkpoint.objects.filter(session__in=sessions, version__gt=F("session__latest_version") - _VERSIONS)
     stated: QuerySet[Any, Any] = rows.filter(is_newest | Q(phase=Phase.POST_LLM)).order_by()

@@ -117,7 +117,7 @@ def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
     if kind is Kind.DECISION:
-        loaded = hourly_call_and_decision_sums.build_decisions_with_approval_request_times(loaded)
+        loaded = hourly_call_and_decision_sums.copy_decisions_with_approval_request_times(loaded)
     for row in loaded:
         by_workspace[row.read_for].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)

@@ -274,7 +274,7 @@ def get_call_result_parts(card: CallCard) -> tuple[Part, ...]:
     return (TextPart(card.newest_attempt.result),)
 
 
-def format_text_beginning(content: str, *, lines: int = _EXCERPT_LINES) -> str:
+def mask_and_format_text_beginning(content: str, *, lines: int = _EXCERPT_LINES) -> str:
     """Return the beginning of a text that is long or has more than `lines` lines, and the size of the rest."""
     beginning = cut_text_to_preview(content, _EXCERPT, lines)
     if beginning.whole:

@@ -87,7 +87,7 @@ def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
     return told_by_messages | {_TOLD_BY[trait] for trait in traits}
 
 
-def list_sessions_matching_words(workspace: int, asked: QueryDict) -> frozenset[int] | None:
+def find_session_pks_matching_words(workspace: int, asked: QueryDict) -> frozenset[int] | None:
     """Return the keys of all sessions that match the search words; None if there are none.
 
     For exports of all matches: the number of keys may exceed the parameter limit of one statement.

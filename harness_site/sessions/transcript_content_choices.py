@@ -35,7 +35,7 @@ class ReadingChoices:
     kinds: tuple[KindChoice, ...]
 
     @property
-    def hidden_kinds(self) -> str:
+    def joined_hidden_kinds(self) -> str:
         """Return the names of the hidden kinds, separated by spaces."""
         return " ".join(choice.kind for choice in self.kinds if not choice.is_shown)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
-from checkpoints.importers.claude_code.parse_line import get_fork_source_session_id
+from checkpoints.importers.claude_code.parse_line import get_fork_source_session_id_or_empty
 from checkpoints.sessions import fork
 from checkpoints.store.database_client_state import Store
 
@@ -29,7 +29,7 @@ def create_forked_session_if_missing(store: Store, key: TranscriptKey, lines: It
     Raises:
         SealError: The calls of the origin cannot be verified.
     """
-    origins = (get_fork_source_session_id(dict(line)) for line in lines)
+    origins = (get_fork_source_session_id_or_empty(dict(line)) for line in lines)
     origin = next((name for name in origins if name and name != key.session), None)
     if origin is not None:
         fork.create_fork_without_versions_if_missing(store, replace(key, session=origin).session_id, key.session_id)

@@ -132,7 +132,7 @@ class ConversationImport:
             permission_mode=line.get("permissionMode"),
             model=None if model == "<synthetic>" else model,
         )
-        if origin := parse_line.get_fork_source_session_id(line):
+        if origin := parse_line.get_fork_source_session_id_or_empty(line):
             self.builder.facts.setdefault("forked_from", origin)
         if parse_line.get_type(line) == "result":  # the end of a stream states what the whole session cost
             cost = parse_cost_amount(line.get("total_cost_usd", line.get("cost_usd")))
@@ -225,7 +225,9 @@ class ConversationImport:
             self._costs[name] = max(cost, cost_before)
         model = message.get("model")
         model = model if isinstance(model, str) else ""
-        if not parse_line.get_fork_source_session_id(line):  # a fork copies messages, whose usage its parent has
+        if not parse_line.get_fork_source_session_id_or_empty(
+            line
+        ):  # a fork copies messages, whose usage its parent has
             new_cost = None if cost is None else self._costs[name] - cost_before
             self._recorder.totals.add_usage(model, now - counted, new_cost)
         self._counted[name] = now

@@ -146,7 +146,7 @@ def get_result_call_id(line: Line) -> str:
     return ""
 
 
-def get_fork_source_session_id(line: Line) -> str:
+def get_fork_source_session_id_or_empty(line: Line) -> str:
     """Return the id of the session that a fork has copied a line from; empty for a line of its own."""
     origin = line.get("forkedFrom")
     return get_text_or_empty(origin.get("sessionId")) if isinstance(origin, dict) else ""

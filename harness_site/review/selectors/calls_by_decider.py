@@ -58,7 +58,7 @@ def count_calls_by_decider(reader: Membership) -> CallsByDecider:
     """Count the pending calls of the reader's workspace, up to `COUNT_LIMIT`: one query, or up to five if calls need
     several people. With a row that cannot be read, all count as the reader's."""
     if reader.role != Role.AUDITOR:
-        counts = call_or_use_fallback("Who may decide the calls", lambda: _count_calls_of_decider(reader), None)
+        counts = call_or_use_fallback("Who may decide the calls", lambda: _count_calls_by_decider(reader), None)
         if counts is not None:
             return counts
     return CallsByDecider(count_pending_calls(reader.workspace), 0, 0, 0)
@@ -70,18 +70,18 @@ def has_role_to_decide_at(reader: Membership, call: ToolCall, now: datetime) -> 
     return reader.has_role(Role.ADMIN if is_overdue else Role.APPROVER)
 
 
-def _count_calls_of_decider(reader: Membership) -> CallsByDecider:
+def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
     found = list(_select_decider_columns().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
-    voted = _list_calls_with_vote(reader, [call.pk for call in calls if call.approvals > 1])
+    voted = _list_pks_of_calls_voted_by_reader(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
-    numbers = Counter(_find_decider(call, reader, voted, now) for call in calls)
+    numbers = Counter(_choose_decider_group(call, reader, voted, now) for call in calls)
     return CallsByDecider(
         BoundedCount(numbers["reader"], has_more), numbers["admin"], numbers["others"], numbers["nobody"]
     )
 
 
-def _find_decider(call: Any, reader: Membership, voted: frozenset[int], now: datetime) -> Decider:
+def _choose_decider_group(call: Any, reader: Membership, voted: frozenset[int], now: datetime) -> Decider:
     if call.session__quarantined_at is not None:
         return "nobody"
     if call.pk in voted:
@@ -90,7 +90,7 @@ def _find_decider(call: Any, reader: Membership, voted: frozenset[int], now: dat
     return "admin" if is_overdue and reader.role != Role.ADMIN else "reader"
 
 
-def _list_calls_with_vote(reader: Membership, pks: Sequence[int]) -> frozenset[int]:
+def _list_pks_of_calls_voted_by_reader(reader: Membership, pks: Sequence[int]) -> frozenset[int]:
     """List the keys of those of these calls about which the reader has decided, and whose vote still counts."""
     if not pks:
         return frozenset()

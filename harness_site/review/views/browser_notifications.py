@@ -24,7 +24,10 @@ from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.outage_page_url import build_outage_page_url
-from harness_site.review.pending_call_rows import describe_verification_error, find_verification_error_and_quarantine
+from harness_site.review.pending_call_rows import (
+    find_verification_error_and_quarantine,
+    get_verification_error_sentence_and_label,
+)
 from harness_site.review.selectors import outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
 
@@ -86,7 +89,7 @@ def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> It
         else:
             question = _("May this happen?") if call.status == CallStatus.AWAITING_APPROVAL else _("Did this happen?")
             if error := find_verification_error_and_quarantine(call):
-                question, sentence = describe_verification_error(error)[::-1]
+                question, sentence = get_verification_error_sentence_and_label(error)[::-1]
             else:
                 with mask_values_in_context(secrets.get(call.session_id, ())):
                     sentence = format_call_sentence(call)

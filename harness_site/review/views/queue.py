@@ -159,7 +159,7 @@ def _build_pending_context(
         "secrets": secrets,
         "more": _build_next_page_url(request.GET, next_key, tab=tab),
         "is_empty": not calls and not outages_on_page,
-        **_list_names((call.tool, call.session.agent) for call in shown),
+        **_list_tool_and_agent_suggestions((call.tool, call.session.agent) for call in shown),
         "first_time": is_first_use,
         "groups": [builder.build_outage_group(outage, calls) for outage, calls in first_calls.items()],
     }
@@ -180,11 +180,13 @@ def _build_decided_context(request: MemberRequest, filters: CallFilters, query_f
         "secrets": _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in calls}),
         "more": _build_next_page_url(request.GET, next_key),
         "is_empty": not decided,
-        **_list_names((decisions[-1].tool_call.tool, decisions[-1].session.agent) for decisions in decided),
+        **_list_tool_and_agent_suggestions(
+            (decisions[-1].tool_call.tool, decisions[-1].session.agent) for decisions in decided
+        ),
     }
 
 
-def _list_names(tools_and_agents: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def _list_tool_and_agent_suggestions(tools_and_agents: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """List the tools and agents of a page, as suggestions for its filters."""
     pairs = set(tools_and_agents)
     agents = {agent for _tool, agent in pairs if agent}

@@ -49,13 +49,15 @@ def _compare_chains_at_positions(
     }
     chains = _load_message_chains(positions)
     old_chains, new_chains = (
-        _filter_chains_by_stretches(old_stretches, chains),
-        _filter_chains_by_stretches(new_stretches, chains),
+        _map_positions_to_chains_in_stretches(old_stretches, chains),
+        _map_positions_to_chains_in_stretches(new_stretches, chains),
     )
     return [(place, place in old_chains and old_chains[place] == new_chains.get(place)) for place in places]
 
 
-def _filter_chains_by_stretches(stretches: Sequence[Stretch], chains: dict[tuple[int, int], bytes]) -> dict[int, bytes]:
+def _map_positions_to_chains_in_stretches(
+    stretches: Sequence[Stretch], chains: dict[tuple[int, int], bytes]
+) -> dict[int, bytes]:
     bounds = {stretch.segment_id: stretch for stretch in stretches}
     return {
         place: chain

@@ -23,7 +23,7 @@ from checkpoints.enums import (
     CallStatus,
     DecisionKind,
 )
-from checkpoints.formats.caller_argument_order import restore_order_of_stored_arguments
+from checkpoints.formats.caller_argument_order import restore_argument_order_in_json
 from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
@@ -114,7 +114,7 @@ class CallRecord:
     @property
     def args_json_in_caller_order(self) -> str:
         """Return the arguments as JSON text in the order of the caller."""
-        return restore_order_of_stored_arguments(self.args, self.args_order)
+        return restore_argument_order_in_json(self.args, self.args_order)
 
     @property
     def duration(self) -> timedelta | None:

@@ -104,7 +104,7 @@ def format_field_value(change: FieldChange, side: str) -> str:
     if len(text) > _LINE_LENGTH and isinstance(value, dict | list):
         text = json_tree.mask_and_dump_json(value, indent=2)
     return mask_and_shorten_text.mask_and_reveal_hidden(
-        session_formatting.format_text_beginning(text, lines=_INDENTED_LINES)
+        session_formatting.mask_and_format_text_beginning(text, lines=_INDENTED_LINES)
     )
 
 
@@ -195,7 +195,7 @@ def fold_unchanged_middle(piece: DiffPiece) -> str:
 
 @register.filter
 def render_beginning_as_markdown(content: str) -> SafeString:
-    return markdown.render_markdown(session_formatting.format_text_beginning(content))
+    return markdown.render_markdown(session_formatting.mask_and_format_text_beginning(content))
 
 
 @register.simple_tag
@@ -213,5 +213,5 @@ def build_result_excerpt(result: ResultPart) -> dict[str, Any]:
         return {"tree": build_json_excerpt(value)}
     return {
         "tree": None,
-        "text": mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text)),
+        "text": mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.mask_and_format_text_beginning(text)),
     }

@@ -326,7 +326,7 @@ def _get_step_status_chip(step: StepRow) -> tuple[str, str]:
 @register.filter
 def format_text_excerpt(content: str) -> str:
     """Format the beginning of a text with the size of the rest, which is one link away."""
-    beginning = mask_and_shorten_text.strip_markdown_marks(session_formatting.format_text_beginning(content))
+    beginning = mask_and_shorten_text.strip_markdown_marks(session_formatting.mask_and_format_text_beginning(content))
     return mask_and_shorten_text.mask_and_reveal_hidden(beginning)
 
 

@@ -48,19 +48,19 @@ def pack_bars(
         if right < left + MIN_BAR_WIDTH:
             right = left + MIN_BAR_WIDTH
         if last and left < max_left and left < last.right + GAP and right - left < small:
-            # Shortcut for the same result as `_place_bar_on_level`: among thousands of bars, nearly all are merged
+            # Shortcut for the same result as `_place_or_merge_bar`: among thousands of bars, nearly all are merged
             # here.
             last.items.append(item)
             if right > last.right:
                 last.right = right
         else:
-            _place_bar_on_level(rows, PackedBar(left, right, [item], right - left < small), levels)
+            _place_or_merge_bar(rows, PackedBar(left, right, [item], right - left < small), levels)
             last = rows[0][-1]
             max_left = last.x + _MAX_MERGED_WIDTH if last.small else last.x
     return rows
 
 
-def _place_bar_on_level(rows: list[list[PackedBar[T]]], new: PackedBar[T], levels: int) -> None:
+def _place_or_merge_bar(rows: list[list[PackedBar[T]]], new: PackedBar[T], levels: int) -> None:
     for row in rows:
         last = row[-1]
         free = last.right + GAP

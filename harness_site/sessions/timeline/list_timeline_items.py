@@ -226,7 +226,7 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
         case Turn():
             name = texts.turns[entry.kind] % {"version": entry.version}
             last = _get_last_message_position(entry.length)
-            worked = entry.worked / 1_000_000
+            worked = entry.worked_microseconds / 1_000_000
             return TimelineItem(
                 entry.kind, start, worked, run, name, texts.sentences["saved"], version=entry.version, position=last
             )

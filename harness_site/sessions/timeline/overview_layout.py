@@ -166,7 +166,7 @@ def _get_end_of_line(lane: Lane) -> int:
 
 class _Scale:
     def __init__(self, instants: Sequence[int]) -> None:
-        distances = [_measure_distance(before, after) for before, after in pairwise(instants)]
+        distances = [_compute_log_distance(before, after) for before, after in pairwise(instants)]
         longest = max(distances, default=0.0)
         limit = (sum(distances) - longest) / 2 or longest  # so that the longest one takes about a third
         places = [0.0, *accumulate(min(distance, limit) for distance in distances)]
@@ -178,11 +178,11 @@ class _Scale:
         index = bisect_right(self._instants, instant) - 1
         place = self._places[index]
         if index + 1 < len(self._instants):
-            place = min(place + _measure_distance(self._instants[index], instant), self._places[index + 1])
+            place = min(place + _compute_log_distance(self._instants[index], instant), self._places[index + 1])
         return round(LEFT + place * self._unit, 1)
 
 
-def _measure_distance(start: int, end: int) -> float:
+def _compute_log_distance(start: int, end: int) -> float:
     return log1p((end - start) / _GRAIN)
 
 
@@ -216,7 +216,7 @@ def _compute_takeover_mark(x: float) -> TakeoverMark:
 def _iterate_model_turn_layouts(lane: Lane, scale: _Scale) -> Iterator[ModelTurn]:
     for turn in run_lanes.iterate_lane_turns(lane):
         if turn.kind == "model" and turn.end > turn.start:
-            took = formatting.format_duration(turn.worked / 1_000_000)
+            took = formatting.format_duration(turn.worked_microseconds / 1_000_000)
             title = _("Model turn to version %(version)s, %(duration)s") % {"version": turn.version, "duration": took}
             for start, end in turn.periods_of_work:
                 x = scale.get_x(start)
@@ -234,12 +234,12 @@ def _compute_bar_layout(stretch: Stretch, x: float, y: float, scale: _Scale, pla
     if stretch.kind == "wait":
         labels = list_wait_labels(took)
     title = str(_BAR_TITLES.get(stretch.kind, "%(tool)s: %(duration)s")) % {"tool": tool, "duration": took}
-    label, is_beside = _choose_bar_label(labels, min(width, next_x - x), next_x - x - width)
+    label, is_beside = _choose_bar_label_and_side(labels, min(width, next_x - x), next_x - x - width)
     label_x = round(x + width + 5 if is_beside else x + 6, 1)
     return Bar(stretch.kind, x, y, round(width, 1), label, label_x, is_beside, title, stretch.call_pk)
 
 
-def _choose_bar_label(labels: Sequence[str], inside_room: float, outside_room: float) -> tuple[str, bool]:
+def _choose_bar_label_and_side(labels: Sequence[str], inside_room: float, outside_room: float) -> tuple[str, bool]:
     """Choose the longest label that fits into the bar, else the longest one that fits beside it."""
     for room, is_outside in ((inside_room, False), (outside_room, True)):
         for label in labels:

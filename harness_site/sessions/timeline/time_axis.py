@@ -183,15 +183,17 @@ class Axis:
                     continue
                 others = [(axis_break.middle, axis_break.text) for axis_break in breaks]
                 others += [(label.text_x, label.text) for label in labels[-1:]]
-                text_x = self._find_room(x, text := _format_tick_text(moment, step, day), others)
+                text_x = self._find_free_label_center(x, text := _format_tick_text(moment, step, day), others)
                 if text_x is None and is_one_day:
-                    text_x = self._find_room(x, text := _format_tick_text(moment, step, f"{moment:%Y-%m-%d}"), others)
+                    text_x = self._find_free_label_center(
+                        x, text := _format_tick_text(moment, step, f"{moment:%Y-%m-%d}"), others
+                    )
                 if text_x is not None:
                     day = f"{moment:%Y-%m-%d}"
                     labels.append(AxisLabel(x, text, text_x))
         return tuple(labels)
 
-    def _find_room(self, x: float, text: str, others: Iterable[tuple[float, str]]) -> float | None:
+    def _find_free_label_center(self, x: float, text: str, others: Iterable[tuple[float, str]]) -> float | None:
         """Return the centre of a label for `x` that does not touch the other ones; None if it has no room."""
         half = len(text) * _LETTER / 2
         text_x = round(max(x, self.left - _MARGIN + half), 1)

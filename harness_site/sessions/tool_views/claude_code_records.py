@@ -77,7 +77,7 @@ def _build_program_record(
 ) -> ProgramRecord:
     style, word = next((chip for beginning, chip in _CHIPS if kind.startswith(beginning)), otherwise)
     title_field = next((name for name in _TITLE_FIELDS if _is_title(record.get(name))), "")
-    texts = dict(_iterate_texts(record))
+    texts = dict(_iterate_text_fields(record))
     shown = {*names, *texts, title_field}
     fields = {name: field for name, field in record.items() if name not in shown and field not in (None, "", [], {})}
     title = record[title_field] if title_field else kind.replace("_", " ")
@@ -88,7 +88,7 @@ def _is_title(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _MAX_TITLE_CHARS
 
 
-def _iterate_texts(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _iterate_text_fields(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Iterate over the texts of a record by the name of their field."""
     for name in _TEXT_FIELDS:
         value = record.get(name)

@@ -67,7 +67,7 @@ def build_diff_lines(old: str, new: str, language: str, *, first: int | None = N
     return _fold_unchanged_lines(lines)
 
 
-def count_changed_lines(old: str, new: str) -> tuple[int, int]:
+def count_added_and_removed_lines(old: str, new: str) -> tuple[int, int]:
     """Return the number of lines that a change adds and removes."""
     old, new = old.removesuffix("\n"), new.removesuffix("\n")
     before, after = old.split("\n") if old else [], new.split("\n") if new else []

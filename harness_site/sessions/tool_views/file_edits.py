@@ -68,7 +68,7 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
     files: list[ShownFile] = []
     is_complete = True
     for change in changes:
-        shown, whole = build_file_difference(use, change, max(left, 0))
+        shown, whole = build_file_difference_and_completeness(use, change, max(left, 0))
         left -= max(1, len(change.hunks))
         is_complete = is_complete and whole
         if shown.hunks or whole:
@@ -93,7 +93,7 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
     )
 
 
-def build_file_difference(use: ToolUse, change: FileChange, limit: int) -> tuple[ShownFile, bool]:
+def build_file_difference_and_completeness(use: ToolUse, change: FileChange, limit: int) -> tuple[ShownFile, bool]:
     """Build the difference of one file from up to `limit` hunks. The second value tells whether nothing is left out."""
     language = get_language_of_path(change.path)
     hunks: list[tuple[DiffLine, ...]] = []

@@ -56,7 +56,7 @@ def build_notebook_read_view(use: ToolUse) -> ToolView | None:
     path = file_change_parsing.get_path_argument(use.args)
     if use.is_error or not use.result or not (path.lower().endswith(".ipynb") or "notebook_path" in use.args):
         return None
-    cells = list(islice(_iterate_cells(use.result), _MOST_CELLS + 1))
+    cells = list(islice(_iterate_cells_of_result(use.result), _MOST_CELLS + 1))
     if not cells or len(cells) > _MOST_CELLS:
         return None
     count = ngettext("%(count)d cell", "%(count)d cells", len(cells)) % {"count": len(cells)}
@@ -117,7 +117,7 @@ def _build_cells_view(
     )
 
 
-def _iterate_cells(result: str) -> Iterator[Cell]:
+def _iterate_cells_of_result(result: str) -> Iterator[Cell]:
     """Yield the cells of a result: a notebook file, or cells in tags."""
     value = parse_json_container(result)
     if isinstance(value, dict) and isinstance(value.get("cells"), list):

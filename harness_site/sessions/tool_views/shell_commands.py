@@ -69,7 +69,7 @@ def build_command_view(use: ToolUse) -> ToolView | None:
     )
 
 
-def build_command_view_of_tool(use: ToolUse) -> ToolView | None:
+def build_view_of_tool_named_after_command(use: ToolUse) -> ToolView | None:
     """Show a call that is named after the first word of the command which is its only argument."""
     command = use.args.get("command")
     if len(use.args) != 1 or not isinstance(command, str) or command.split(maxsplit=1)[:1] != [use.name]:

@@ -76,7 +76,7 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
     ),
     (("askuserquestion", "ask_user*", "request_user_input"), user_questions.build_question_view),
     (("mcp__*",), mcp_tools.build_mcp_tool_view),
-    (("*",), shell_commands.build_command_view_of_tool),
+    (("*",), shell_commands.build_view_of_tool_named_after_command),
 )
 
 

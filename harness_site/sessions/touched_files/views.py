@@ -85,12 +85,12 @@ class _CharacterBudget:
 
     remaining_chars: int
 
-    def count_changed_lines(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
+    def count_added_and_removed_lines(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
         """Return the number of added and removed lines of a file; None if its difference is too large."""
         self.remaining_chars -= sum(len(hunk.old) + len(hunk.new) for hunk in file.hunks)
         if self.remaining_chars < 0:
             return None, None
-        counts = [diff_lines.count_changed_lines(hunk.old, hunk.new) for hunk in file.hunks]
+        counts = [diff_lines.count_added_and_removed_lines(hunk.old, hunk.new) for hunk in file.hunks]
         return sum(added for added, _removed in counts), sum(removed for _added, removed in counts)
 
 
@@ -100,13 +100,13 @@ def _build_file_row(
     use = ToolUse("", {}, None, is_whole=is_whole)
     shown, is_complete = None, True
     if file.is_changed and (is_whole or number < _FILES):
-        shown, is_complete = file_edits.build_file_difference(
+        shown, is_complete = file_edits.build_file_difference_and_completeness(
             use, file.build_net_change(), _ALL_HUNKS if is_whole else _HUNKS
         )
     lines = (
         (shown.added, shown.removed)
         if shown is not None and is_complete
-        else budget.count_changed_lines(file)
+        else budget.count_added_and_removed_lines(file)
         if file.is_changed
         else (None, None)
     )

@@ -20,7 +20,7 @@ from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     serve_session_page,
 )
-from harness_site.sessions.views.transcript import get_requested_transcript_version, load_stored_message
+from harness_site.sessions.views.transcript import get_requested_transcript_version, load_stored_message_or_none
 
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -65,7 +65,7 @@ def _load_session_head_and_message_parts(
     request: MemberRequest, pk: int, position: int
 ) -> tuple[SessionHead, tuple[Part, ...]]:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    stored = load_stored_message(get_requested_transcript_version(request, head, head.stored), position)
+    stored = load_stored_message_or_none(get_requested_transcript_version(request, head, head.stored), position)
     return head, parse_message_parts.parse_message_parts(stored.body) if stored else ()
 
 

@@ -53,7 +53,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
     """Stream a CSV file of every session that matches the filters of the list."""
     workspace = request.membership.workspace_id
     filters = session_list_filter_parameters.parse_session_filter(workspace, request.GET)
-    matching_keys = session_list_filter_parameters.list_sessions_matching_words(workspace, request.GET)
+    matching_keys = session_list_filter_parameters.find_session_pks_matching_words(workspace, request.GET)
     audit_events.record_member_event(
         request.membership,
         AuditKind.EXPORTED,

@@ -146,7 +146,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     entries = [
         item for item in window.items if isinstance(item, Entry) and _has_message_or_result_at_position(item, position)
     ]
-    stored = load_stored_message(place, position)
+    stored = load_stored_message_or_none(place, position)
     if not entries or stored is None:
         raise _build_missing_message_error(head, place, position)
     if part_name := request.GET.get("as"):
@@ -277,7 +277,7 @@ def _has_message_or_result_at_position(entry: Entry, position: int) -> bool:
     return entry.position == position or position in results
 
 
-def load_stored_message(place: TranscriptVersion, position: int) -> message_windows.StoredMessage | None:
+def load_stored_message_or_none(place: TranscriptVersion, position: int) -> message_windows.StoredMessage | None:
     """Load and verify a message of a version; None if the version has no such message."""
     if place.segment_id is None or position >= place.length:
         return None

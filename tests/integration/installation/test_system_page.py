@@ -161,11 +161,11 @@ def test_stopped_background_work_is_reported(admin: Client, monkeypatch: pytest.
     assert "These tasks have finished no round for more than a minute: sweeper." in text
     state.failed_at, state.failure = clock.now(), "OperationalError"
     assert (
-        installation_checks.check_background_work().summary
+        installation_checks.get_background_work_status().summary
         == "The last round of these tasks failed: sweeper (OperationalError)."
     )
     state.round_at = clock.now()
-    assert installation_checks.check_background_work().level is Level.OK
+    assert installation_checks.get_background_work_status().level is Level.OK
 
 
 def test_refusing_mail_server_is_reported_with_a_hint(admin: Client, settings: Settings) -> None:
@@ -194,7 +194,7 @@ def test_nobody_is_told_without_mail_and_webhooks(admin: Client, settings: Setti
 def test_first_steps_show_the_checks_until_they_are_done(admin: Client, settings: Settings) -> None:
     text = visible_text(admin.get("/settings/first-steps/"))
     assert "dora · no second factor yet." in text
-    assert installation_checks.check_mail().summary in text
+    assert installation_checks.get_mail_status().summary in text
     assert "Waiting for the first session." in text
     session = make_session(session_id="order-1")
     assert "Connect your agent" not in visible_text(admin.get("/settings/first-steps/")), "it has a page of its own"
@@ -210,7 +210,7 @@ def test_health_checks_distinguish_live_from_ready(client: Client, monkeypatch: 
     monkeypatch.setattr(installation_checks, "load_schema_state", lambda: missing)
     refused = client.get("/health/ready")
     assert (refused.status_code, refused.json()["problem"]) == (503, "migrations")
-    assert installation_checks.check_migrations().summary == "1 migration is not applied: checkpoints.0002_next."
+    assert installation_checks.get_migration_status().summary == "1 migration is not applied: checkpoints.0002_next."
 
 
 def test_readiness_check_detects_an_unreachable_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         make_call(session=session, tool=f"tool-{number}")
         settled(f"other-{number}")
     complete()
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     with django_assert_num_queries(24):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
@@ -124,7 +124,7 @@ def test_numbers_of_sessions_agree_with_the_lists_that_they_link_to(reader: Clie
         for status in (SessionStatus.COMPLETED, SessionStatus.FAILED, SessionStatus.NEEDS_REVIEW, SessionStatus.PAUSED):
             begun(0, status=status, quarantined_at=quarantined_at)
         make_run(session=begun(0, quarantined_at=quarantined_at), owner=False, status=RunStatus.LOST)
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     found = current_counts.load_current_counts(make_workspace().pk)
     assert [each.number for each in (found.stalled, found.paused, found.quarantined)] == [1, 2, 5]
     assert load().total == SessionTotals(sessions=10, completed=1, failed=1, undecided=1)
@@ -213,10 +213,10 @@ def test_first_days_are_shown_in_a_short_period(age: timedelta | None, key: str)
 
 def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
     begun(0)
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     assert "The last 24 hours" in visible_text(reader.get("/overview/"))
     begun(20)
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     assert "days in UTC" in visible_text(reader.get("/overview/"))
 
 
@@ -224,7 +224,7 @@ def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
 def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str) -> None:
     begun(0, "1.234", status=SessionStatus.COMPLETED)
     make_call(session=make_session(), issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     response = reader.get(f"/overview/?period={period}")
     page = response.content.decode()
     names = ["sessions", "waits", "failures", "interruptions", "costs"]
@@ -239,7 +239,7 @@ def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str)
 def test_page_says_as_of_when_its_sums_are(reader: Client) -> None:
     begun(0)
     complete()
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     before = datetime.now(UTC) - timedelta(minutes=7)
     Progress.objects.filter(sums_at__isnull=False).update(sums_at=before)
     page = reader.get("/overview/").content.decode()
@@ -284,11 +284,11 @@ def test_sessions_that_are_ready_to_resume_are_counted(reader: Client) -> None:
 
 def test_agents_are_a_choice_once_there_are_two(reader: Client) -> None:
     begun(0, agent="desk")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     assert 'id="agent"' not in reader.get("/overview/").content.decode()
     assert 'id="agent"' in reader.get("/overview/?agent=other").content.decode()
     begun(0, agent="mail")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     assert 'id="agent"' in reader.get("/overview/").content.decode()
 
 
@@ -297,7 +297,7 @@ def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
     begun(0, "2", agent="desk", status=SessionStatus.FAILED)
     begun(13, "4", agent="mail")
     begun(14, "8", agent="old")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     found = load()
     assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
     assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, Decimal(4))
@@ -323,10 +323,10 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
     make_checkpoint(session=phased, phase=Phase.PRE_LLM, payload='{"details":{"model":"asked-for"}}')
     for model in ("large-1", "small-1"):
         make_checkpoint(session=mixed, usage=to_canonical_json({"model": model}), payload="not JSON")
-        recount_hourly_session_sums.update_session_sums(None)
+        recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     assert load().models == ()  # the messages have not been read yet
     complete()
-    recount_hourly_session_sums.update_session_sums(datetime.now(UTC))
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(datetime.now(UTC))
     rows = {("several" if row.several else row.name): (row.sessions, row.cost) for row in load().models}
     assert rows == {
         "large-1": (3, Decimal(6)),
@@ -350,7 +350,7 @@ def test_hourly_sums_become_daily_sums_once() -> None:
     begun(0, "1")
     settled("slow")
     complete()
-    now = recount_hourly_session_sums.update_session_sums(None)
+    now = recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     assert SessionSums.objects.get().hourly
     assert ToolSums.objects.get().hourly
     later = now + timedelta(days=3)
@@ -436,7 +436,7 @@ def test_invalid_period_is_explained(query: str, sentence: str) -> None:
 def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -> None:
     for days in (0, 0.1, 1):
         begun(days, "1.25", agent="desk", status=SessionStatus.FAILED)
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = reader.get(f"/overview/?{period}").content.decode()
     assert ("Swap them." in page) == ("first" in period)
     now, links = datetime.now(UTC), re.findall(r'href="(/sessions/[^"]*status=failed&amp;sort=started[^"]*)"', page)
@@ -462,7 +462,7 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
         make_message(session=session, body={"role": "assistant", "model": f"model-of-{tool}"})
     make_call(session=mail, tool="undecided", call_id="undecided")
     complete()
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     period, _problem = utc_periods.parse_period_and_problem(QueryDict(""), now)
     found = totals.load_period_totals(make_workspace().pk, period, "refund desk")
     assert found.total == SessionTotals(1, 0, 1, 0, Decimal(2))
@@ -493,7 +493,7 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
         call = make_call(session=session, issued_at=moment, interrupted_at=moment, status=CallStatus.FAILED)
         make_decision(call=call, created_at=moment)
     complete()
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = reader.get("/overview/?period=24h").content.decode()
     first, last = f"{hour:%Y-%m-%dT%H}:00", f"{hour + timedelta(hours=1):%Y-%m-%dT%H}:00"
     bars = re.findall(f'href="([^"]*[?]first={first}&amp;last={last}&amp;[^"]*)" aria-label=', page)
@@ -512,7 +512,7 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
 def test_a_session_without_times_is_in_no_list_of_started_sessions(reader: Client) -> None:
     begun(0, title="imported", has_times=False)
     begun(0, title="known")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     assert load().total.sessions == 1
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     listed = reader.get(f"/sessions/?sort=started&first={today}&last={today}").content.decode()
@@ -601,11 +601,11 @@ def test_axes_name_the_zone_of_their_steps(reader: Client) -> None:
 
 def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
     begun(0, agent="desk")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = visible_text(reader.get("/overview/"))
     assert "desk 1 0 % 0 –" in page
     begun(0, "0.5", agent="desk")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     assert "desk 2 0 % 0 $0.50" in visible_text(reader.get("/overview/"))
 
 
@@ -631,7 +631,7 @@ def test_waiting_times_are_at_their_labels_of_the_axis(
 
 def test_hours_are_those_of_the_reader(reader: Client) -> None:
     begun(0)
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     reader.cookies["harness_zone"] = "Asia/Kolkata"
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     page = reader.get("/overview/?period=24h").content.decode()
@@ -642,29 +642,29 @@ def test_hours_are_those_of_the_reader(reader: Client) -> None:
 
 def test_changed_day_is_counted_again() -> None:
     session = begun(3, "1", agent="desk")
-    since = recount_hourly_session_sums.update_session_sums(None)
+    since = recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     Session.objects.filter(pk=session.pk).update(budget_spent_usd=5, agent="mail", updated_at=since)
-    recount_hourly_session_sums.update_session_sums(since)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(since)
     assert list(SessionSums.objects.values_list("agent", "sessions", "cost")) == [("mail", 1, Decimal(5))]
 
 
 def test_deleted_sessions_are_removed_from_the_sums() -> None:
     session = begun(3, "1")
-    since = recount_hourly_session_sums.update_session_sums(None)
+    since = recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     Session.objects.filter(pk=session.pk).update(created_at=F("created_at") - timedelta(days=90))
-    recount_hourly_session_sums.update_session_sums(since - timedelta(hours=1))
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(since - timedelta(hours=1))
     assert not SessionSums.objects.exists()
 
 
 def test_days_without_sessions_are_not_counted() -> None:
     """A server that starts does not spend seconds on days on which nothing has happened."""
     begun(3, "1")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     with CaptureQueriesContext(connection) as one_day:
-        recount_hourly_session_sums.update_session_sums(None)
+        recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     begun(100, "1")
     with CaptureQueriesContext(connection) as two_days:
-        recount_hourly_session_sums.update_session_sums(None)
+        recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     assert len(one_day) < 40
     assert len(two_days) < 60
     assert {start.date() for start in SessionSums.objects.values_list("start", flat=True)} == {
@@ -713,7 +713,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     settled(evil)
     make_call(session=make_session(), sentence=evil)
     complete()
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = reader.get("/overview/").content.decode().replace("<wbr>", "")
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 5
@@ -738,13 +738,13 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     begun(0, "1", agent="desk", status=SessionStatus.FAILED)
     begun(0, "1", agent="desk")
     begun(15, "1", agent="desk")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 % of 2 started" in page
     assert "$2.00 Waiting" not in page
     assert "was $" not in page
     begun(40, "1", agent="desk")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 %, up from 0 %" in page
     assert "+100 %, was $1.00" in page
@@ -781,7 +781,7 @@ def test_only_a_real_change_of_waiting_times_is_marked(
 
 def test_tables_without_rows_are_left_out(reader: Client) -> None:
     begun(0, agent="desk")
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = visible_text(reader.get("/overview/"))
     assert "Cost by agent" in page
     assert "Slowest tools" not in page
@@ -798,7 +798,7 @@ def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch
     monkeypatch.setattr(totals, "MAX_LISTED", 1)
     for name in ("desk", "mail", "bills"):
         begun(0, agent=name)
-    recount_hourly_session_sums.update_session_sums(None)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = reader.get("/overview/?period=7d")
     assert 'href="?period=7d&amp;all=agents#agents">Show 2 more agents</a>' in page.content.decode()
     page = reader.get("/overview/?period=7d&all=agents")

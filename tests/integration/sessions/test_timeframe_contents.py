@@ -116,7 +116,7 @@ def test_waiting_is_not_part_of_a_turn(session: Session) -> None:
     save(session, 1, Phase.POST_LLM, length=3)
     save(session, 9, Phase.POST_TOOL_BATCH, length=4)
     (course,) = read(session).courses
-    assert [(turn.kind, turn.periods_of_work, turn.worked) for turn in course.turns] == [
+    assert [(turn.kind, turn.periods_of_work, turn.worked_microseconds) for turn in course.turns] == [
         ("model", ((at(0), at(1)),), 1_000_000),
         ("tools", ((at(1), at(2)), (at(7), at(9))), 3_000_000),
     ]

@@ -41,7 +41,7 @@ RENDERERS: dict[str, Callable[[str], Any]] = {
     "visible": mask_and_shorten_text.reveal_hidden_characters,
     "ansi": ansi_colors.render_ansi_as_html,
     "prose": markdown.render_markdown,
-    "beginning": session_formatting.format_text_beginning,
+    "beginning": session_formatting.mask_and_format_text_beginning,
     "marked": _marked,
     "tree": _whole_tree,
     "structured": session_formatting.parse_json_container,

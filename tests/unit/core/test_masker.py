@@ -162,7 +162,7 @@ SHOWN: dict[str, Callable[[str], str]] = {
     "tree": lambda text: json_tree.render_json_tree({"a": text}).html,
     "whole tree": lambda text: json_tree.render_json_tree({"a": text}, limit=None, fold=False).html,
     "dumped": lambda text: json_tree.mask_and_dump_json({"a": [text]}),
-    "beginning": session_formatting.format_text_beginning,
+    "beginning": session_formatting.mask_and_format_text_beginning,
 }
 
 
@@ -181,7 +181,7 @@ def test_every_renderer_masks_for_each_reader(way: str) -> None:
 
 def test_folded_text_does_not_show_part_of_a_secret() -> None:
     text = "word " * 159 + KEY + " and more" * 500
-    assert KEY[:10] not in session_formatting.format_text_beginning(text)
+    assert KEY[:10] not in session_formatting.mask_and_format_text_beginning(text)
 
 
 def test_secret_field_name_hides_its_value_in_a_tree() -> None:

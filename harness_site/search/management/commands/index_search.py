@@ -34,7 +34,7 @@ class Command(BaseCommand):
             total += count
             if count and (options["verbosity"] > 1 or total % 20_000 < count):
                 self.stderr.write(f"{total:,} texts …")
-        recount_hourly_session_sums.update_session_sums(None)
+        recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
         self._print_problems()
 

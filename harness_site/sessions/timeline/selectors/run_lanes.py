@@ -112,7 +112,7 @@ class Turn(NamedTuple):
     waits: tuple[tuple[int, int], ...] = ()
 
     @property
-    def worked(self) -> int:
+    def worked_microseconds(self) -> int:
         """Microseconds of the turn without the waits."""
         return self.end - self.start - sum(end - start for start, end in self.waits)
 
@@ -318,7 +318,7 @@ def add_calls_to_run_lanes(
         ):
             lanes[call.run].stretches.append(_build_tool_stretch(call, lanes[call.run]))
         else:
-            for lane, stretch in _build_call_stretches(call, decided.get(call.pk, []), lanes, remembered):
+            for lane, stretch in _generate_call_stretches_with_lanes(call, decided.get(call.pk, []), lanes, remembered):
                 lane.stretches.append(stretch)
     for lane in lanes.values():
         lane.stretches.sort(key=_CALL)
@@ -344,7 +344,7 @@ def group_decisions_by_call(decisions: Iterable[CallDecisionRow]) -> dict[int, l
     return dict(groups)
 
 
-def _build_call_stretches(
+def _generate_call_stretches_with_lanes(
     call: LoggedCallRow, decisions: list[CallDecisionRow], lanes: Mapping[str, Lane], events: RunEvents
 ) -> Iterator[tuple[Lane, Stretch]]:
     lane = lanes[call.run]
@@ -370,7 +370,7 @@ def _build_call_stretches(
         return
     if settlement is None or settlement.actor_kind != ActorKind.HOOK:
         since = _find_end_of_unknown_period(call.interrupted, lane)
-        yield _find_waiting_lane(lanes.values(), lane), _build_wait_stretch(call, since, settlement)
+        yield _get_lane_after_lost_one(lanes.values(), lane), _build_wait_stretch(call, since, settlement)
 
 
 def _list_decisions_in_force(decisions: Iterable[CallDecisionRow]) -> list[CallDecisionRow]:
@@ -404,7 +404,7 @@ def find_end_of_unknown_period(interrupted_at: SomeTime, run_ended_at: SomeTime 
     return interrupted_at if run_ended_at is None else min(interrupted_at, run_ended_at)
 
 
-def _find_waiting_lane(lanes: Iterable[Lane], lost_lane: Lane) -> Lane:
+def _get_lane_after_lost_one(lanes: Iterable[Lane], lost_lane: Lane) -> Lane:
     """Return the lane of the run after the lost one, which is the run that waits."""
     return next((lane for lane in lanes if lane.run.number == lost_lane.run.number + 1), lost_lane)
 

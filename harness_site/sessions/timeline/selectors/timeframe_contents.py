@@ -170,11 +170,11 @@ def load_timeframe(
     _add_version_marks(marks, courses)
     calls_of_lanes = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
     run_lanes.add_calls_to_run_lanes(calls_of_lanes, decisions_by_call, lanes, events)
-    _add_waits_for_agents(peer_rows, courses)
+    _add_waits_for_agents_to_courses(peer_rows, courses)
     for run_course in courses.values():
         waits = ((asked.start, asked.end) for asked in run_course.asked)
         run_course.turns = list(run_lanes.iterate_lane_turns(run_course.lane, waits))
-    _add_events(courses, pauses, decisions)
+    _add_events_to_courses(courses, pauses, decisions)
     for run_course in courses.values():
         _remove_items_outside_span(run_course, span)
     lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
@@ -229,7 +229,9 @@ def _load_version_marks_and_cut(
     rows_inside, cuts = _load_newest_rows_and_cut_start(
         timeline_queries.prepare_versions_query(session_pk, span.since, span.until, most=LIMIT + 1), begin=2
     )
-    before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []
+    before = (
+        timeline_queries.prepare_last_version_before_query(session_pk, span.since) if span.since is not None else []
+    )
     after = timeline_queries.prepare_first_version_after_query(session_pk, span.until) if span.until is not None else []
     rows = (*before, *rows_inside, *after)
     return list(run_lanes.iterate_runs_and_version_marks(rows)), cuts
@@ -246,7 +248,7 @@ def _add_version_marks(marks: Iterable[tuple[str | None, VersionMark]], courses:
             courses[run].lane.marks.append(mark)
 
 
-def _add_waits_for_agents(peer_rows: Iterable[tuple[Any, ...]], courses: dict[str, RunCourse]) -> None:
+def _add_waits_for_agents_to_courses(peer_rows: Iterable[tuple[Any, ...]], courses: dict[str, RunCourse]) -> None:
     now = convert_to_microseconds(clock.now())
     for run, peer, status, created_at, settled_at in peer_rows:
         if run in courses:
@@ -254,7 +256,7 @@ def _add_waits_for_agents(peer_rows: Iterable[tuple[Any, ...]], courses: dict[st
             courses[run].asked.append(PeerWait("peer", created_at, end, peer, status))
 
 
-def _add_events(
+def _add_events_to_courses(
     courses: dict[str, RunCourse], pauses: Iterable[tuple[str, int, int | None]], decisions: Iterable[_DecisionRow]
 ) -> None:
     for run_course in courses.values():

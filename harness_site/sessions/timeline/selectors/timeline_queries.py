@@ -148,7 +148,7 @@ def prepare_versions_query(
     return versions[:most]
 
 
-def query_last_version_before(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+def prepare_last_version_before_query(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return run_lanes.select_newest_versions().filter(session=session, created_at__lt=moment)[:1]
 
 
