@@ -218,12 +218,16 @@ def test_timeline_fits_a_phone(sample_site: SampleSite, open_page: OpenPage) -> 
     expect(page.locator(".drawing.narrow .wait").last).to_be_in_viewport(ratio=0.9)
 
 
-def test_current_tab_is_in_the_middle_of_a_phone(sample_site: SampleSite, open_page: OpenPage) -> None:
+def test_menu_of_tabs_on_a_phone_names_the_current_one(sample_site: SampleSite, open_page: OpenPage) -> None:
     page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
-    page.goto(sample_site.path("calls"))
-    box = page.get_by_role("navigation", name="Session").get_by_role("link", name="Tool calls").bounding_box()
-    assert box is not None
-    assert box["x"] + box["width"] / 2 == pytest.approx(195, abs=2)
+    page.goto(sample_site.path("session"))
+    tabs = page.get_by_role("navigation", name="Session")
+    expect(tabs.get_by_role("link", name="History")).to_be_hidden()
+    tabs.get_by_text("More", exact=True).click()
+    tabs.get_by_role("link", name="History").click()
+    page.wait_for_url("**/history/")
+    expect(tabs.locator("summary")).to_have_text("History")
+    expect(tabs.locator("summary")).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.parametrize("java_script", [True, False])

@@ -47,7 +47,12 @@ def test_search_result_is_opened_and_copied_by_keyboard(open_page: OpenPage, equ
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     search(page, "/sessions/?first=2025-03-04&last=2025-03-04", SEARCH_WORDS, equal_sessions)
     results = page.url
-    assert re.findall(r"[?&](\w+)=", results) == ["q", "first", "last"]  # of the filters, only those with a value
+    assert re.findall(r"[?&](\w+)=", results) == [
+        "q",
+        "first",
+        "last",
+        "zone",
+    ]  # of the filters, only those with a value
     page.locator(f'.match-list a[href^="{equal_sessions[0]}?at=118&"]').focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"find=.*#m-118$"))
