@@ -49,7 +49,7 @@ def _record_decision_with_evidence(
         kind,
         actor=actor,
         reason=data["reason"] or _get_chosen_option_label_or_empty(form),
-        result=get_result_text(call, form),
+        result=get_result_text_or_none(call, form),
         evidence=evidence or None,
         new_args=form.changed if kind == DecisionKind.EDIT and isinstance(form, ApprovalForm) else None,
     )
@@ -60,7 +60,7 @@ def _get_chosen_option_label_or_empty(form: OutcomeForm | ApprovalForm) -> str:
     return form.choice.stored_label if isinstance(form, ApprovalForm) and form.choice is not None else ""
 
 
-def get_result_text(call: ToolCall, form: OutcomeForm | ApprovalForm) -> str | None:
+def get_result_text_or_none(call: ToolCall, form: OutcomeForm | ApprovalForm) -> str | None:
     """Return the text that the agent gets as the result of the call, or None if the decision has none."""
     data = form.cleaned_data
     if isinstance(form, ApprovalForm) and form.choice is not None:

@@ -245,7 +245,9 @@ def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
 def render_copyable_text(text: str) -> SafeString:
     """Render an id in monospace with a copy button."""
     return build_html(
-        '<span class="copyable"><code>{}</code>{}</span>', mask_and_reveal_hidden(text), render_copy_button(text)
+        '<span class="copyable"><code>{}</code>{}</span>',
+        mask_and_reveal_hidden(text),
+        mask_and_render_copy_button(text),
     )
 
 
@@ -278,8 +280,8 @@ def render_named_digest(digest: str, name: str) -> SafeString:
 
 
 @register.simple_tag(name="copy_button")
-def render_copy_button(text: str) -> SafeString:
-    return _build_copy_button(mask_text(text))
+def mask_and_render_copy_button(text: str) -> SafeString:
+    return _build_copy_button_of_masked_text(mask_text(text))
 
 
 @register.simple_tag(name="copy_from")
@@ -307,7 +309,7 @@ def render_one_time_secret(secret: str) -> SafeString:
     )
 
 
-def _build_copy_button(text: str) -> SafeString:
+def _build_copy_button_of_masked_text(text: str) -> SafeString:
     title, label = _translate_copy_labels(get_language())
     return build_html(
         '<button type="button" class="copy needs-js" data-copy="{}" title="{}" aria-label="{}">{}</button>',

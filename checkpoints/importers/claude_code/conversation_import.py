@@ -55,7 +55,7 @@ class ConversationImport:
         self._counted: OrderedDict[str, Counter[str]] = OrderedDict()
         self._costs: dict[str, Decimal] = {}
         self._compacted = False
-        self._tail = _parse_message_key_and_line_count(self._recorder.load_last_message_body())
+        self._tail = _parse_message_key_and_line_count_or_none(self._recorder.load_last_message_body())
 
     def add_line(self, line: Line) -> None:
         """Add the next line of the file."""
@@ -335,7 +335,7 @@ def _read_call_times(lines: list[Line]) -> dict[str, datetime]:
     return times
 
 
-def _parse_message_key_and_line_count(body: Any) -> tuple[str, int] | None:
+def _parse_message_key_and_line_count_or_none(body: Any) -> tuple[str, int] | None:
     """Parse the last message of an earlier import, and the number of its lines."""
     source = body.get("source") if isinstance(body, dict) else None
     if not isinstance(source, dict) or not isinstance(source.get("lines"), list):

@@ -47,7 +47,11 @@ from harness_site.review.forms import (
     build_bound_decision_form,
 )
 from harness_site.review.interrupt_calls_of_lost_runs import interrupt_call_if_run_lost
-from harness_site.review.record_decision import build_decision_target, get_result_text, record_decision_from_form
+from harness_site.review.record_decision import (
+    build_decision_target,
+    get_result_text_or_none,
+    record_decision_from_form,
+)
 from harness_site.review.selectors import call_evidence
 from harness_site.review.upload_limits import is_upload_too_large
 
@@ -112,7 +116,7 @@ def _find_problem_of_other_decision(call: ToolCall, form: OutcomeForm | Approval
     decision = None if call.undecided else call_evidence.load_call_evidence(call).final_decision
     if decision is None:
         return None
-    kind, result = form.cleaned_data["kind"], get_result_text(call, form)
+    kind, result = form.cleaned_data["kind"], get_result_text_or_none(call, form)
     return build_problem_of_decision_by_other(decision, call, kind=kind, result=result)
 
 

@@ -71,7 +71,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     since, until = _parse_time_span(request)
-    group_size = timeframe_contents.choose_call_group_size(head, since, until)
+    group_size = timeframe_contents.choose_call_group_size_or_none(head, since, until)
     frame = timeframe_contents.load_timeframe(
         pk, has_pauses=head.has_pauses, since=since, until=until, group_size=group_size
     )
@@ -87,7 +87,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             "here": build_time_range_query(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query(since, frame.cut)
             if since and frame.cut
-            else _build_query_until_cut(frame.cut),
+            else _build_query_until_cut_or_empty(frame.cut),
             "growth": growth,
             "chart": version_charts.compute_version_chart_layout(growth),
         }
@@ -117,7 +117,7 @@ def _build_moved_range_query(frame: Timeframe, since: timedelta, until: timedelt
         return ""
 
 
-def _build_query_until_cut(cut: datetime | None) -> str:
+def _build_query_until_cut_or_empty(cut: datetime | None) -> str:
     return build_time_range_query(datetime(1970, 1, 1, tzinfo=UTC), cut) if cut else ""
 
 

@@ -23,7 +23,7 @@ from harness_site.sessions.tool_views import (
     todo_lists,
     user_questions,
 )
-from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView, make_tool_use
+from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView, make_tool_use_or_none
 
 BuildView = Callable[[ToolUse], ToolView | None]
 
@@ -88,7 +88,7 @@ def build_call_view(card: CallCard, *, is_whole: bool = False) -> ToolView | Non
     parts = get_call_result_parts(card)
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart)) if parts else None
     is_error = isinstance(card.result, ResultPart) and card.result.is_error
-    use = make_tool_use(card.call.name, card.call.args, text, is_error=is_error, is_whole=is_whole)
+    use = make_tool_use_or_none(card.call.name, card.call.args, text, is_error=is_error, is_whole=is_whole)
     view = next((view for build in builders if (view := build(use)) is not None), None) if use else None
     return None if view is None or (is_whole and not view.is_complete) else view
 

@@ -99,7 +99,9 @@ class ToolView:
         return f"sessions/tools/{self.kind}.html"
 
 
-def make_tool_use(name: str, args: Any, result: str | None, *, is_error: bool, is_whole: bool) -> ToolUse | None:
+def make_tool_use_or_none(
+    name: str, args: Any, result: str | None, *, is_error: bool, is_whole: bool
+) -> ToolUse | None:
     """Make a tool use; None if the arguments are no object, or a text in it is too long for a view."""
     if isinstance(args, str):  # some tools take one text, such as a patch
         args = {"input": args}

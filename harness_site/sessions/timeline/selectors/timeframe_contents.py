@@ -121,7 +121,7 @@ class _TimeSpan:
         return convert_to_microseconds(since), convert_to_microseconds(until)
 
 
-def choose_call_group_size(
+def choose_call_group_size_or_none(
     head: SessionHead, since: datetime | None = None, until: datetime | None = None
 ) -> CallGroupSize | None:
     """Choose how large the groups of calls of a session are in a range; None if it has few calls."""
