@@ -107,13 +107,22 @@ document.addEventListener("keydown", (event) => {
   focusNeededField(option);
 });
 
+/** Return the visible field that only this answer has, if any. */
+function findOwnField(option) {
+  const ownFields = option.closest(".opt").nextElementSibling?.querySelectorAll("textarea, select, input:not([type='radio'])") ?? [];
+  return [...ownFields].find((each) => each.checkVisibility());
+}
+
 /** Focus the field that an answer needs, so that the next letters are typed there. */
 function focusNeededField(option) {
-  const ownFields = option.closest(".opt").nextElementSibling?.querySelectorAll("textarea, select, input:not([type='radio'])") ?? [];
-  const own = [...ownFields].find((each) => each.checkVisibility());
+  const own = findOwnField(option);
   if (option.value.startsWith("option-")) return option.focus(); // it needs no text
   const needed = own && (option.value === "edit" || !own.value) ? own : option.form.elements.reason;
   needed.focus();
+}
+
+function isInSight(element) {
+  return element !== undefined && element.getBoundingClientRect().bottom <= window.innerHeight;
 }
 
 /** Focus the first invalid field, and scroll it into view. */
@@ -205,6 +214,8 @@ countAllAnswers();
 if (form()) {
   labelButton(form());
   focusInvalid(form());
-  const chosen = form().querySelector("input[name='kind'][autofocus]:checked"); // in the list, by its number
-  if (chosen) focusNeededField(chosen);
+  const chosen = form().querySelector("input[name='kind']:checked");
+  if (chosen?.autofocus) focusNeededField(chosen); // chosen in the list, by its number
+  // A question can have one answer, which is chosen from the start. A page whose form is not in sight does not jump there.
+  else if (chosen?.defaultChecked && document.activeElement === document.body && isInSight(findOwnField(chosen))) findOwnField(chosen).focus();
 }

@@ -280,15 +280,21 @@ def _build_decision_context(
     new_form = decision_card_context.build_decision_form(card)
     if type(form) is not type(new_form):
         form = new_form  # the typed data answers another question
-        form.initial["kind"] = _get_preselected_answer(request, answers)
+        form.initial["kind"] = _get_preselected_answer(request, call, answers)
     elif problem:
         form = _rebind_form_to_current_revision(request, call)
     return {"answers": answers, "form": form}
 
 
-def _get_preselected_answer(request: MemberRequest, answers: list[dict[str, Any]]) -> str:
-    """Return the answer that the query string preselects by its number; nothing is recorded."""
-    answer_option = {str(number): answer for number, answer in enumerate(answers, 1)}.get(request.GET.get("answer", ""))
+def _get_preselected_answer(request: MemberRequest, call: ToolCall, answers: list[dict[str, Any]]) -> str:
+    """Return the answer that the query string preselects by its number; nothing is recorded.
+
+    Without a number, it is the answer to a question that is answered by a text of the person's own.
+    """
+    numbers = {str(number): answer for number, answer in enumerate(answers, 1)}
+    if call.is_question and [answer["kind"] for answer in answers if not answer["is_secondary"]] == ["respond"]:
+        numbers[""] = answers[0]
+    answer_option = numbers.get(request.GET.get("answer", ""))
     return "" if answer_option is None or answer_option["mine"] else answer_option["field_value"]
 
 

@@ -32,7 +32,9 @@ def question(value: Any = QUESTION, **fields: Any) -> ToolCall:
 
 @pytest.mark.parametrize("value", [QUESTION, {"question": QUESTION}])
 def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any) -> None:
-    page = visible_text(alice.get(url(question(value))))
+    response = alice.get(url(question(value)))
+    assert re.findall(r'name="kind" value="(\w+)"[^>]* checked', response.content.decode()) == ["respond"]
+    page = visible_text(response)
     about, _, form = page.partition("Not recorded revision 1")
     assert "The agent asks a question Awaiting answer · " in about
     assert about.partition("Raw JSON")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
@@ -49,7 +51,9 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
 
 
 def test_question_that_may_be_answered_yes_offers_it_first(alice: Client) -> None:
-    form = visible_text(alice.get(url(question("Is this right?", sentence="Is this right?"))))
+    page = alice.get(url(question("Is this right?", sentence="Is this right?")))
+    assert not re.search(r'name="kind"[^>]* checked', page.content.decode())
+    form = visible_text(page)
     assert form.index("YesThe agent gets") < form.index("NoThe agent gets") < form.index("More answers")
 
 
