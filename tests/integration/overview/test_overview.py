@@ -678,6 +678,12 @@ def test_each_settled_call_counts_once() -> None:
     settled("quick", seconds=0.5, status=CallStatus.FAILED)
     settled("lost", interrupted_at=datetime.now(UTC))
     settled("never", status=CallStatus.REJECTED)
+    answered = settled("answered", seconds=3_600)  # by a person, so that it never ran
+    make_decision(call=answered, kind=DecisionKind.RESPOND)
+    reopened = settled("slow", seconds=30)
+    make_decision(call=reopened, kind=DecisionKind.RESPOND, revision=1)
+    make_decision(call=reopened, kind=DecisionKind.WITHDRAW, revision=2)
+    make_decision(call=reopened, kind=DecisionKind.APPROVE, revision=3)
     settled("interrupt", seconds=3_600, idempotency_key=f"{INTERRUPT_KEY_PREFIX}q1:0")  # a person took so long
     now = datetime.now(UTC)
     waiting = make_call(session=make_session(), tool="waiting", issued_at=now, interrupted_at=now)
@@ -687,7 +693,7 @@ def test_each_settled_call_counts_once() -> None:
     found = {tool.name: tool for tool in sums.tools}
     assert sorted(found) == ["interrupt", "lost", "quick", "slow", "waiting"]
     assert (found["interrupt"].calls, found["interrupt"].mean) == (1, None)
-    assert (found["slow"].calls, round(found["slow"].mean or 0)) == (2, 30)
+    assert (found["slow"].calls, round(found["slow"].mean or 0)) == (3, 30)
     assert (found["quick"].failed_share, found["lost"].interrupted_share) == (1, 1)
     assert found["lost"].mean is None
     assert [tool.name for tool in sums.slowest_tools] == ["slow", "quick"]
