@@ -107,7 +107,7 @@ RULES = {
     ),
 }
 #: Decisions for which people also have to agree on the text that the agent gets.
-_RESULT_GIVING_KINDS = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.RESPOND})
+RESULT_GIVING_KINDS = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.RESPOND})
 #: Decisions whose text for the agent is a sufficient reason.
 _SELF_EXPLAINING = frozenset({DecisionKind.REJECT, DecisionKind.RESPOND})
 _SETTLING_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED})
@@ -370,7 +370,7 @@ def _find_equal_decisions(
     call: ToolCall, decisions: list[Decision], voters: Mapping[int, Vote], verdict: DecisionVerdict
 ) -> list[Decision]:
     """Find the decisions equal to `verdict` that wait for others to agree."""
-    result = to_canonical_json(verdict.result, "result") if verdict.kind in _RESULT_GIVING_KINDS else None
+    result = to_canonical_json(verdict.result, "result") if verdict.kind in RESULT_GIVING_KINDS else None
     return [
         decision
         for decision in list_open_votes(call, decisions, voters)
@@ -381,7 +381,8 @@ def _find_equal_decisions(
 def list_open_votes(call: ToolCall, decisions: Sequence[Decision], voters: Mapping[int, Vote]) -> list[Decision]:
     """List the decisions of single people about a call that wait for others to agree, oldest first.
 
-    A decision that moves the call ends all of them, and a withdrawal those of its person.
+    Each person has one vote: a new decision replaces the earlier one, and a withdrawal ends it. A decision that moves
+    the call ends all of them.
 
     Args:
         call: The call, with its current arguments; decisions about other arguments are left out.
@@ -393,10 +394,10 @@ def list_open_votes(call: ToolCall, decisions: Sequence[Decision], voters: Mappi
         voter = voters.get(decision.pk)
         if decision.final:
             votes = []
-        elif decision.kind == DecisionKind.WITHDRAW:
-            votes = [vote for vote in votes if voter is None or voters[vote.pk].person != voter.person]
-        elif decision.args_digest == call.args_digest and voter is not None:
-            votes.append(decision)
+        elif voter is not None:
+            votes = [vote for vote in votes if voters[vote.pk].person != voter.person]
+            if decision.kind != DecisionKind.WITHDRAW and decision.args_digest == call.args_digest:
+                votes.append(decision)
     return votes
 
 

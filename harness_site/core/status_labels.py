@@ -194,6 +194,14 @@ def get_decision_shape_and_label(kind: str, *, about_question: bool, about_chang
     return shape, str(label)
 
 
+def format_vote(kind: str, label: str, needed: int) -> str:
+    """Return the label of a decision with which more of the `needed` people have to agree; `label` is that of its
+    kind."""
+    if kind == DecisionKind.WITHDRAW:
+        return gettext("Own decision withdrawn")
+    return gettext("%(decision)s · one of %(needed)s") % {"decision": label, "needed": needed}
+
+
 def format_phase(value: str) -> str:
     """Return the label of the phase of a version; unknown values of newer versions are returned as is."""
     return str(_PHASES.get(value, value))

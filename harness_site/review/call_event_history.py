@@ -10,7 +10,7 @@ from checkpoints.decisions.decide import RULES
 from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason
 from checkpoints.models import ToolCall
 from harness_site.review.selectors.call_evidence import CallEvidence
-from harness_site.sessions.selectors.multi_person_approvals import number_decisions_of_same_kind
+from harness_site.sessions.selectors.multi_person_approvals import number_equal_decisions
 from harness_site.sessions.timeline.selectors.run_lanes import find_end_of_unknown_period
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents
 
@@ -85,7 +85,7 @@ def _build_interruption_or_settling_events(call: ToolCall, events_of_runs: RunEv
 
 
 def _build_decision_events(call: ToolCall, evidence: CallEvidence) -> Iterator[TraceEvent]:
-    places = number_decisions_of_same_kind(evidence.decisions)
+    places = number_equal_decisions(evidence.decisions)
     for decision in evidence.decisions:
         needs_several = call.approvals > 1 and decision.kind in RULES and not RULES[DecisionKind(decision.kind)].by_one
         kind = "decision" if decision.kind in DECIDING_KINDS else "probe"

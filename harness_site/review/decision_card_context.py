@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
+from checkpoints.decisions.decide import RESULT_GIVING_KINDS
 from checkpoints.enums import (
     DECIDING_KINDS,
     UNDECIDED_CALL_STATUSES,
@@ -41,7 +42,11 @@ from harness_site.review.question_choices import (
 )
 from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation_window
-from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
+from harness_site.sessions.selectors.multi_person_approvals import (
+    Agreement,
+    is_same_answer,
+    list_incomplete_agreements,
+)
 from harness_site.sessions.session_formatting import mask_link_if_safe
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
@@ -219,7 +224,8 @@ def _find_withdrawal_that_reopened_call(evidence: call_evidence.CallEvidence) ->
 def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
     """Build the form for a pending call, prefilled with the latest agreed or late result."""
     call: ToolCall = shown["call"]
-    result_texts = {agreement.kind: agreement.voices[-1].result_text for agreement in shown["agreements"]}
+    voices = sorted((voice for agreement in shown["agreements"] for voice in agreement.voices), key=attrgetter("pk"))
+    result_texts = {voice.kind: voice.result_text for voice in voices}
     if shown["asking"]:
         answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
         initial = {
@@ -239,11 +245,10 @@ def _list_earlier_agreeing_decisions(evidence: call_evidence.CallEvidence, decis
         return []
     agreeing_decisions: list[Decision] = []
     for other in evidence.decisions[: evidence.decisions.index(decision)]:
-        if other.final and other.kind in DECIDING_KINDS:
-            agreeing_decisions.clear()
-        elif other.kind == DecisionKind.WITHDRAW:
-            agreeing_decisions = [each for each in agreeing_decisions if each.actor != other.actor]
-        elif other.kind == decision.kind and not other.final:
+        if other.kind not in DECIDING_KINDS:
+            continue
+        agreeing_decisions = [each for each in agreeing_decisions if not other.final and each.actor != other.actor]
+        if not other.final and is_same_answer(other, decision):
             agreeing_decisions.append(other)
     return agreeing_decisions
 
@@ -286,13 +291,12 @@ def build_decision_options(
     editor = call.approvals > 1 and any(
         decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
     )
-    by_kind = {agreement.kind: agreement for agreement in agreed}
     options = [option for option in list_answer_options(call) if _is_decision_option_available(call, option.kind)]
     unknown = _("This cannot be predicted, because the session cannot be read.")
     fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"
     effects = call_or_use_fallback(
-        description, lambda: _preview_effects_by_kind_or_error(call, by_kind, options), fallback_effects
+        description, lambda: _preview_effects_by_kind_or_error(call, agreed, options, reader), fallback_effects
     )
     return [
         {
@@ -305,7 +309,7 @@ def build_decision_options(
             "does": option.does,
             "button": option.button,
             "then": effects[option.kind],
-            "mine": _find_decision_of_reader(by_kind.get(option.kind), reader),
+            "mine": _find_decision_that_reader_can_only_repeat(agreed, option.kind, reader),
             "edited": editor and option.kind == DecisionKind.APPROVE,
         }
         for option in options
@@ -313,10 +317,10 @@ def build_decision_options(
 
 
 def _preview_effects_by_kind_or_error(
-    call: ToolCall, by_kind: dict[DecisionKind, Agreement], options: Sequence[AnswerOption]
+    call: ToolCall, agreed: Sequence[Agreement], options: Sequence[AnswerOption], reader: str
 ) -> dict[DecisionKind, str]:
     try:
-        return decision_effect_texts.preview_decision_effects(call, by_kind)
+        return decision_effect_texts.preview_decision_effects(call, agreed, reader)
     except CheckpointsError as error:
         unknown = _("This cannot be predicted: {problem}").format(problem=error.detail)
         return dict.fromkeys((option.kind for option in options), unknown)
@@ -328,7 +332,12 @@ def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
     return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
 
 
-def _find_decision_of_reader(agreement: Agreement | None, reader: str) -> Decision | None:
-    if agreement is None:
-        return None
-    return next((voice for voice in agreement.voices if voice.actor == reader), None)
+def _find_decision_that_reader_can_only_repeat(
+    agreed: Sequence[Agreement], kind: DecisionKind, reader: str
+) -> Decision | None:
+    """Return the reader's decision of this kind; None without one, or if others have given another text with theirs,
+    which the reader may agree to."""
+    voices = [voice for agreement in agreed if agreement.kind == kind for voice in agreement.voices]
+    own = next((voice for voice in voices if voice.actor == reader), None)
+    has_other_text = own is not None and any(voice.result != own.result for voice in voices)
+    return None if kind in RESULT_GIVING_KINDS and has_other_text else own

@@ -1,17 +1,18 @@
 """Texts about the effect of each answer, derived from the library's resume preview."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from checkpoints.db import clock
-from checkpoints.decisions.decide import RULES
+from checkpoints.decisions.decide import RESULT_GIVING_KINDS, RULES
 from checkpoints.enums import CallStatus, DecisionKind, RunStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.resume import resume_preview
 from checkpoints.store.database_client_state import Store
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.decision_options import list_answer_options
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
@@ -28,8 +29,8 @@ def find_run_waiting_for_decision(session: Session) -> Run | None:
     return run if run is not None and run.status == RunStatus.WAITING else None
 
 
-def preview_decision_effects(call: ToolCall, agreed: Mapping[DecisionKind, Agreement]) -> dict[DecisionKind, str]:
-    """Describe the effect of each decision kind on an undecided call.
+def preview_decision_effects(call: ToolCall, agreed: Sequence[Agreement], reader: str) -> dict[DecisionKind, str]:
+    """Describe the effect of each decision kind of the user `reader` on an undecided call.
 
     Raises `CheckpointsError` if the session cannot be read.
     """
@@ -47,10 +48,24 @@ def preview_decision_effects(call: ToolCall, agreed: Mapping[DecisionKind, Agree
         "The session stays paused: {number} other calls need a decision.",
         others,
     ).format(number=others)
-    return {kind: _format_missing_approvals(call, kind, agreed) or effects.get(kind, paused_text) for kind in kinds}
+    texts = {}
+    for kind in kinds:
+        effect, joined = effects.get(kind, paused_text), _find_agreement_to_join(agreed, kind, reader)
+        texts[kind] = _format_missing_approvals(call, kind, joined) or effect
+        if texts[kind] == effect and joined is not None and kind in RESULT_GIVING_KINDS:
+            texts[kind] = _("With exactly the text of {name}: {effect} With another text, nothing changes yet.").format(
+                name=mask_and_reveal_hidden(joined.voices[-1].actor), effect=effect
+            )
+    return texts
 
 
-def _format_missing_approvals(call: ToolCall, kind: DecisionKind, agreed: Mapping[DecisionKind, Agreement]) -> str:
+def _find_agreement_to_join(agreed: Sequence[Agreement], kind: DecisionKind, reader: str) -> Agreement | None:
+    """Return the agreement of most people on an answer of this kind, without those that the reader is part of."""
+    others = [one for one in agreed if one.kind == kind and all(voice.actor != reader for voice in one.voices)]
+    return max(others, key=lambda one: one.people, default=None)
+
+
+def _format_missing_approvals(call: ToolCall, kind: DecisionKind, joined: Agreement | None) -> str:
     """Describe the approvals that are missing after this answer; empty if the call stops waiting."""
     if kind == DecisionKind.EDIT and call.is_question:
         return ngettext(
@@ -67,7 +82,7 @@ def _format_missing_approvals(call: ToolCall, kind: DecisionKind, agreed: Mappin
         ).format(number=call.approvals)
     if RULES[kind].by_one:
         return ""
-    missing = call.approvals - (agreed[kind].people if kind in agreed else 0) - 1
+    missing = call.approvals - (0 if joined is None else joined.people) - 1
     if missing < 1:
         return ""
     return ngettext(

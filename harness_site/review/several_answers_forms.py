@@ -28,7 +28,7 @@ def _build_own_text_field(label: Any, *, max_length: int) -> forms.CharField:
 
 
 class SharedAnswerForm(forms.Form):
-    """One answer for several calls, and the evidence and the reason for those that have none of their own.
+    """One answer for several calls, with its evidence and its reason.
 
     Without an answer, only the calls with one of their own are decided.
     """
@@ -67,7 +67,7 @@ class CallAnswerForm(forms.Form):
     """Answer about one of several calls.
 
     Without an answer of its own the call is decided like `shared`. With one, it has the evidence and the reason of
-    `shared` if it has none.
+    `shared` if it has none, unless these are about a different answer.
     """
 
     LEAVE_UNDECIDED: Final = "undecided"
@@ -108,19 +108,32 @@ class CallAnswerForm(forms.Form):
         answer = data.get("answer")
         if answer in ("", None, self.LEAVE_UNDECIDED):
             return data
-        if self._is_missing_in_both_forms("evidence", data):
-            self.add_error("evidence", _("Enter evidence here, or the evidence for all calls."))
-        if self._is_missing_in_both_forms("reason", data):
-            self.add_error("reason", _("Enter a reason here, or one for all calls."))
+        if self._differs_from_shared_answer(answer):
+            evidence_missing = _("Enter evidence for this answer. The evidence for all is about another answer.")
+            reason_missing = _("Enter a reason for this answer. The reason for all is about another answer.")
+        else:
+            evidence_missing = _("Enter evidence here, or the evidence for all calls.")
+            reason_missing = _("Enter a reason here, or one for all calls.")
+        if self._is_text_missing("evidence", data):
+            self.add_error("evidence", evidence_missing)
+        if self._is_text_missing("reason", data):
+            self.add_error("reason", reason_missing)
         if answer == DecisionKind.CONFIRM_LANDED and not data.get("result", "").strip():
             self.add_error("result", _("Enter the result that the call returned. The agent gets it."))
         return data
 
-    def _is_missing_in_both_forms(self, name: str, data: dict[str, Any]) -> bool:
-        """Return whether neither form has this text, and neither has an error that says so."""
+    def _differs_from_shared_answer(self, answer: str) -> bool:
+        """Return whether the texts of `shared` are about a different answer."""
+        shared = "" if self.shared is None else self.shared.cleaned_data.get("answer", "")
+        return bool(answer and shared) and answer != shared
+
+    def _is_text_missing(self, name: str, data: dict[str, Any]) -> bool:
+        """Return whether no form has the text of this answer, and no form has an error that says so."""
         if data.get(name) or name in self.errors:
             return False
-        return self.shared is None or (name not in self.shared.errors and not self.shared.cleaned_data.get(name))
+        if self.shared is None or self._differs_from_shared_answer(data["answer"]):
+            return True
+        return name not in self.shared.errors and not self.shared.cleaned_data.get(name)
 
     def build_answer(self) -> CallAnswer | None:
         """Build the answer to record; None if the call stays undecided."""
@@ -128,7 +141,8 @@ class CallAnswerForm(forms.Form):
         counting = own if own["answer"] else shared
         if counting.get("answer", "") in ("", self.LEAVE_UNDECIDED):
             return None
-        evidence, reason = (counting[name] or shared.get(name, "") for name in ("evidence", "reason"))
+        texts = {} if self._differs_from_shared_answer(own["answer"]) else shared
+        evidence, reason = (counting[name] or texts.get(name, "") for name in ("evidence", "reason"))
         return CallAnswer(
             self.pk,
             own["revision"],

@@ -23,7 +23,6 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
 from checkpoints.db import clock
-from checkpoints.enums import DecisionKind
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
@@ -166,10 +165,7 @@ def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall 
     )
     if final:
         return build_html('<span class="chip {}">{}</span>', shape, word)
-    if kind == DecisionKind.WITHDRAW:
-        return render_status_chip(kind, _("Own decision withdrawn"))
-    vote = _("%(decision)s · one of %(needed)s") % {"decision": word, "needed": needed}
-    return build_html('<span class="chip wait">{}</span>', vote)
+    return build_html('<span class="chip wait">{}</span>', status_labels.format_vote(kind, word, needed))
 
 
 @register.simple_tag(name="decision_sentence")

@@ -24,12 +24,22 @@ function moveReason(form) {
 /** Remove the errors of fields that have been filled in, and the remark beside the button once no error is left. */
 function removeMendedErrors(form, field) {
   if (!field.value) return;
-  // The value of some fields also counts for others that are empty.
-  const others = [...form.elements].filter((each) => field.dataset.default && each.name.endsWith(field.dataset.default) && !each.value);
+  // The value of some fields also counts for others that are empty, unless it is about another answer than theirs.
+  const isShared = (each) => field.dataset.default && each.name.endsWith(field.dataset.default) && !each.value && !hasOtherAnswer(form, each);
+  // The answer for a call is also one of those that the form asks for.
+  const isMendedBy = (each) => isShared(each) || (each.name === "shared-answer" && field.closest("li .answer"));
+  const others = [...form.elements].filter(isMendedBy);
   for (const mended of [field, ...others]) removeErrors(form, mended);
   const left = [...form.querySelectorAll(".errorlist li")].some((each) => each.checkVisibility());
   if (!left) form.querySelector(".problem:not([data-connection])")?.remove();
   else nameFirstError(form);
+}
+
+/** Return whether the call of this field has an answer other than that for all calls. */
+function hasOtherAnswer(form, field) {
+  const shared = form.elements["shared-answer"].value;
+  const own = field.closest("li")?.querySelector(".answer select").value;
+  return Boolean(shared && own) && own !== shared;
 }
 
 /** Name the first error that is left beside the button, if the form repeats it there. */

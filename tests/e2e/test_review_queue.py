@@ -203,8 +203,11 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     others.get_by_label("Evidence: Ship parcel 0").fill("Not in the ledger.")
     expect(others.locator(".errorlist")).to_have_count(1)
     expect(problem.get_by_role("link", name="Enter a reason here, or one for all calls.")).to_be_visible()
-    others.get_by_label("Reason for all").fill(REASON)
-    expect(others.locator(".errorlist, [aria-invalid]")).to_have_count(0)
+    for answer_for_all, errors in (("It happened", 1), ("leave undecided", 0)):  # a reason counts for its own answer
+        others.get_by_label("Answer for all").select_option(answer_for_all)
+        others.get_by_label("Reason for all").fill(REASON)
+        expect(others.locator(".errorlist")).to_have_count(errors)
+    expect(others.locator("[aria-invalid]")).to_have_count(0)
     expect(problem).to_have_count(0)
 
     page.route("**/review/outages/decide/", lambda route: route.abort())

@@ -91,7 +91,8 @@ def _choose_decider_group(call: Any, reader: Membership, voted: frozenset[int], 
 
 
 def _list_pks_of_calls_voted_by_reader(reader: Membership, pks: Sequence[int]) -> frozenset[int]:
-    """List the keys of those of these calls about which the reader has decided, and whose vote still counts."""
+    """List the keys of those of these calls about which the reader has decided, whose vote still counts, and about
+    which nobody has decided otherwise: then the reader can only wait for others."""
     if not pks:
         return frozenset()
     name = reader.user.get_username()
@@ -105,7 +106,7 @@ def _list_pks_of_calls_voted_by_reader(reader: Membership, pks: Sequence[int]) -
     return frozenset(
         pk
         for pk, groups in agreements.items()
-        if any(voice.actor == name for agreement in groups for voice in agreement.voices)
+        if len(groups) == 1 and any(voice.actor == name for voice in groups[0].voices)
     )
 
 

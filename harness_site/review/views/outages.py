@@ -27,6 +27,7 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
 from harness_site.review.bulk_decisions import (
+    CallAnswer,
     ChosenCall,
     record_decisions_from_answers,
     record_decisions_from_late_results,
@@ -148,11 +149,15 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
     shared_form = SharedAnswerForm(request.POST)
     pks = [int(pk) for pk in request.POST.getlist("pk")[:PAGE] if fullmatch(r"\d{1,18}", pk, ASCII)]
     forms_by_pk = {pk: CallAnswerForm(request.POST, pk=pk, shared=shared_form) for pk in dict.fromkeys(pks)}
-    if not all([shared_form.is_valid(), *(form.is_valid() for form in forms_by_pk.values())]):
+    answers: list[CallAnswer] = []
+    if all([shared_form.is_valid(), *(form.is_valid() for form in forms_by_pk.values())]):
+        answers = [answer for answer in (form.build_answer() for form in forms_by_pk.values()) if answer is not None]
+        if not answers:
+            shared_form.add_error("answer", _("Choose an answer for all calls, or for a call below."))
+    if not answers:
         return _render_outage_page(
             request, window, ReasonForm(), shared_form=shared_form, answer_forms=forms_by_pk, status=422
         )
-    answers = [answer for answer in (form.build_answer() for form in forms_by_pk.values()) if answer is not None]
     results = record_decisions_from_answers(answers, by=request.membership, actor=build_decision_actor(request))
     return redirect(
         f"{window.first_page_url}&settled={bulk_results_in_user_session.store_bulk_results(request, results)}"

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
 from checkpoints.decisions.actors import Electorate, Vote, map_decisions_to_votes_of_actors
-from checkpoints.decisions.decide import list_open_votes
+from checkpoints.decisions.decide import RESULT_GIVING_KINDS, list_open_votes
 from checkpoints.enums import DECIDING_KINDS, DecisionKind
 from checkpoints.models import Decision, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """`voices` of `needed` equal decisions made so far, oldest first."""
+    """`voices` of `needed` equal decisions made so far, oldest first.
+
+    Decisions that give the agent a result are equal if their texts are.
+    """
 
     kind: DecisionKind
     needed: int
@@ -28,22 +31,34 @@ class Agreement:
 def list_incomplete_agreements(
     call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = map_decisions_to_votes_of_actors
 ) -> tuple[Agreement, ...]:
-    """List the incomplete agreements of a call by kind of decision; `decisions` are all of the call, in order.
+    """List the incomplete agreements of a call, one for each answer; `decisions` are all of the call, in order.
+
+    People disagree if there are several.
 
     Decisions before the last final one, about other arguments, taken back, or by people who may no longer decide do not
     count.
     """
     votes = electorate(decisions) if call.approvals > 1 else {}
-    return _build_agreements_by_kind(call, decisions, votes)
+    return _build_agreements_by_answer(call, decisions, votes)
 
 
-def _build_agreements_by_kind(
+def _get_answer(decision: Decision) -> tuple[str, str | None]:
+    """Return what has to be equal in the decisions of several people: the kind, and the result that the agent gets."""
+    return decision.kind, decision.result if decision.kind in RESULT_GIVING_KINDS else None
+
+
+def is_same_answer(one: Decision, other: Decision) -> bool:
+    """Return whether two decisions about a call agree."""
+    return _get_answer(one) == _get_answer(other)
+
+
+def _build_agreements_by_answer(
     call: ToolCall, decisions: Iterable[Decision], votes: Mapping[int, Vote]
 ) -> tuple[Agreement, ...]:
-    decisions_by_kind: defaultdict[str, list[Decision]] = defaultdict(list)
+    decisions_by_answer: defaultdict[tuple[str, str | None], list[Decision]] = defaultdict(list)
     for vote in list_open_votes(call, [each for each in decisions if each.kind in DECIDING_KINDS], votes):
         if votes[vote.pk].counts:
-            decisions_by_kind[vote.kind].append(vote)
+            decisions_by_answer[_get_answer(vote)].append(vote)
     return tuple(
         Agreement(
             DecisionKind(kind),
@@ -51,7 +66,7 @@ def _build_agreements_by_kind(
             tuple(group),
             len({votes[vote.pk].person for vote in group}),
         )
-        for kind, group in decisions_by_kind.items()
+        for (kind, _result), group in decisions_by_answer.items()
     )
 
 
@@ -65,29 +80,27 @@ def load_agreements_of_calls(
     for decision in _query_decisions_of_calls(sorted(calls_by_pk)) if calls_by_pk else ():
         decisions[decision.tool_call_id].append(decision)
     votes = electorate([decision for group in decisions.values() for decision in group]) if decisions else {}
-    return {pk: _build_agreements_by_kind(call, decisions[pk], votes) for pk, call in calls_by_pk.items()}
+    return {pk: _build_agreements_by_answer(call, decisions[pk], votes) for pk, call in calls_by_pk.items()}
 
 
 def _query_decisions_of_calls(calls: list[int]) -> QuerySet[Decision]:
     return Decision.objects.filter(tool_call__in=calls).order_by("pk")
 
 
-def number_decisions_of_same_kind(decisions: Iterable[Decision]) -> dict[int, int]:
+def number_equal_decisions(decisions: Iterable[Decision]) -> dict[int, int]:
     """Map the primary key of each decision to its number among equal decisions of the same call, given in order.
 
-    What a person has taken back is not counted any more.
+    What a person has taken back or replaced is not counted any more.
     """
-    actors: defaultdict[str, list[str]] = defaultdict(list)
+    answers_by_actor: dict[str, tuple[str, str | None]] = {}
     numbers: dict[int, int] = {}
     for decision in decisions:
         if decision.kind not in DECIDING_KINDS:
             continue
-        if decision.kind == DecisionKind.WITHDRAW and not decision.final:
-            for kind, names in actors.items():
-                actors[kind] = [name for name in names if name != decision.actor]
-            continue
-        actors[decision.kind].append(decision.actor)
-        numbers[decision.pk] = len(actors[decision.kind])
+        answers_by_actor.pop(decision.actor, None)
+        if decision.kind != DecisionKind.WITHDRAW or decision.final:
+            answers_by_actor[decision.actor] = _get_answer(decision)
+            numbers[decision.pk] = Counter(answers_by_actor.values())[_get_answer(decision)]
         if decision.final:
-            actors.clear()
+            answers_by_actor.clear()
     return numbers

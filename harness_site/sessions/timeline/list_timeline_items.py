@@ -43,6 +43,7 @@ _KINDS: Final[dict[str, str | Promise]] = {
     "pause": _("Paused"),
     "taken": _("Continued"),
     "decision": _("Decision"),
+    "vote": _("Vote"),
     "verified": _("Verify hook"),
     "version": _("Version"),
 }
@@ -71,6 +72,7 @@ _OUTCOMES: Final[dict[str, str | Promise]] = {
     "running": _("running"),
     "lost": _("outcome unknown"),
     "wait": _("waited for a person"),
+    "waits": _("waiting for a person"),
 }
 _SENTENCES: Final[dict[str, str | Promise]] = {
     "saved": _("saved"),
@@ -79,7 +81,8 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "asked": _("Asked %(agent)s"),
     "waited": _("Wait for a decision about %(tool)s"),
     "verified": _("The verify hook was asked about %(tool)s"),
-    "decided": _("%(person)s decided about %(tool)s"),
+    "decision": _("%(person)s decided about %(tool)s"),
+    "vote": _("%(person)s voted on %(tool)s"),
     "run": _("Run %(number)s"),
     "calls": _("%(number)s calls"),
     "group": _("%(count)s entries (%(counts)s)"),
@@ -116,7 +119,7 @@ class TimelineItem:
 
     @property
     def is_moment(self) -> bool:
-        return not self.seconds and self.kind in {*_MOMENTS, "decision", "verified", "version"}
+        return not self.seconds and self.kind in {*_MOMENTS, "decision", "vote", "verified", "version"}
 
     @property
     def title(self) -> str:
@@ -221,7 +224,7 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
         case Stretch():
             tool = mask_and_reveal_hidden(entry.tool)
             name = texts.sentences["waited"] % {"tool": tool} if entry.kind == "wait" else tool
-            outcome = texts.outcomes[entry.kind]
+            outcome = texts.outcomes["waits" if entry.goes_on else entry.kind]
             return TimelineItem(entry.kind, start, seconds, run, name, outcome, call_pk=entry.call_pk)
         case Turn():
             name = texts.turns[entry.kind] % {"version": entry.version}
@@ -245,13 +248,14 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
 
 
 def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) -> TimelineItem:
-    if event.kind in {"decision", "verified"}:
-        sentence = texts.sentences["verified" if event.kind == "verified" else "decided"]
-        name = sentence % {
+    if event.kind in {"decision", "vote", "verified"}:
+        name = texts.sentences[event.kind] % {
             "person": mask_and_reveal_hidden(event.actor),
             "tool": mask_and_reveal_hidden(event.tool),
         }
         shape, outcome = status_labels.get_status_shape_and_label(event.decision)
+        if event.kind == "vote":
+            shape, outcome = "wait", status_labels.format_vote(event.decision, outcome, event.approvals)
         return TimelineItem(event.kind, at, 0.0, run, name, outcome, call_pk=event.call_pk, shape=shape)
     name = texts.sentences["run"] % {"number": run}
     return TimelineItem(

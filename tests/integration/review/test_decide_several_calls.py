@@ -90,13 +90,22 @@ def test_calls_without_an_answer_get_the_one_for_all(people: dict[str, Client], 
         "Nothing was recorded. Correct the marked fields, then send them again. Enter the evidence for these calls."
     )
     assert problem in visible_text(page)
-    assert page.content.decode().count("errorlist") == 1
+    assert page.content.decode().count("errorlist") == 2
     (focused,) = re.findall(r"<(?:input|textarea|select)[^>]* autofocus", page.content.decode())
     assert 'name="shared-evidence"' in focused
     assert 'aria-required="true"' in focused
+
+    data["shared-evidence"] = "Report 17"
+    page = people["alice"].post(ADDRESS, data)  # the evidence that it happened is none that it did not happen
+    problem = "Enter evidence for this answer. The evidence for all is about another answer."
+    assert f"send them again. {problem}" in visible_text(page)
+    assert page.content.decode().count("errorlist") == 1
+    assert 'value="Row 3 of the report."' in page.content.decode()
     assert Decision.objects.count() == 0
 
-    people["alice"].post(ADDRESS, {**data, "shared-evidence": "Report 17"})
+    people["alice"].post(
+        ADDRESS, data | answer(calls[2], answer="mark_failed", evidence="Report 17, row 3", reason="Void.")
+    )
     statuses = [ToolCall.objects.get(pk=call.pk).status for call in calls]
     assert statuses == [CallStatus.COMPLETED, CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.INTERRUPTED]
     decisions = Decision.objects.order_by("pk").values_list("reason", "evidence", "result")
@@ -104,8 +113,17 @@ def test_calls_without_an_answer_get_the_one_for_all(people: dict[str, Client], 
     assert list(decisions) == [
         for_all,
         for_all,
-        ("Row 3 of the report.", '{"text":"Report 17"}', '"This call did not happen. Row 3 of the report."'),
+        ("Void.", '{"text":"Report 17, row 3"}', '"This call did not happen. Void."'),
     ]
+
+
+def test_form_without_any_answer_asks_for_one(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    data = {**WINDOW, "pk": [call.pk], "shared-reason": "The ledger is back.", **answer(call, answer="undecided")}
+    page = people["alice"].post(ADDRESS, data)
+    assert page.status_code == 422
+    assert "then send them again. Choose an answer for all calls, or for a call below." in visible_text(page)
+    assert "The ledger is back." in visible_text(page)
 
 
 def test_form_of_a_full_page_is_not_too_large() -> None:

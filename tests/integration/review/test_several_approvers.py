@@ -124,6 +124,27 @@ def test_two_people_must_agree_on_the_outcome(people: dict[str, Client]) -> None
     assert ToolCall.objects.get().status == CallStatus.COMPLETED
 
 
+def test_people_who_disagree_see_that_and_may_agree_with_the_other_text(people: dict[str, Client]) -> None:
+    call = awaiting(approvals=2)
+    people["alice"].post(url(call), RESPOND)
+    effect = "With exactly the text of alice: Run 1 on worker-3 is waiting and continues at once"
+    assert effect in visible_text(people["bob"].get(url(call)))
+    people["bob"].post(url(call), {**RESPOND, "answer": "It is paid already.", "revision": 2})
+    page = people["alice"].get(url(call))
+    text = visible_text(page)
+    assert "People disagree about this call. Nothing happens until 2 people give the same answer." in text
+    assert text.count("1 of 2 decisions:") == 2
+    assert text.count("Result given by bob: It is paid already.") == 1
+    assert "disabled" not in option(page.content.decode(), "respond")
+    queue = people["alice"].get("/review/?tab=awaiting")
+    assert "1 call needs your decision" in visible_text(queue)
+    assert "people disagree" in visible_text(queue)
+    people["alice"].post(url(call), {**RESPOND, "answer": "It is paid already.", "revision": 3})
+    card = visible_text(people["carol"].get(url(call)))
+    assert "bob · " in card.partition("decision 1 of 2")[0]
+    assert ToolCall.objects.get().status == CallStatus.COMPLETED
+
+
 def test_votes_for_other_arguments_are_not_counted(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")

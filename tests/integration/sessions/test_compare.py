@@ -143,7 +143,7 @@ def test_page_describes_the_changes(session: Session, reader: Client) -> None:
     response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
     page = visible_text(response)
     assert "Version 1 → version 2" in page
-    assert "Messages+1 Edited1 Plan steps done0 Logged calls0 Cost+$0.012 Tokens–" in page
+    assert "Messages+1 Edited1 Plan steps done0, unchanged Logged calls0 Cost+$0.012 Tokens–" in page
     assert "… 1 unchanged message · read it · show it here" in page
     assert "Pay — was “to do”, now “in progress”" in page
     html = response.content.decode()

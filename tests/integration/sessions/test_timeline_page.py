@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, CostBasis, Phase
-from checkpoints.models import Checkpoint, Session
+from checkpoints.enums import CallStatus, CostBasis, DecisionKind, Phase
+from checkpoints.models import Checkpoint, Session, ToolCall
 from harness_site.sessions.timeline import views
 from harness_site.sessions.timeline.selectors import timeframe_contents
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
@@ -53,9 +53,14 @@ def test_drawn_items_have_links_and_titles(session: Session, reader: Client) -> 
 def test_list_has_the_same_items(session: Session, reader: Client) -> None:
     make_decision(call=make_call(session=session, status=CallStatus.COMPLETED), created_at=THEN + timedelta(seconds=9))
     call(session, 20, status=CallStatus.FAILED)
+    asked = call(session, 30, status=CallStatus.AWAITING_APPROVAL, tool="drop_rows", approvals=2, settled_at=None)
+    voted_at = THEN + timedelta(seconds=40)
+    make_decision(call=ToolCall.objects.get(pk=asked), kind=DecisionKind.APPROVE, final=False, created_at=voted_at)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "alice decided about refund_card Decision It happened – 1" in words
     assert "refund_card Failed failed 500 ms 1" in words
+    assert "alice voted on drop_rows Vote Approved · one of 2 – 1" in words
+    assert "Wait for a decision about drop_rows Waits for a person waiting for a person " in words
 
 
 def test_zoom_and_pan_are_urls(session: Session, reader: Client) -> None:

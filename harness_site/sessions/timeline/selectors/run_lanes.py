@@ -69,7 +69,8 @@ class Stretch(NamedTuple):
     """The execution of a tool (`kind` is ran, failed, running or lost), or a wait for a person (`kind` is wait).
 
     A lost call ends when the loss was detected, a wait when it was decided. Completed calls that began shortly after
-    each other may be one stretch: `number` counts them, and `tool` and `call_pk` are those of one of them.
+    each other may be one stretch: `number` counts them, and `tool` and `call_pk` are those of one of them. A wait that
+    `goes_on` ends now.
     """
 
     kind: str
@@ -78,6 +79,7 @@ class Stretch(NamedTuple):
     tool: str
     call_pk: int
     number: int = 1
+    goes_on: bool = False
 
 
 class VersionMark(NamedTuple):
@@ -410,7 +412,6 @@ def _get_lane_after_lost_one(lanes: Iterable[Lane], lost_lane: Lane) -> Lane:
 
 
 def _build_wait_stretch(call: LoggedCallRow, since: int, decision: CallDecisionRow | None) -> Stretch:
-    until = call.settled if decision is None else decision.at
-    if decision is None and call.status in UNDECIDED_CALL_STATUSES:
-        until = convert_to_microseconds(clock.now())
-    return Stretch("wait", since, max(since, until or since), call.tool, call.pk)
+    goes_on = decision is None and call.status in UNDECIDED_CALL_STATUSES
+    until = convert_to_microseconds(clock.now()) if goes_on else call.settled if decision is None else decision.at
+    return Stretch("wait", since, max(since, until or since), call.tool, call.pk, goes_on=goes_on)

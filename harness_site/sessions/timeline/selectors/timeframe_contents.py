@@ -53,9 +53,10 @@ class PeerWait(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A moment: `kind` is crash, takeover, pause, taken, verified or decision.
+    """A moment: `kind` is crash, takeover, pause, taken, verified, vote or decision.
 
-    A decision names its call and its actor; the answer of a verify hook (`kind` is verified) is one of a program.
+    A decision names its call and its actor; the answer of a verify hook (`kind` is verified) is one of a program. A
+    vote is a decision with which more of the `approvals` people have to agree.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class Event(NamedTuple):
     actor: str = ""
     tool: str = ""
     call_pk: int | None = None
+    approvals: int = 1
 
 
 #: Anything on a timeline. Every type begins with kind, start and end.
@@ -99,6 +101,7 @@ class _DecisionRow(NamedTuple):
     final: bool
     actor: str
     actor_kind: str
+    approvals: int
     at: int
 
 
@@ -272,8 +275,8 @@ def _add_events_to_courses(
                 courses[run].events.append(_build_event("taken", taken_at))
     order = [*courses.values()]
     for row in decisions:
-        kind = "verified" if row.kind in HOOK_KINDS else "decision"
-        event = Event(kind, row.at, row.at, row.kind, row.actor, row.tool, row.call_pk)
+        kind = "verified" if row.kind in HOOK_KINDS else "decision" if row.final else "vote"
+        event = Event(kind, row.at, row.at, row.kind, row.actor, row.tool, row.call_pk, row.approvals)
         _find_run_at_or_first(order, row.at).events.append(event)
 
 

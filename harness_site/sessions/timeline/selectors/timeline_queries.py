@@ -117,15 +117,17 @@ def prepare_pauses_query(session: int, *, most: int) -> QuerySet[PausedTask, tup
 
 
 def prepare_decisions_query(session: int, *, most: int) -> QuerySet[Decision, tuple[Any, ...]]:
-    """Query the newest decisions: call key, call id, tool, kind, final, actor, actor kind and time."""
+    """Query the newest decisions: call key, call id, tool, kind, final, actor, actor kind, number of people who
+    have to agree, and time."""
     return _select_newest_decisions().filter(session=session)[:most]
 
 
 @cache
 def _select_newest_decisions() -> QuerySet[Decision, tuple[Any, ...]]:
     decisions = Decision.objects.order_by(keyset_pagination.build_newest_first_ordering())
-    columns = ("tool_call", "tool_call__call_id", "tool_call__tool", "kind", "final", "actor", "actor_kind")
-    return decisions.values_list(*columns, Instant("created_at"))
+    call = "tool_call", "tool_call__call_id", "tool_call__tool"
+    columns = *call, "kind", "final", "actor", "actor_kind", "tool_call__approvals", Instant("created_at")
+    return decisions.values_list(*columns)
 
 
 def prepare_all_runs_query(session: int, *, most: int) -> QuerySet[Run]:

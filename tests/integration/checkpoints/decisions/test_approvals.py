@@ -226,6 +226,20 @@ def test_two_approvals_are_required(cp: SyncCheckpointer, make_registry: MakeReg
     assert list(Decision.objects.order_by("pk").values_list("actor", "final")) == [("alice", False), ("bob", True)]
 
 
+def test_new_vote_replaces_the_earlier_one_of_its_person(
+    cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path
+) -> None:
+    registry = make_registry(start_session(cp), approvals=2)
+    request_approval(registry)
+    decide(cp, "approve_call", "alice", 1)
+    decide(cp, "respond_call", "bob", 2, message="Paid by hand.")
+    decide(cp, "respond_call", "alice", 3, message="It is paid already.")
+    decide(cp, "approve_call", "bob", 4)
+    assert (request_approval(registry)["status"], effects.exists() and effects.read_text()) == ("awaiting_approval", "")
+    decide(cp, "approve_call", "alice", 5)
+    assert call_again(registry).content == "paid 40"
+
+
 def test_vote_for_other_arguments_does_not_count(
     cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path
 ) -> None:
