@@ -49,7 +49,7 @@ class SessionTotals:
 
     @property
     def other_sessions(self) -> int:
-        """Number of all other sessions: running, paused, cancelled or quarantined."""
+        """Number of all other sessions: running, ready to resume, paused, cancelled or quarantined."""
         return self.sessions - self.completed - self.failed - self.undecided
 
     @property

@@ -27,6 +27,8 @@ from harness_site.sessions.session_list_filter_parameters import read_unmasked_t
 
 #: Largest number of agents to choose from.
 _MAX_AGENTS: Final = 200
+#: Largest number of calls that are listed as those to decide first.
+_FIRST_CALLS: Final = 5
 #: Smallest change to a preceding number that is marked, as a part of that number.
 _REAL_CHANGE: Final = 0.25
 #: Smallest number of decisions whose 95th percentile is compared.
@@ -51,9 +53,9 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     )
     sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
     urgent = pending_calls.list_urgent_calls_of_each_status(workspace, agent)
-    first_call = pending_calls.find_first_call_of_queue(workspace.pk, urgent, agent)
-    if first_call is not None:
-        mark_excerpts_shown_in_response(request, "overview", {first_call.session_id})
+    first_calls = pending_calls.list_first_calls_of_queue(workspace.pk, urgent, agent, limit=_FIRST_CALLS)
+    if first_calls:
+        mark_excerpts_shown_in_response(request, "overview", {first.call.session_id for first in first_calls})
     waiting = count_calls_by_decider(request.membership)
     drawn = {
         "sessions": charts.draw_session_outcome_chart(period, sums.steps),
@@ -77,9 +79,10 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total,
         "waiting_calls": waiting.own,
         "own_share": waiting.own if waiting.has_others and not agent else None,
-        "may_decide_first_call": first_call is not None and has_role_to_decide_at(request.membership, first_call, now),
-        "first_call": first_call,
-        "first_call_is_urgent": any(urgent_calls.count for urgent_calls in urgent),
+        "first_calls": first_calls,
+        "decidable_pks": {
+            first.call.pk for first in first_calls if has_role_to_decide_at(request.membership, first.call, now)
+        },
         "overdue": sum((urgent_calls.overdue for urgent_calls in urgent), BoundedCount(0)),
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
