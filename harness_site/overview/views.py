@@ -57,12 +57,13 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     if first_calls:
         mark_excerpts_shown_in_response(request, "overview", {first.call.session_id for first in first_calls})
     waiting = count_calls_by_decider(request.membership)
+    drawn_period, sums = totals.leave_out_empty_start(period, sums)
     drawn = {
-        "sessions": charts.draw_session_outcome_chart(period, sums.steps),
-        "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
-        "failures": charts.draw_failed_sessions_chart(period, sums.steps),
-        "interruptions": charts.draw_interrupted_calls_chart(period, sums.interruptions),
-        "costs": charts.draw_cost_chart(period, sums.steps),
+        "sessions": charts.draw_session_outcome_chart(drawn_period, sums.steps),
+        "waits": charts.draw_waiting_times_chart(drawn_period, sums.wait_steps),
+        "failures": charts.draw_failed_sessions_chart(drawn_period, sums.steps),
+        "interruptions": charts.draw_interrupted_calls_chart(drawn_period, sums.interruptions),
+        "costs": charts.draw_cost_chart(drawn_period, sums.steps),
     }
     context = {
         "period": period,
@@ -71,6 +72,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "agents": sorted({*sums.agent_names[:_MAX_AGENTS], agent} - {""}),
         "problem": problem,
         "period_words": _describe_period(period),
+        "drawn_from": "" if drawn_period == period else charts.format_step_of_period(period, drawn_period.start),
         "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,

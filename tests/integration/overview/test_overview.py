@@ -239,6 +239,9 @@ def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str)
     assert empty == ["waits", "failures"]
     assert page.count("<figcaption") == 2
     assert ">No session failed in this period.</span></figcaption>" in page
+    is_cut = period != "7d"  # a period that is mostly empty is drawn from its last five steps on
+    assert {len(chart.bars) for chart in response.context["charts"].values()} == {5 if is_cut else 7}
+    assert ("nothing happened before" in page) == is_cut
 
 
 def test_page_says_as_of_when_its_sums_are(reader: Client) -> None:
@@ -485,7 +488,7 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
     assert "nothing waits" not in visible_text(reader.get("/overview/?agent=mail"))
     main = html[html.index('<div id="overview"') :]
     links = re.findall(r'href="((?:/sessions/|/review/|\?period)[^"]*)"', main)
-    assert len(links) > 100
+    assert len(links) > 20
     assert all("agent=refund+desk" in link or "agent=refund%20desk" in link for link in links)
 
 
