@@ -119,7 +119,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
             f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
         ),
         "cited": call_or_use_fallback(
-            f"The evidence about call {call.pk}", lambda: _build_evidence_context(decision), None
+            f"The evidence about call {call.pk}", lambda: build_evidence_context(decision), None
         ),
         "events": call_or_use_fallback(
             f"What happened to call {call.pk}",
@@ -264,7 +264,7 @@ def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) ->
     return {"last": edits[-1], "differences": differences}
 
 
-def _build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
+def build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
     """Build the evidence of the decision: a safe `link`, a `text`, and the `rest` of the evidence."""
     if decision is None or decision.evidence is None:
         return None

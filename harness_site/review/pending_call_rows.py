@@ -49,13 +49,14 @@ class OutageCallLine:
 
 @dataclass(frozen=True, slots=True)
 class OutageGroupRow:
-    """Group of calls that were interrupted by one outage, its agents and first calls, and the URL of its page.
+    """Group of calls of an outage, its agents and first calls, and the URL of its page.
 
-    `error_type` is empty if their runs were lost.
+    `error_type` is empty if their runs were lost. `title` is masked.
     """
 
     tool: str
     error_type: str
+    title: str
     first: datetime
     last: datetime
     number: int
@@ -68,6 +69,17 @@ class OutageGroupRow:
     def omitted_count(self) -> int:
         """Number of calls that are on its page only."""
         return max(self.number - len(self.calls), 0)
+
+
+def format_outage_title(outage: Outage) -> str:
+    """Format what happened to the calls of an outage, masked. It claims no common cause, which nobody knows."""
+    words = {"number": outage.number, "tool": mask_and_reveal_hidden(outage.tool)}
+    seconds = max((outage.last - outage.first).total_seconds(), 1)
+    words["time"] = formatting.format_duration_rounded_up(seconds)
+    if not outage.error_type:
+        return gettext("{number} calls of {tool} interrupted within {time}").format(**words)
+    words["error"] = mask_and_reveal_hidden(outage.error_type)
+    return gettext("{number} calls of {tool} failed with {error} within {time}").format(**words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +200,7 @@ class PendingRowBuilder:
         return OutageGroupRow(
             tool=outage.tool,
             error_type=outage.error_type,
+            title=format_outage_title(outage),
             first=outage.first,
             last=outage.last,
             number=outage.number,

@@ -57,7 +57,7 @@ _RECORD_KINDS: Final = {
     "part of call": gettext_lazy("part of call"),
     "decision": gettext_lazy("decision"),
     "audit entry": gettext_lazy("audit entry"),
-    "outage": gettext_lazy("outage"),
+    "outage": gettext_lazy("group of calls"),
     "session": gettext_lazy("session"),
     "entry": gettext_lazy("entry"),
 }

@@ -17,6 +17,7 @@ from harness_site.core.formatting import convert_to_zone, format_date_with_year
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
+from harness_site.review.decision_card_context import build_evidence_context
 from harness_site.review.pending_call_rows import PendingCallRow
 from harness_site.review.question_choices import find_chosen_option
 from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
@@ -75,6 +76,7 @@ register.filter("format_date", format_date_with_year)
 register.filter("render_call_sentence", render_sentence_with_bold_values)
 register.filter("json_container", parse_json_container)
 register.filter("chosen_option", find_chosen_option)
+register.filter("cited_evidence", build_evidence_context)
 
 
 @register.filter("mark_new_days")

@@ -22,10 +22,10 @@ from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import (
     find_verification_error_and_quarantine,
+    format_outage_title,
     get_verification_error_sentence_and_label,
 )
 from harness_site.review.selectors import outage_groups, pending_calls
@@ -84,7 +84,7 @@ def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> It
         if outage is not None:
             cause = f"{build_masked_reference(outage.tool)} {build_masked_reference(outage.error_type)}"
             tag = f"outage {cause} {formatting.format_iso_time(outage.first)}"
-            title = _("Calls of {tool} were interrupted by one outage").format(tool=mask_and_reveal_hidden(outage.tool))
+            title = format_outage_title(outage)
             yield BrowserNotification(tag, title, _("Their outcome is unknown."), build_outage_page_url(outage))
         else:
             question = _("May this happen?") if call.status == CallStatus.AWAITING_APPROVAL else _("Did this happen?")

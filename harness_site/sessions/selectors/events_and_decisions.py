@@ -9,13 +9,17 @@ from heapq import merge
 from itertools import groupby, islice
 from typing import Any
 
+from django.utils.translation import gettext
+
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import AuditKind, DecisionKind, LabelledEnum
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision, ToolCall
+from checkpoints.models.tool_call import INTERRUPT_TOOL, IS_QUESTION
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query
+from harness_site.core.status_labels import get_decision_shape_and_label
 from harness_site.sessions.selectors import message_origin_versions_and_runs
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 
@@ -31,7 +35,7 @@ class HistoryItem:
     """An audit event, or a decision about a call, with its key. `details` is JSON.
 
     `call_pk` and `tool` are set for a decision, and for the interruption of a call; `reason` is then the message of its
-    error.
+    error. Of a question that was asked, only `call_pk` is set.
     `times` is the number of equal entries that this one stands for, the oldest of them recorded at `since`. `final` is
     False if more of the `approvals` people have to agree; `intact` is False if the event does not match its recorded
     hash.
@@ -50,6 +54,7 @@ class HistoryItem:
     call_pk: int | None = None
     call_id: str = ""
     tool: str = ""
+    is_question: bool = False
     final: bool = True
     approvals: int = 1
     intact: bool = True
@@ -121,8 +126,14 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
         else frozenset()
     )
     interrupted_calls = _load_interrupted_calls(session_pk, recorded_events)
+    questions = _load_asked_questions(session_pk, recorded_events)
     event_rows = [
-        (event.created_at, event.pk, 0, _build_event_item(event, interrupted_calls, intact=event.pk not in broken_pks))
+        (
+            event.created_at,
+            event.pk,
+            0,
+            _build_event_item(event, interrupted_calls, questions, intact=event.pk not in broken_pks),
+        )
         for event in recorded_events
     ]
     recorded_decisions = list(decisions.order_by(keyset_pagination.build_newest_first_ordering())[: size + 1])
@@ -176,34 +187,54 @@ def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> di
     return {(call.call_id, str(call.step), str(call.attempt)): call for call in calls}
 
 
+def _load_asked_questions(session_pk: int, events: Iterable[AuditEvent]) -> dict[str, int]:
+    """Map the call ids of the questions that the events asked to their keys."""
+    requests = [_parse_event_details(event.details) for event in events if event.kind == AuditKind.APPROVAL_REQUESTED]
+    call_ids = {str(each.get("call_id")).replace("\0", "") for each in requests if each.get("tool") == INTERRUPT_TOOL}
+    if not call_ids:
+        return {}
+    calls = ToolCall.objects.filter(IS_QUESTION, session=session_pk, call_id__in=call_ids)
+    return dict(calls.values_list("call_id", "pk"))
+
+
 def _get_call_place(event: AuditEvent) -> CallPlace:
     details = _parse_event_details(event.details)
     return str(details.get("call_id")), str(details.get("step")), str(details.get("attempt"))
 
 
-def _build_event_item(event: AuditEvent, interrupted: Mapping[CallPlace, ToolCall], *, intact: bool) -> HistoryItem:
+def _build_event_item(
+    event: AuditEvent, interrupted: Mapping[CallPlace, ToolCall], questions: Mapping[str, int], *, intact: bool
+) -> HistoryItem:
     call = interrupted.get(_get_call_place(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
+    question_pk = questions.get(_get_call_place(event)[0]) if event.kind == AuditKind.APPROVAL_REQUESTED else None
     return HistoryItem(
         pk=event.pk,
         at=event.created_at,
-        label=_get_kind_label(AuditKind, event.kind),
+        label=_get_kind_label(AuditKind, event.kind) if question_pk is None else gettext("Asked a question"),
         kind=event.kind,
         actor=event.actor,
         actor_kind=event.actor_kind,
         details=_parse_event_details(event.details),
         reason="" if call is None else call.error_message,
-        call_pk=None if call is None else call.pk,
+        call_pk=question_pk if call is None else call.pk,
         call_id="" if call is None else call.call_id,
         tool="" if call is None else call.tool,
+        is_question=question_pk is not None,
         intact=intact,
     )
 
 
 def _build_decision_item(decision: Decision) -> HistoryItem:
+    call = decision.tool_call
+    label = _get_kind_label(DecisionKind, decision.kind)
+    if call.is_question:
+        label = get_decision_shape_and_label(
+            decision.kind, about_question=True, about_changed_value=bool(call.asked_args_digest)
+        )[1]
     return HistoryItem(
         pk=decision.pk,
         at=decision.created_at,
-        label=_get_kind_label(DecisionKind, decision.kind),
+        label=label,
         kind=decision.kind,
         actor=decision.actor,
         actor_kind=decision.actor_kind,
@@ -212,10 +243,11 @@ def _build_decision_item(decision: Decision) -> HistoryItem:
         evidence=decision.evidence,
         result=decision.result_text,
         call_pk=decision.tool_call_id,
-        call_id=decision.tool_call.call_id,
-        tool=decision.tool_call.tool,
+        call_id=call.call_id,
+        tool=call.tool,
+        is_question=call.is_question,
         final=decision.final,
-        approvals=decision.tool_call.approvals,
+        approvals=call.approvals,
     )
 
 

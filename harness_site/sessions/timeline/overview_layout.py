@@ -101,7 +101,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Layout of the overview; `words` describes it for screen readers, and `omitted` counts runs that did nothing."""
+    """Layout of the overview; `words` describes it for screen readers, and `omitted` counts runs that did nothing.
+
+    If `shortened`, a time without events is drawn at less than half of its part of the whole time.
+    """
 
     rows: tuple[Row, ...]
     width: int
@@ -111,6 +114,7 @@ class Drawing:
     words: str
     earlier: bool
     omitted: int
+    shortened: bool
 
 
 def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
@@ -124,7 +128,9 @@ def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
     scale = _Scale(instants)
     rows = tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(lanes))
     omitted = len(timeline.lanes) - len(lanes)
-    return Drawing(rows, WIDTH, TOP + ROW * len(rows), start, end, words, timeline.earlier, omitted)
+    return Drawing(
+        rows, WIDTH, TOP + ROW * len(rows), start, end, words, timeline.earlier, omitted, scale.shortens_gaps
+    )
 
 
 def _has_done_nothing(lane: Lane) -> bool:
@@ -172,6 +178,15 @@ class _Scale:
         places = [0.0, *accumulate(min(distance, limit) for distance in distances)]
         self._instants, self._places = instants, places
         self._unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
+
+    @property
+    def shortens_gaps(self) -> bool:
+        whole, drawn = self._instants[-1] - self._instants[0], self._places[-1]
+        gaps = zip(pairwise(self._instants), pairwise(self._places), strict=True)
+        return any(
+            (place_after - place_before) * whole * 2 < (after - before) * drawn
+            for (before, after), (place_before, place_after) in gaps
+        )
 
     def get_x(self, instant: int) -> float:
         """Return the x position of a moment, which is not before the first instant of the scale."""

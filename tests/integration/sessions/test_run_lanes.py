@@ -203,6 +203,7 @@ def test_wait_that_goes_on_takes_about_a_third(session: Session) -> None:
     wait = row.bars[-1]
     assert wait.width <= overview_layout.WIDTH * 0.35
     assert wait.x <= row.x + row.width <= wait.x + wait.width
+    assert drawing.shortened
 
 
 def test_runs_that_did_nothing_are_not_drawn(session: Session) -> None:
@@ -251,6 +252,7 @@ def test_session_of_one_moment_can_be_drawn() -> None:
     run(session, 0, 0)
     drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
     assert drawing
+    assert not drawing.shortened
     assert drawing.rows[0].x == overview_layout.LEFT
 
 

@@ -11,7 +11,8 @@ from django.test import Client
 from checkpoints import audit
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import AuditEvent, Session
+from checkpoints.models import AuditEvent, Run, Session
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.sessions.selectors import call_records, events_and_decisions
 from tests.support.factories import (
     THEN,
@@ -156,6 +157,25 @@ def test_history_lists_events_and_decisions_in_order(session: Session, reader: C
     page = visible_text(reader.get(f"/sessions/{session.pk}/history/"))
     assert "It happened: refund_card by alice — Seen in the bank's export. Recorded result: refund re_1" in page
     assert "Run started · run 1 · host vm · process id 7" in page
+
+
+def test_question_is_called_one_and_its_answer_is_printed_once(session: Session, reader: Client) -> None:
+    key = f"{INTERRUPT_KEY_PREFIX}q:0"
+    status, args = CallStatus.COMPLETED, {"value": "Which port?"}
+    call = make_call(
+        session=session, call_id="q", tool=INTERRUPT_TOOL, idempotency_key=key, status=status, args=args, result="5432"
+    )
+    event(session, AuditKind.APPROVAL_REQUESTED, details='{"call_id":"q","tool":"interrupt"}', created_at=THEN)
+    Run.objects.update(started_at=THEN)
+    answered_at = THEN + timedelta(seconds=9)
+    make_decision(call=call, kind=DecisionKind.RESPOND, reason="5432", result="5432", created_at=answered_at)
+    history = reader.get(f"/sessions/{session.pk}/history/")
+    assert "Asked a question · run 1 · call id q" in visible_text(history)
+    assert f'<a href="/sessions/{session.pk}/calls/{call.pk}/">Asked a question</a>' in history.content.decode()
+    assert re.search("Answered: question by alice — 5432(?! Recorded)", visible_text(history))
+    transcript = visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert re.search(r"Question \w+ requested", transcript)
+    assert transcript.count("5432") == 1
 
 
 def test_history_says_why_a_call_was_interrupted(session: Session, reader: Client) -> None:
