@@ -105,10 +105,10 @@ def _perform_flow_step(step: Step) -> Any:
         return step.work()
     if isinstance(step, Sleep):
         return time.sleep(step.seconds)
-    return _invoke_user_code(step)
+    return _call_user_code_to_result_or_raise(step)
 
 
-def _invoke_user_code(step: Invoke) -> Any:
+def _call_user_code_to_result_or_raise(step: Invoke) -> Any:
     step.start()
     if inspect.iscoroutinefunction(step.function):
         return _run_on_daemon_thread(lambda: asyncio.run(_invoke_user_code_async(step))).result()

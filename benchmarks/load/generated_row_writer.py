@@ -50,7 +50,7 @@ class SessionWriter:
         self._last: Future[None] | None = None
 
     def __enter__(self) -> Callable[[Iterable[GeneratedSession]], None]:
-        return self._write_in_background
+        return self._start_write_after_last_one
 
     def __exit__(self, *_: object) -> None:
         try:
@@ -59,7 +59,7 @@ class SessionWriter:
             self._thread.submit(connections.close_all).result()
             self._thread.shutdown()
 
-    def _write_in_background(self, sessions: Iterable[GeneratedSession]) -> None:
+    def _start_write_after_last_one(self, sessions: Iterable[GeneratedSession]) -> None:
         self._wait_for_writer()
         self._last = self._thread.submit(copy_sessions, sessions)
 

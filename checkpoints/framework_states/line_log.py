@@ -134,7 +134,7 @@ class LineLog:
 
 
 @contextmanager
-def open_line_log_for_writing(
+def lock_or_create_session_for_line_log(
     store: Store, session_id: str, description: NewSessionFields, group: str
 ) -> Iterator[LineLog]:
     """Lock a session for a write to its log in one transaction; it is created if it does not exist.

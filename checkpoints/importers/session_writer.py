@@ -84,7 +84,7 @@ class ImportWriter:
     session."""
 
     #: Whether the last message is replaced if it comes again with more content.
-    extends_last_message = False
+    replaces_last_message_if_it_grows = False
     #: Whether the lines of the transcript are stored as they are, beside the messages.
     stores_lines = False
     #: Whether what is read now was recorded before, so that nothing of it is written.

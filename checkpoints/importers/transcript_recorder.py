@@ -72,9 +72,9 @@ class TranscriptRecorder:
         return self._writer.repeats or key in self._index or key in self._elsewhere
 
     @property
-    def extends_last_message(self) -> bool:
+    def replaces_last_message_if_it_grows(self) -> bool:
         """Whether the last message is replaced if it comes again with more content."""
-        return self._writer.extends_last_message
+        return self._writer.replaces_last_message_if_it_grows
 
     @property
     def stores_lines(self) -> bool:
@@ -115,7 +115,12 @@ class TranscriptRecorder:
 
     def _is_last_message_with_more_content(self, key: str, body: str) -> bool:
         """Return whether a message is the last one of the transcript, with more content than that had."""
-        if self._writer.repeats or not self.extends_last_message or not self.path or self.path[-1].key != key:
+        if (
+            self._writer.repeats
+            or not self.replaces_last_message_if_it_grows
+            or not self.path
+            or self.path[-1].key != key
+        ):
             return False
         before = self.path[-2].chain if len(self.path) > 1 else digests.EMPTY_CHAIN
         return digests.extend_hash_chain(before, body) != self.path[-1].chain

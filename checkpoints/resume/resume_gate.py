@@ -86,7 +86,7 @@ def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[To
 
 def _build_call_dicts(store: Store, owned_session: OwnedSession, calls: list[ToolCall]) -> list[dict[str, Any]]:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
-        return call_dicts.calls_to_dicts_with_verify_reasons(store, calls)
+        return call_dicts.calls_to_dicts_with_verify_hook_answers(store, calls)
 
 
 def _iterate_due_probes(

@@ -71,7 +71,7 @@ class Heartbeats:
         self._renewal: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        heartbeat = parse_heartbeat(scope)
+        heartbeat = parse_plain_heartbeat_or_none(scope)
         allowance = None if heartbeat is None else await self._queue_and_await_renewal(heartbeat)
         if allowance is None:
             await self._application(scope, receive, send)
@@ -104,7 +104,7 @@ class Heartbeats:
             self._renewal = None
 
 
-def parse_heartbeat(scope: Scope) -> Heartbeat | None:
+def parse_plain_heartbeat_or_none(scope: Scope) -> Heartbeat | None:
     """Read a plain heartbeat; None for a request with anything else in it, and one that the site does not accept."""
     path = _PATH.fullmatch(scope["path"].removeprefix(scope.get("root_path", "")))
     body: IO[bytes] | None = scope.get(BODY)

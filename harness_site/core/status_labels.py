@@ -102,6 +102,17 @@ _QUESTION_ANSWERS: Final[dict[str, tuple[str, str | Promise]]] = {
 }
 
 
+#: Decision that lets a call run, and status of the call → whether it has run since.
+_RUN_SINCE: Final[dict[tuple[str, str], str | Promise]] = {
+    (DecisionKind.APPROVE, CallStatus.APPROVED): _("Not run yet"),
+    (DecisionKind.APPROVE, CallStatus.ISSUED): _("Running"),
+    (DecisionKind.APPROVE, CallStatus.COMPLETED): _("Has run"),
+    (DecisionKind.APPROVE, CallStatus.FAILED): _("Ran and failed"),
+    (DecisionKind.APPROVE_RERUN, CallStatus.RERUN_APPROVED): _("Not run again yet"),
+    (DecisionKind.APPROVE_RERUN, CallStatus.SUPERSEDED): _("Run again"),
+}
+
+
 #: Decision → verb after the name of the person.
 _DID: Final[dict[str, str | Promise]] = {
     DecisionKind.CONFIRM_LANDED: _("confirmed that it happened"),
@@ -153,6 +164,26 @@ def get_status_shape_and_label(value: str) -> tuple[str, str]:
     """Return the chip shape and label of a status or decision; unknown values of newer versions are returned as is."""
     shape, label = STATES.get(value, ("off", value.replace("_", " ").capitalize()))
     return shape, str(label)
+
+
+def get_call_status_shape_and_label(status: str, *, is_question: bool, final_kind: str | None) -> tuple[str, str]:
+    """Return the chip shape and label of a call: “Answered” if a person gave its result, so that its tool never ran.
+
+    Args:
+        status: Status of the call.
+        is_question: Whether a framework asks for a value.
+        final_kind: Kind of the last final decision about the call; None if nobody has decided.
+    """
+    if status == CallStatus.COMPLETED and (is_question or final_kind == DecisionKind.RESPOND):
+        return get_status_shape_and_label(DecisionKind.RESPOND)
+    shape, label = get_status_shape_and_label(status)
+    return shape, gettext("Awaiting answer") if is_question and status == CallStatus.AWAITING_APPROVAL else label
+
+
+def get_run_shape_and_label(status: str, *, final_kind: str) -> tuple[str, str] | None:
+    """Return the chip shape and label of whether a call has run since `final_kind` let it run; None if it did not."""
+    label = _RUN_SINCE.get((final_kind, status))
+    return None if label is None else (get_status_shape_and_label(status)[0], str(label))
 
 
 def get_decision_shape_and_label(kind: str, *, about_question: bool, about_changed_value: bool) -> tuple[str, str]:

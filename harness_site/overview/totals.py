@@ -28,6 +28,8 @@ TOOLS: Final = 6
 ENOUGH: Final = 3
 #: Largest number of unsettled interrupted calls that are counted.
 _MAX_UNSETTLED: Final = 10_000
+#: Smallest number of steps that are drawn if those before them are empty.
+_FEWEST_STEPS: Final = 5
 #: How much the clocks of database servers that followed one another may differ.
 _CLOCK_DIFFERENCE: Final = timedelta(days=1)
 _COUNTS: Final = ("sessions", "completed", "failed", "undecided")
@@ -49,7 +51,7 @@ class SessionTotals:
 
     @property
     def other_sessions(self) -> int:
-        """Number of all other sessions: running, paused, cancelled or quarantined."""
+        """Number of all other sessions: running, ready to resume, paused, cancelled or quarantined."""
         return self.sessions - self.completed - self.failed - self.undecided
 
     @property
@@ -214,6 +216,27 @@ def drop_incomplete_comparison(sums: PeriodTotals, period: Period, oldest: datet
     if oldest is not None and oldest <= period.preceding_period.start:
         return sums
     return replace(sums, preceding=SessionTotals(), preceding_waits=compute_waiting_times({}))
+
+
+def leave_out_empty_start(period: Period, sums: PeriodTotals) -> tuple[Period, PeriodTotals]:
+    """Return the period and its totals without the steps before the first one in which anything happened.
+
+    All steps stay if these are less than half of them, and the last `_FEWEST_STEPS` stay in any case.
+    """
+    by_step = zip(sums.steps, sums.wait_steps, sums.interruptions, strict=True)
+    has_data = [
+        bool(totals.sessions or totals.cost or waits.decisions or interrupted)
+        for (_, totals), (_, waits), (_, interrupted) in by_step
+    ]
+    first = min(has_data.index(True), len(has_data) - _FEWEST_STEPS) if any(has_data) else 0
+    if first * 2 < len(has_data):
+        return period, sums
+    return replace(period, start=sums.steps[first][0]), replace(
+        sums,
+        steps=sums.steps[first:],
+        wait_steps=sums.wait_steps[first:],
+        interruptions=sums.interruptions[first:],
+    )
 
 
 def find_oldest_start(workspace: int) -> datetime | None:

@@ -27,6 +27,8 @@ from harness_site.sessions.session_list_filter_parameters import read_unmasked_t
 
 #: Largest number of agents to choose from.
 _MAX_AGENTS: Final = 200
+#: Largest number of calls that are listed as those to decide first.
+_FIRST_CALLS: Final = 5
 #: Smallest change to a preceding number that is marked, as a part of that number.
 _REAL_CHANGE: Final = 0.25
 #: Smallest number of decisions whose 95th percentile is compared.
@@ -51,16 +53,17 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     )
     sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
     urgent = pending_calls.list_urgent_calls_of_each_status(workspace, agent)
-    first_call = pending_calls.find_first_call_of_queue(workspace.pk, urgent, agent)
-    if first_call is not None:
-        mark_excerpts_shown_in_response(request, "overview", {first_call.session_id})
+    first_calls = pending_calls.list_first_calls_of_queue(workspace.pk, urgent, agent, limit=_FIRST_CALLS)
+    if first_calls:
+        mark_excerpts_shown_in_response(request, "overview", {first.call.session_id for first in first_calls})
     waiting = count_calls_by_decider(request.membership)
+    drawn_period, sums = totals.leave_out_empty_start(period, sums)
     drawn = {
-        "sessions": charts.draw_session_outcome_chart(period, sums.steps),
-        "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
-        "failures": charts.draw_failed_sessions_chart(period, sums.steps),
-        "interruptions": charts.draw_interrupted_calls_chart(period, sums.interruptions),
-        "costs": charts.draw_cost_chart(period, sums.steps),
+        "sessions": charts.draw_session_outcome_chart(drawn_period, sums.steps),
+        "waits": charts.draw_waiting_times_chart(drawn_period, sums.wait_steps),
+        "failures": charts.draw_failed_sessions_chart(drawn_period, sums.steps),
+        "interruptions": charts.draw_interrupted_calls_chart(drawn_period, sums.interruptions),
+        "costs": charts.draw_cost_chart(drawn_period, sums.steps),
     }
     context = {
         "period": period,
@@ -69,6 +72,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "agents": sorted({*sums.agent_names[:_MAX_AGENTS], agent} - {""}),
         "problem": problem,
         "period_words": _describe_period(period),
+        "drawn_from": "" if drawn_period == period else charts.format_step_of_period(period, drawn_period.start),
         "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
@@ -77,9 +81,10 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total,
         "waiting_calls": waiting.own,
         "own_share": waiting.own if waiting.has_others and not agent else None,
-        "may_decide_first_call": first_call is not None and has_role_to_decide_at(request.membership, first_call, now),
-        "first_call": first_call,
-        "first_call_is_urgent": any(urgent_calls.count for urgent_calls in urgent),
+        "first_calls": first_calls,
+        "decidable_pks": {
+            first.call.pk for first in first_calls if has_role_to_decide_at(request.membership, first.call, now)
+        },
         "overdue": sum((urgent_calls.overdue for urgent_calls in urgent), BoundedCount(0)),
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),

@@ -76,7 +76,7 @@ def remove_claims_after_decision(call: ToolCall, *, by: Membership) -> None:
     claims = Claim.objects.filter(call=call)
     call.refresh_from_db(fields=["status"])
     (claims.filter(member=by) if call.undecided else claims).delete()
-    claims_and_presence.delete_expired_presence_claims_and_comments()
+    claims_and_presence.delete_expired_presence_and_claims_and_orphaned_comments()
 
 
 def record_claim_event_and_notify_pages(

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from checkpoints.enums import DecisionKind
 from checkpoints.models import Decision
+from harness_site.core import status_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class DecidedRow:
     asked_args_digest: str
     is_question: bool
     approvals: int
+    #: Chip shape and label of whether the call has run since; None if the decision does not let it run.
+    run_since: tuple[str, str] | None
     session_pk: int
     session_id: str
 
@@ -68,6 +71,9 @@ def build_decided_row(decisions: Sequence[Decision]) -> DecidedRow:
         asked_args_digest=call.asked_args_digest,
         is_question=call.is_question,
         approvals=call.approvals,
+        run_since=None
+        if call.is_question or not decision.final
+        else status_labels.get_run_shape_and_label(call.status, final_kind=decision.kind),
         session_pk=decision.session_id,
         session_id=decision.session.session_id,
     )

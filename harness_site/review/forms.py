@@ -248,7 +248,7 @@ class ApprovalForm(DecisionForm):
         return min(max((self["args"].value() or "").count("\n") + 2, 4), 20)
 
     @property
-    def has_unseen_change(self) -> bool:
+    def is_edit_with_unseen_difference(self) -> bool:
         """True if this is an edit whose difference the sender has not seen."""
         data: dict[str, Any] = self.cleaned_data
         return bool(data["kind"] == DecisionKind.EDIT and data["shown"] != self.digest)

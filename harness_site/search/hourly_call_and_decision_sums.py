@@ -11,13 +11,15 @@ from math import log
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import OuterRef, Q, Subquery, Value
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import Exact
 
 from checkpoints.db.sql_names_and_values import build_insert_sql, convert_values, quote_table
 from checkpoints.enums import APPROVAL_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.models import AuditEvent
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.models import AuditEvent, Decision
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, IS_QUESTION
 from harness_site.search.models import DecisionSums, ToolSums
 
 KEYS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, str]]] = {
@@ -39,6 +41,14 @@ COUNTED_DECISIONS: Final = (
     & ~Q(kind=DecisionKind.WITHDRAW)
     & (Q(kind__in=APPROVAL_KINDS) | Q(tool_call__interrupted_at__isnull=False))
 )
+_LAST_FINAL_KIND: Final = Subquery(
+    Decision.objects.filter(tool_call=OuterRef("pk"), final=True).order_by("-pk").values("kind")[:1]
+)
+#: Calls whose result a person gave: their tool never ran. `status_labels.get_call_status_shape_and_label` decides the
+#: same about one that is loaded.
+ANSWERED_CALLS: Final = Q(status=CallStatus.COMPLETED) & (
+    IS_QUESTION | Q(Exact(Coalesce(_LAST_FINAL_KIND, Value("")), Value(DecisionKind.RESPOND.value)))
+)
 #: Calls that count as interrupted in the sums, or will once they are settled.
 COUNTED_INTERRUPTIONS: Final = Q(interrupted_at__isnull=False) & ~Q(reason=InterruptReason.NO_RESULT)
 
@@ -56,13 +66,19 @@ class Tally:
 
 
 def build_call_tally(workspace: int, call: Any) -> Tally | None:
-    """Return the amounts of a call that is settled for good; `call` has the required fields of `ToolCall`.
+    """Return the amounts of a call that is settled for good.
 
-    None for one that did not run, and for one of an imported session without times or results. An interrupted call
-    that ran again counts with its interruption, and the attempt that replaced it counts beside it. A call that a
-    framework's own interrupt asked people about has no duration, because it contains the time that they took.
+    None for one that did not run, because a person rejected or answered it, and for one of an imported session without
+    times or results. An interrupted call that ran again counts with its interruption, and the attempt that replaced it
+    counts beside it. A call that a framework's own interrupt asked people about has no duration, because it contains
+    the time that they took.
+
+    Args:
+        workspace: Key of its workspace.
+        call: Named tuple with the required fields of `ToolCall`, and `is_answered`: whether it is in `ANSWERED_CALLS`.
     """
-    if call.status == CallStatus.REJECTED or call.reason == InterruptReason.NO_RESULT or not call.session__has_times:
+    has_run = call.status != CallStatus.REJECTED and not call.is_answered
+    if not has_run or call.reason == InterruptReason.NO_RESULT or not call.session__has_times:
         return None
     interrupted = call.interrupted_at is not None
     asked_people = call.idempotency_key.startswith(INTERRUPT_KEY_PREFIX)

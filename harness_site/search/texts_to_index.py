@@ -53,6 +53,7 @@ _FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
             "session__has_times",
             "session__agent",
             "idempotency_key",
+            "is_answered",
         ),
     ),
     Kind.DECISION: (
@@ -114,6 +115,8 @@ def list_keys_that_fit_in_memory(rows: Sequence[tuple[int, int]]) -> list[int]:
 def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     """Load the texts of these rows in the order of their keys."""
     rows: QuerySet[Any] = SOURCES[kind]._default_manager.filter(pk__in=keys).annotate(read_for=F(_WORKSPACE[kind]))
+    if kind is Kind.CALL:
+        rows = rows.annotate(is_answered=hourly_call_and_decision_sums.ANSWERED_CALLS)
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
     if kind is Kind.DECISION:

@@ -110,16 +110,18 @@ def format_call_status_chip(record: CallRecord) -> tuple[str, str]:
         return "off", gettext("The file ends before a result")
     if record.is_orphaned:
         return "unknown", gettext("No sign of life")
-    shape, label = status_labels.get_status_shape_and_label(record.status)
-    if record.is_question and record.status == CallStatus.AWAITING_APPROVAL:
-        label = gettext("Awaiting answer")
-    return shape, label
+    return status_labels.get_call_status_shape_and_label(
+        record.status, is_question=record.is_question, final_kind=record.final_kind
+    )
 
 
 def list_call_status_choices() -> list[tuple[str, str]]:
     """List the statuses of calls with their labels, for a filter. Questions have the statuses of calls."""
-    waits = {CallStatus.AWAITING_APPROVAL.value: gettext("Awaiting approval or answer")}
-    return [(value, waits.get(value, str(label))) for value, label in build_choices(CallStatus)]
+    broader = {
+        CallStatus.AWAITING_APPROVAL.value: gettext("Awaiting approval or answer"),
+        CallStatus.COMPLETED.value: gettext("Completed or answered"),
+    }
+    return [(value, broader.get(value, str(label))) for value, label in build_choices(CallStatus)]
 
 
 def format_role_name(role: str) -> str:

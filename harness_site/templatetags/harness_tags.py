@@ -23,7 +23,7 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
 from checkpoints.db import clock
-from checkpoints.models import Decision
+from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
@@ -141,6 +141,15 @@ def render_status_chip(value: str, label: str = "") -> SafeString:
     """Render a status or decision with colour, shape and label; `label` replaces the default one."""
     shape, word = status_labels.get_status_shape_and_label(value)
     return build_html('<span class="chip {}">{}</span>', shape, label or word)
+
+
+@register.simple_tag(name="call_status_chip")
+def render_call_status_chip(call: ToolCall, decision: Decision | None) -> SafeString:
+    """Render the status of a call; `decision` is the last final decision about it, or None without one."""
+    shape, word = status_labels.get_call_status_shape_and_label(
+        call.status, is_question=call.is_question, final_kind=None if decision is None else decision.kind
+    )
+    return build_html('<span class="chip {}">{}</span>', shape, word)
 
 
 @register.simple_tag

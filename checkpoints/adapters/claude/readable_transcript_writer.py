@@ -282,7 +282,7 @@ class ReadableTranscriptWriter(ImportWriter):
     Calls of guarded tools are not added to the log, and those in it are closed by the version that answers them.
     """
 
-    extends_last_message = True
+    replaces_last_message_if_it_grows = True
     stores_lines = True
 
     def __init__(

@@ -217,7 +217,7 @@ class HarnessSessionStore(SessionStore):
         store, session_id = self.sync_checkpointer.store, key.session_id
         create_forked_session.create_forked_session_if_missing(store, key, lines)
         description = NewSessionFields(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
-        with line_log.open_line_log_for_writing(store, session_id, description, key.project_log_group) as log:
+        with line_log.lock_or_create_session_for_line_log(store, session_id, description, key.project_log_group) as log:
             size = log.size
             newest = (size, log.row.latest_version, bytes(log.row.head_chain))
             if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:

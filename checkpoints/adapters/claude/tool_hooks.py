@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from claude_agent_sdk import HookMatcher
 
-from checkpoints.adapters.claude import create_forked_session, transcript_file_search, transcript_keys
+from checkpoints.adapters.claude import create_forked_session, marked_transcript_lines, transcript_keys
 from checkpoints.adapters.claude.claim_sessions_of_repeated_subagent_calls import SubagentCalls
 from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
@@ -190,7 +190,7 @@ class _ToolHooks:
         if store.find_owned_session(key.session_id) is None and not look_up_and_lock_rows.session_exists(
             store, key.session_id
         ):
-            lines = transcript_file_search.read_transcript_lines_containing(hook, '"forkedFrom"')
+            lines = marked_transcript_lines.read_transcript_lines_containing(hook, '"forkedFrom"')
             create_forked_session.create_forked_session_if_missing(store, key, lines)
 
     async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
@@ -307,7 +307,7 @@ def _build_value_or_error(hook: Any) -> Any:
 def _find_refused_calls(hook: Any, call_ids: set[str]) -> dict[str, str]:
     """Find the calls that the program refused by its own rules: the file of the transcript says so."""
     refused: dict[str, str] = {}
-    for line in transcript_file_search.read_transcript_lines_containing(hook, '"toolDenialKind"'):
+    for line in marked_transcript_lines.read_transcript_lines_containing(hook, '"toolDenialKind"'):
         try:
             content = line["message"]["content"]
             found = {block["tool_use_id"]: str(block.get("content", "")) for block in content}

@@ -160,7 +160,7 @@ class ConversationImport:
         own, unless the session is one whose last message may be extended.
         """
         group = self._group
-        if self._recorder.extends_last_message:
+        if self._recorder.replaces_last_message_if_it_grows:
             if len(group) > self._written_size:
                 self._write_agent_message(group, self._written_size)
         else:
@@ -315,7 +315,7 @@ class ConversationImport:
 
     def flush(self) -> None:
         """Write everything read so far, and describe the session."""
-        if self._recorder.extends_last_message:
+        if self._recorder.replaces_last_message_if_it_grows:
             self._write_grouped_message()
             self._written_size = len(self._group)
         else:

@@ -473,7 +473,9 @@ def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
         yield from secret_shapes.find_secret_tokens(text)
         yield from secret_shapes.find_card_numbers(text)
     if rules.name_patterns is not None:
-        yield from secret_values_by_name.find_values_of_secret_names(text, rules.name_patterns, rules.is_secret_name)
+        yield from secret_values_by_name.iterate_spans_of_secret_values_by_name(
+            text, rules.name_patterns, rules.is_secret_name
+        )
 
 
 def _iterate_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterator[Span]:

@@ -271,7 +271,7 @@ def find_secret_list_items(value: Sequence[Any], is_secret: IsSecret) -> frozens
     return frozenset(secret_places)
 
 
-def find_values_of_secret_names(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[Span]:
+def iterate_spans_of_secret_values_by_name(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[Span]:
     """Yield the spans of the values of secret names in `text`."""
     if ":" in text or "=" in text or "->" in text:
         yield from _find_values_after_matches(text, known.pair, _find_pair_value, is_secret)

@@ -71,7 +71,7 @@ def has_role_to_decide_at(reader: Membership, call: ToolCall, now: datetime) -> 
 
 
 def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
-    found = list(_select_decider_columns().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
+    found = list(_query_undecided_calls_with_decider_columns().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
     voted = _list_pks_of_calls_voted_by_reader(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
@@ -111,7 +111,7 @@ def _list_pks_of_calls_voted_by_reader(reader: Membership, pks: Sequence[int]) -
 
 
 @cache
-def _select_decider_columns() -> QuerySet[Any, Any]:
+def _query_undecided_calls_with_decider_columns() -> QuerySet[Any, Any]:
     calls: QuerySet[Any, Any] = ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS)
     calls = calls.annotate(due=queue_order.build_deadline_expression(None))
     return calls.values_list("pk", "approvals", "due", "session__quarantined_at", named=True)

@@ -74,7 +74,11 @@ def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpRespons
         return render_decision_card(request, call, form=form, problem=problem)
     if not form.is_valid():
         return render_decision_card(request, call, form=form, status=422)
-    if isinstance(form, ApprovalForm) and form.has_unseen_change and call.status == CallStatus.AWAITING_APPROVAL:
+    if (
+        isinstance(form, ApprovalForm)
+        and form.is_edit_with_unseen_difference
+        and call.status == CallStatus.AWAITING_APPROVAL
+    ):
         return render_decision_card(request, call, form=form)
     return _record_decision_and_redirect(request, call, form)
 

@@ -15,12 +15,11 @@ from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q,
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
-from checkpoints.enums import CallStatus, InterruptReason
+from checkpoints.enums import OPEN_CALL_STATUSES, CallStatus, InterruptReason
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import IS_QUESTION
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
-from harness_site.search.hourly_call_and_decision_sums import COUNTED_INTERRUPTIONS
+from harness_site.search.hourly_call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
 
@@ -76,15 +75,22 @@ class CallLogPage:
 
 @dataclass(frozen=True, slots=True)
 class ToolRates:
-    """Outcomes of the calls of a tool; `took` is the average duration of a completed one that is no question."""
+    """Outcomes of the calls of a tool.
+
+    Each call has one of the outcomes from `completed` to `discarded`. `answered` by a person, it never ran; `open`, it
+    has none yet; `discarded` contains those that another attempt replaced. `interrupted` and `replays` count calls with
+    any outcome. `took` is the average duration of a completed one.
+    """
 
     tool: str
     calls: int
     completed: int
+    answered: int
     failed: int
-    interrupted: int
     rejected: int
-    waiting: int
+    open: int
+    discarded: int
+    interrupted: int
     replays: int
     took: timedelta | None
 
@@ -144,20 +150,22 @@ def _query_calls_around_rating_limit(workspace: int, since: datetime, until: dat
 
 def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QuerySet[Any, Any]:
     duration = ExpressionWrapper(F("settled_at") - F("issued_at"), output_field=DurationField())
-    completed = Q(status=CallStatus.COMPLETED)
-    ran = Q(interrupted_at=None) & ~Q(settled_at=F("issued_at")) & ~IS_QUESTION
+    completed = Q(status=CallStatus.COMPLETED) & ~ANSWERED_CALLS
+    is_timed = Q(interrupted_at=None) & ~Q(settled_at=F("issued_at"))
     sums = (
         _query_issued_calls(workspace, since, until)
         .values("tool")
         .annotate(
             calls=Count("pk"),
             completed=Count("pk", filter=completed),
+            answered=Count("pk", filter=ANSWERED_CALLS),
             failed=Count("pk", filter=Q(status=CallStatus.FAILED)),
-            interrupted=Count("interrupted_at", filter=~Q(reason=InterruptReason.NO_RESULT)),
             rejected=Count("pk", filter=Q(status=CallStatus.REJECTED)),
-            waiting=Count("pk", filter=Q(status=CallStatus.AWAITING_APPROVAL)),
+            open=Count("pk", filter=Q(status__in=sorted(OPEN_CALL_STATUSES))),
+            discarded=Count("pk", filter=Q(status__in=[CallStatus.SUPERSEDED, CallStatus.DISCARDED])),
+            interrupted=Count("interrupted_at", filter=~Q(reason=InterruptReason.NO_RESULT)),
             replays=Count("pk", filter=Q(replay_count__gt=0)),
-            took=Avg(duration, filter=completed & ran),
+            took=Avg(duration, filter=completed & is_timed),
         )
     )
     return sums.order_by("-calls", "tool")[:_TOOLS]

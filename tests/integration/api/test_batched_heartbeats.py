@@ -18,7 +18,12 @@ from checkpoints.models import Run
 from harness_site.accounts.models import TokenRole
 from harness_site.api import batched_heartbeats as heartbeat_module
 from harness_site.api import rate_limit
-from harness_site.api.batched_heartbeats import Heartbeat, Heartbeats, parse_heartbeat, renew_leases_of_heartbeats
+from harness_site.api.batched_heartbeats import (
+    Heartbeat,
+    Heartbeats,
+    parse_plain_heartbeat_or_none,
+    renew_leases_of_heartbeats,
+)
 from harness_site.api.rate_limit import Allowance
 from harness_site.serving.request_body_buffering_middleware import BODY
 from tests.support.api_client import ApiClient, make_token
@@ -96,9 +101,9 @@ def describe(**changes: Any) -> dict[str, Any]:
 
 
 def test_plain_heartbeat_is_read() -> None:
-    assert parse_heartbeat(describe()) == Heartbeat("Bearer x", "me", "10.0.0.1", "a/b", 3)
+    assert parse_plain_heartbeat_or_none(describe()) == Heartbeat("Bearer x", "me", "10.0.0.1", "a/b", 3)
     under_prefix = describe(path="/harness/api/v1/sessions/a~1b/heartbeat", root_path="/harness")
-    assert parse_heartbeat(under_prefix) == parse_heartbeat(describe())
+    assert parse_plain_heartbeat_or_none(under_prefix) == parse_plain_heartbeat_or_none(describe())
 
 
 UNUSUAL_BODIES = (b"", b"[]", b"{", b"\xff", b'{"fence": true}', b'{"fence": 3, "x": 1}', b"[" * 100_000)
@@ -119,7 +124,7 @@ UNUSUAL_BODIES = (b"", b"[]", b"{", b"\xff", b'{"fence": true}', b'{"fence": 3, 
 )
 def test_any_other_request_is_answered_by_the_route(changes: dict[str, Any]) -> None:
     scope = describe(**changes)
-    assert parse_heartbeat(scope) is None
+    assert parse_plain_heartbeat_or_none(scope) is None
     assert scope[BODY] is None or scope[BODY].tell() == 0
 
 
@@ -127,11 +132,11 @@ def test_heartbeat_without_https_is_redirected_where_https_is_required(settings:
     settings.SECURE_SSL_REDIRECT = True
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     behind_proxy = describe()["headers"] + [(b"x-forwarded-proto", b"https")]
-    assert parse_heartbeat(describe()) is None
-    assert parse_heartbeat(describe(headers=behind_proxy)) is not None
+    assert parse_plain_heartbeat_or_none(describe()) is None
+    assert parse_plain_heartbeat_or_none(describe(headers=behind_proxy)) is not None
     settings.SECURE_PROXY_SSL_HEADER = None
-    assert parse_heartbeat(describe(headers=behind_proxy)) is None
-    assert parse_heartbeat(describe(scheme="https")) is not None
+    assert parse_plain_heartbeat_or_none(describe(headers=behind_proxy)) is None
+    assert parse_plain_heartbeat_or_none(describe(scheme="https")) is not None
 
 
 def test_cancelled_heartbeat_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         settled(f"other-{number}")
     complete()
     recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
-    with django_assert_num_queries(24):
+    with django_assert_num_queries(23):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -165,13 +165,17 @@ def test_longest_waiting_call_links_to_its_card(reader: Client) -> None:
 def test_longest_waiting_call_may_be_one_that_awaits_approval(reader: Client) -> None:
     make_call(session=make_session(), tool="refund", interrupted_at=THEN)
     asked = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, issued_at=THEN - timedelta(hours=1))
-    assert pending_calls.find_first_call_of_queue(make_workspace().pk, ()) == asked
+    (first,) = pending_calls.list_first_calls_of_queue(make_workspace().pk, (), limit=1)
+    assert (first.call, first.is_urgent) == (asked, False)
     assert f'href="/review/calls/{asked.pk}/"' in reader.get("/overview/").content.decode()
 
 
-def test_an_overdue_call_comes_before_one_that_has_waited_longer(reader: Client) -> None:
+def test_an_overdue_call_comes_before_those_that_have_waited_longer(reader: Client) -> None:
     now = datetime.now(UTC)
-    make_call(session=make_session(), tool="refund", interrupted_at=THEN)
+    older = [
+        make_call(session=make_session(), tool="refund", interrupted_at=THEN + timedelta(seconds=number)).pk
+        for number in range(5)
+    ]
     overdue = make_call(
         session=make_session(),
         status=CallStatus.AWAITING_APPROVAL,
@@ -180,18 +184,19 @@ def test_an_overdue_call_comes_before_one_that_has_waited_longer(reader: Client)
     )
     response = reader.get("/overview/")
     assert "1 is overdue" in visible_text(response)
-    strip = response.content.decode().partition("first-call")[2].partition("</p>")[0]
-    assert f'href="/review/calls/{overdue.pk}/"' in strip
+    strip = response.content.decode().partition("first-call")[2].partition("</li>")[0]
+    listed = re.findall(r'<a href="/review/calls/(\d+)/" dir="auto">', response.content.decode())
+    assert [int(pk) for pk in listed] == [overdue.pk, *older[:4]]
     assert 'class="deadline overdue"' in strip
     assert ">View<" in strip  # only an admin decides it now
     reader.force_login(make_user(name="dora", role=Role.ADMIN))
-    assert ">Decide<" in reader.get("/overview/").content.decode().partition("first-call")[2].partition("</p>")[0]
+    assert ">Decide<" in reader.get("/overview/").content.decode().partition("first-call")[2].partition("</li>")[0]
 
 
 def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:
     client.force_login(make_user(name="olga", role=Role.AUDITOR))
     make_call(session=make_session(), tool="refund", interrupted_at=THEN)
-    strip = client.get("/overview/").content.decode().partition("first-call")[2].partition("</p>")[0]
+    strip = client.get("/overview/").content.decode().partition("first-call")[2].partition("</li>")[0]
     assert ">View<" in strip
     assert ">Decide<" not in strip
 
@@ -234,6 +239,9 @@ def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str)
     assert empty == ["waits", "failures"]
     assert page.count("<figcaption") == 2
     assert ">No session failed in this period.</span></figcaption>" in page
+    is_cut = period != "7d"  # a period that is mostly empty is drawn from its last five steps on
+    assert {len(chart.bars) for chart in response.context["charts"].values()} == {5 if is_cut else 7}
+    assert ("nothing happened before" in page) == is_cut
 
 
 def test_page_says_as_of_when_its_sums_are(reader: Client) -> None:
@@ -480,7 +488,7 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
     assert "nothing waits" not in visible_text(reader.get("/overview/?agent=mail"))
     main = html[html.index('<div id="overview"') :]
     links = re.findall(r'href="((?:/sessions/|/review/|\?period)[^"]*)"', main)
-    assert len(links) > 100
+    assert len(links) > 20
     assert all("agent=refund+desk" in link or "agent=refund%20desk" in link for link in links)
 
 
@@ -678,6 +686,12 @@ def test_each_settled_call_counts_once() -> None:
     settled("quick", seconds=0.5, status=CallStatus.FAILED)
     settled("lost", interrupted_at=datetime.now(UTC))
     settled("never", status=CallStatus.REJECTED)
+    answered = settled("answered", seconds=3_600)  # by a person, so that it never ran
+    make_decision(call=answered, kind=DecisionKind.RESPOND)
+    reopened = settled("slow", seconds=30)
+    make_decision(call=reopened, kind=DecisionKind.RESPOND, revision=1)
+    make_decision(call=reopened, kind=DecisionKind.WITHDRAW, revision=2)
+    make_decision(call=reopened, kind=DecisionKind.APPROVE, revision=3)
     settled("interrupt", seconds=3_600, idempotency_key=f"{INTERRUPT_KEY_PREFIX}q1:0")  # a person took so long
     now = datetime.now(UTC)
     waiting = make_call(session=make_session(), tool="waiting", issued_at=now, interrupted_at=now)
@@ -687,7 +701,7 @@ def test_each_settled_call_counts_once() -> None:
     found = {tool.name: tool for tool in sums.tools}
     assert sorted(found) == ["interrupt", "lost", "quick", "slow", "waiting"]
     assert (found["interrupt"].calls, found["interrupt"].mean) == (1, None)
-    assert (found["slow"].calls, round(found["slow"].mean or 0)) == (2, 30)
+    assert (found["slow"].calls, round(found["slow"].mean or 0)) == (3, 30)
     assert (found["quick"].failed_share, found["lost"].interrupted_share) == (1, 1)
     assert found["lost"].mean is None
     assert [tool.name for tool in sums.slowest_tools] == ["slow", "quick"]

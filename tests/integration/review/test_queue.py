@@ -307,6 +307,24 @@ def test_decided_call_is_one_row_with_its_last_decision(reader: Client) -> None:
     assert "1 decided call · 3 decisions" in filtered
 
 
+@pytest.mark.parametrize(
+    ("kind", "status", "chips"),
+    [
+        (DecisionKind.APPROVE, CallStatus.APPROVED, "Approved Not run yet"),
+        (DecisionKind.APPROVE, CallStatus.COMPLETED, "Approved Has run"),
+        (DecisionKind.APPROVE, CallStatus.FAILED, "Approved Ran and failed"),
+        (DecisionKind.APPROVE_RERUN, CallStatus.RERUN_APPROVED, "Re-run approved Not run again yet"),
+        (DecisionKind.RESPOND, CallStatus.COMPLETED, "Answered"),
+    ],
+)
+def test_decided_row_says_whether_the_call_has_run_since(
+    reader: Client, kind: DecisionKind, status: CallStatus, chips: str
+) -> None:
+    make_decision(call=interrupted(0, status=status), kind=kind)
+    row = reader.get("/review/?tab=decided").content.decode().partition('<p class="chips">')[2].partition("</p>")[0]
+    assert " ".join(re.sub("<[^>]*>", " ", row).split()) == chips
+
+
 def test_call_that_waits_again_is_not_among_the_decided_ones(reader: Client) -> None:
     voted = interrupted(0, status=CallStatus.AWAITING_APPROVAL, approvals=2)
     make_decision(call=voted, kind=DecisionKind.APPROVE, final=False)

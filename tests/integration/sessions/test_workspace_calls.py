@@ -10,7 +10,7 @@ from django.db.models import Model
 from django.http import QueryDict
 from django.test import Client
 
-from checkpoints.enums import CallStatus, InterruptReason, Role
+from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Role
 from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.core.time_range_parameters import TimeRange
@@ -206,18 +206,27 @@ def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None
     make_decision(call=lost)
     make_call(session=session, call_id="no", tool="pay", status=CallStatus.REJECTED)
     make_call(session=session, call_id="asks", tool="pay", status=CallStatus.AWAITING_APPROVAL)
+    make_call(session=session, call_id="may", tool="pay", status=CallStatus.APPROVED)
+    make_call(session=session, call_id="again", tool="pay", status=CallStatus.SUPERSEDED)
+    hours = timedelta(hours=9)
+    told = make_call(session=session, call_id="told", tool="pay", status=CallStatus.COMPLETED, settled_at=THEN + hours)
+    make_decision(call=told, kind=DecisionKind.RESPOND, reason="Paid by hand.")
     tools = {
         tool.tool: tool
         for tool in workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
     }
     pay, mail = tools["pay"], tools["mail"]
-    assert (pay.calls, pay.completed, pay.failed, pay.interrupted, pay.replays) == (6, 2, 1, 1, 1)
-    assert (pay.rejected, pay.waiting) == (1, 1)
+    assert (pay.calls, pay.completed, pay.failed, pay.interrupted, pay.replays) == (9, 2, 1, 1, 1)
+    assert (pay.rejected, pay.answered, pay.open, pay.discarded) == (1, 1, 3, 1)
+    for tool in tools.values():
+        outcomes = (tool.completed, tool.answered, tool.failed, tool.rejected, tool.open, tool.discarded)
+        assert sum(outcomes) == tool.calls
     assert (mail.calls, mail.completed, mail.failed, mail.interrupted) == (3, 2, 1, 0)
     assert pay.took == timedelta(seconds=2)
     words = visible_text(reader.get("/calls/"))
-    assert "pay 6 2 (33 %) 1 (17 %) 1 (17 %) 1 (17 %) 1 1 2.0 s" in words
+    assert "pay 9 2 (22 %) 1 (11 %) 1 (11 %) 1 (11 %) 3 (33 %) 1 (11 %) 1 (11 %) 1 2.0 s" in words
     assert "alice: It happened" in words
+    assert words.count("refund-desk Answered requested ") == 1
 
 
 def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, reader: Client) -> None:
@@ -231,7 +240,7 @@ def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, r
     settled = question.issued_at + timedelta(hours=3)
     ToolCall.objects.update(status=CallStatus.COMPLETED, settled_at=settled, interrupted_at=None)
     (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
-    assert (rates.completed, rates.took) == (1, None)
+    assert (rates.completed, rates.answered, rates.took) == (0, 1, None)
 
 
 def test_call_is_found_by_its_key(session: Session, reader: Client) -> None:

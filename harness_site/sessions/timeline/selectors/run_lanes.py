@@ -141,7 +141,8 @@ class Lane:
 
 
 class LoggedCallRow(NamedTuple):
-    """Columns of a call, or of `number` completed calls, for the timeline; `run` is what `get_run_key` returns."""
+    """Columns of a call, or of `number` completed calls, for the timeline; `run` is the text of the key of
+    its run."""
 
     pk: int
     run: str
@@ -180,7 +181,7 @@ def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None =
         takeovers_and_requests_from_audit_trail.load_run_events(session_pk) if remembered is None else remembered
     )
     runs = list(_query_newest_runs(session_pk))
-    lanes = {get_run_key(run): build_run_lane(run, remembered) for run in runs[:LANES][::-1]}
+    lanes = {convert_run_key_to_text(run): build_run_lane(run, remembered) for run in runs[:LANES][::-1]}
     pks = [run.pk for run in runs[:LANES]]
     calls = list(_query_run_calls(session_pk, pks))
     marks = list(_query_saved_versions(session_pk, pks))
@@ -288,12 +289,12 @@ def select_newest_calls() -> QuerySet[ToolCall, tuple[Any, ...]]:
 
 @cache
 def select_lane_runs_newest_first() -> QuerySet[Run]:
-    """Select what a lane shows of all runs, and the column that `get_run_key` reads, newest first."""
+    """Select what a lane shows of all runs, and the column that `convert_run_key_to_text` reads, newest first."""
     runs = Run.objects.annotate(key=cast_field_to_text("pk")).order_by("-number")
     return runs.only("number", "status", "host", "pid", "started_at", "heartbeat_at", "ended_at")
 
 
-def get_run_key(run: Run) -> str:
+def convert_run_key_to_text(run: Run) -> str:
     """Return the key of a run as text: comparing thousands of UUIDs takes several times as long."""
     return str(run.key)  # type: ignore[attr-defined]
 

@@ -165,7 +165,8 @@ def load_timeframe(
     marks, earlier_marks = _load_version_marks_and_cut(session_pk, span)
     events = takeovers_and_requests_from_audit_trail.load_run_events(session_pk)
     courses = {
-        run_lanes.get_run_key(run): RunCourse(run_lanes.build_run_lane(run, events)) for run in reversed(runs[:LANES])
+        run_lanes.convert_run_key_to_text(run): RunCourse(run_lanes.build_run_lane(run, events))
+        for run in reversed(runs[:LANES])
     }
     if not courses:
         return None
