@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import Avg, Case, Count, DurationField, ExpressionWrapper, F, Q, QuerySet, When
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import OPEN_CALL_STATUSES, CallStatus, InterruptReason
 from checkpoints.models import ToolCall
+from checkpoints.models.tool_call import IS_QUESTION
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.hourly_call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
@@ -75,7 +76,7 @@ class CallLogPage:
 
 @dataclass(frozen=True, slots=True)
 class ToolRates:
-    """Outcomes of the calls of a tool.
+    """Outcomes of the calls of a tool, or of the questions of frameworks (`is_question`).
 
     Each call has one of the outcomes from `completed` to `discarded`. `answered` by a person, it never ran; `open`, it
     has none yet; `discarded` contains those that another attempt replaced. `interrupted` and `replays` count calls with
@@ -83,6 +84,7 @@ class ToolRates:
     """
 
     tool: str
+    is_question: bool
     calls: int
     completed: int
     answered: int
@@ -154,7 +156,7 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
     is_timed = Q(interrupted_at=None) & ~Q(settled_at=F("issued_at"))
     sums = (
         _query_issued_calls(workspace, since, until)
-        .values("tool")
+        .values("tool", is_question=Case(When(IS_QUESTION, then=True), default=False))
         .annotate(
             calls=Count("pk"),
             completed=Count("pk", filter=completed),

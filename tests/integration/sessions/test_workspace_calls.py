@@ -1,5 +1,6 @@
 """The page with tool calls of all sessions, and the rates of their tools."""
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -233,8 +234,12 @@ def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, r
     key = f"{INTERRUPT_KEY_PREFIX}q:0"
     question = make_call(session=session, call_id="q", tool=INTERRUPT_TOOL, idempotency_key=key, sentence="Which one?")
     ToolCall.objects.update(status=CallStatus.AWAITING_APPROVAL)
-    words = visible_text(reader.get("/calls/?status=awaiting_approval"))
+    response = reader.get("/calls/?status=awaiting_approval")
+    words = visible_text(response)
     assert "Awaiting approval or answer" in words
+    assert re.search(
+        r'<th scope="row"><a href="\?[^"]*tool=interrupt[^"]*">question</a></th>', response.content.decode()
+    )
     assert "Which one? Question q" in words
     assert words.partition("Which one?")[2].count("Awaiting answer") == 1
     settled = question.issued_at + timedelta(hours=3)
