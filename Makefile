@@ -40,7 +40,7 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
 	integration/hostile/test_forged_texts.py \
 	$(addprefix integration/checkpoints/,importers/test_import_workers.py $(addprefix integrity/test_, \
-	mistyped_values.py sessions_verified_together.py signed_decisions.py witnessed_session_names.py missing_sessions.py))))
+	mistyped_values.py sessions_verified_together.py signed_decisions.py witnessed_session_names.py missing_sessions.py)))
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py
