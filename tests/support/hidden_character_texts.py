@@ -15,7 +15,6 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Ru
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import (
     AuditEvent,
-    Decision,
     Join,
     PausedTask,
     PeerCall,
@@ -253,7 +252,3 @@ def list_pages_of_session(session: Session) -> list[str]:
     paths += ["/sessions/", "/sessions/?sort=cost", "/calls/", "/overview/", "/audit/"]
     paths += [f"/sessions/?q={word}" for word in ("plan", "evil", "a")]
     return paths
-
-
-def decisions_of(session: Session) -> list[Decision]:
-    return list(Decision.objects.filter(session=session).order_by("pk"))
