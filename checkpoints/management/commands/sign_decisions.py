@@ -15,8 +15,8 @@ from checkpoints.models import Decision, Session
 class Command(BaseCommand):
     help = (
         "Signs the decisions of people that have no signature, once, after HARNESS_DECISION_SIGNING_KEY was "
-        "configured. It signs what the database holds now, so run it on a database that you trust. A session with a row "
-        "that does not match is named and left as it is; then the exit code is 1."
+        "configured. It signs what the database holds now, so run it on a database that you trust. A session with a "
+        "row that does not match is named and left as it is; then the exit code is 1."
     )
     #: Checks load the views of the site, which takes longer than the work of this command.
     requires_system_checks = ()
@@ -47,6 +47,6 @@ class Command(BaseCommand):
         self.stdout.write(f"{signed} decisions were signed.")
         if refused:
             raise CommandError(
-                f"The decisions of {refused} sessions were not signed: each has a row that does not match. Restore their "
-                "rows and run the command again, or delete these sessions."
+                f"The decisions of {refused} sessions were not signed: each has a row that does not match. Restore "
+                "their rows and run the command again, or delete these sessions."
             )

@@ -95,7 +95,7 @@ def test_stripped_seals_are_not_given_again_where_a_witness_knows_them(
         open_checkpointer().resume("s")
     if is_witnessed:
         err = StringIO()
-        with pytest.raises(CommandError, match="1 of . sessions were not sealed"):
+        with pytest.raises(CommandError, match="sessions were not sealed"):
             call_command("seal_sessions", stdout=StringIO(), stderr=err)
         assert "somebody has removed it" in err.getvalue()
         assert plain(Session).get().row_seal is None

@@ -77,9 +77,7 @@ def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_la
     assert json.loads(run("verify_integrity", "--all", "--json")[0])["problems"] == []
 
 
-def test_session_that_does_not_match_is_named_and_the_others_are_sealed(
-    open_checkpointer: Open, settings: Any
-) -> None:
+def test_session_that_does_not_match_is_named_and_the_others_are_sealed(open_checkpointer: Open, settings: Any) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
     names = ["s", "t", "u"] if connection.vendor == "sqlite" else ["s", "u"]  # PostgreSQL has typed columns
     for name in names:

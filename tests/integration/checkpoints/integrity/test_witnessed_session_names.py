@@ -225,7 +225,7 @@ def test_row_without_a_seal_in_the_place_of_another_session_is_not_sealed(
     rename("s", "hidden")
     plain(Session).bulk_create([Session(workspace=Workspace.objects.get(), session_id="s")])
     err = StringIO()
-    with pytest.raises(CommandError, match="1 of . sessions were not sealed"):
+    with pytest.raises(CommandError, match="sessions were not sealed"):
         call_command("seal_sessions", stdout=StringIO(), stderr=err)
     assert "the witness knows a session of this name" in err.getvalue()
     assert plain(Session).get(session_id="s").row_seal is None
