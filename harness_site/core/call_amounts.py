@@ -14,7 +14,9 @@ from harness_site.core.masking.masker import MASK, mask_secret_fields_only, mask
 #: Names of arguments that hold the amount of a call, the most telling first.
 _NAMES: Final = ("amount", "total_amount", "total_price", "price")
 #: A number, maybe with a currency before or after it: `40.00`, `40.00 EUR`, `€40`.
-_AMOUNT: Final = re.compile(r"(?P<before>[A-Z]{3}|[€£$])? ?(?P<number>-?\d{1,15}(?:\.\d{1,6})?) ?(?P<after>[A-Z]{3}|€)?")
+_AMOUNT: Final = re.compile(
+    r"(?P<before>[A-Z]{3}|[€£$])? ?(?P<number>-?\d{1,15}(?:\.\d{1,6})?) ?(?P<after>[A-Z]{3}|€)?"
+)
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
 _CURRENCY_OF_SYMBOL: Final = {"€": "EUR", "£": "GBP"}
 
