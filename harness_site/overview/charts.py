@@ -142,13 +142,19 @@ class Chart:
 def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
     """Draw the sessions that started in each step by their outcome."""
     amounts = [
-        (("ok", t.completed), ("bad", t.failed), ("hatched", t.undecided), ("run", t.other_sessions))
-        for _step, t in steps
+        (
+            ("ok", totals.completed),
+            ("bad", totals.failed),
+            ("hatched", totals.undecided),
+            ("ready", totals.ready),
+            ("run", totals.other_sessions),
+        )
+        for _step, totals in steps
     ]
     titles = [
         _(
             "%(time)s: %(sessions)s started, %(completed)s completed, %(failed)s failed, %(undecided)s need a decision,"
-            " %(others)s other"
+            " %(ready)s ready to resume, %(others)s other"
         )
         % {
             "time": format_step_of_period(period, step),
@@ -156,6 +162,7 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
             "completed": format_count(totals.completed),
             "failed": format_count(totals.failed),
             "undecided": format_count(totals.undecided),
+            "ready": format_count(totals.ready),
             "others": format_count(totals.other_sessions),
         }
         for step, totals in steps
