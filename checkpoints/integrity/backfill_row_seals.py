@@ -9,7 +9,7 @@ from django.db import models, transaction
 from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import IntegrityError, SealKeyMissing, WitnessedSessionMissing
-from checkpoints.integrity import verification
+from checkpoints.integrity import mistyped_values, verification
 from checkpoints.models import AuditEvent, EarlyResponse, Message, Session
 from checkpoints.seals import row_seals, sealed_model, witness, witnessed_session_names
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
@@ -21,9 +21,12 @@ _CHUNK_SIZE = 1000
 def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
     """Seal the rows of a session that have no seal, unless somebody has removed the seal of the session.
 
-    As `seal_unsealed_rows_ignoring_witness`; `IntegrityError` also if the witness knows the session and it has no
-    seal, or knows another session of its name.
+    As `seal_unsealed_rows_ignoring_witness`; `IntegrityError` also if a value has another type than its column, or if
+    the witness knows the session and it has no seal, or knows another session of its name.
     """
+    mistyped = mistyped_values.find_mistyped_value(using, session_pk)
+    if mistyped is not None:
+        raise mistyped.to_error(str(session_pk))
     with transaction.atomic(using=using):
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is not None:
@@ -57,11 +60,10 @@ def seal_unsealed_rows_ignoring_witness(using: str, session_pk: int) -> int:
                 counted=bool(session.row_seal),
             )
         count += _seal_rows(Session.objects.using(using).filter(pk=session_pk, row_seal=None))
-        session.refresh_from_db(using=using)
-        problem = next(verification.find_session_problems(using, session, verification.VerificationCounts()), None)
-        if problem is not None and count:
-            raise problem.to_error()
         if count:
+            session.refresh_from_db(using=using)
+            for problem in verification.find_session_problems(using, session, verification.VerificationCounts()):
+                raise problem.to_error()
             insert_unchained_events.append_event(
                 using,
                 session.workspace_id,

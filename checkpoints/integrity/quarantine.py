@@ -32,6 +32,8 @@ from checkpoints.exceptions import (
     SealError,
     SealKeyMissing,
     SessionNotFound,
+    WitnessAhead,
+    WitnessBehind,
 )
 from checkpoints.integrity import backfill_row_seals, mistyped_values, verification
 from checkpoints.integrity.mistyped_values import MistypedValue
@@ -141,7 +143,7 @@ def quarantine_and_skip_altered_session(using: str, session_pk: int) -> Iterator
             if isinstance(error, CheckpointsError)
             else find_error_of_mistyped_value(using, session_pk, str(session_pk))
         )
-        if not _is_about_rows_of_one_session(typed):
+        if not is_about_one_session(typed):
             raise
         logger.error("The session with the key %s was skipped: %s", session_pk, typed)
         if isinstance(typed, IntegrityError) and typed.is_alteration:
@@ -153,16 +155,19 @@ def is_unverifiable_session_error(error: SealError) -> bool:
 
     A process without any key can verify none: that error is raised again.
     """
-    if not _is_about_rows_of_one_session(error):
+    if not is_about_one_session(error):
         raise error
     return not (isinstance(error, IntegrityError) and error.is_alteration)
 
 
-def _is_about_rows_of_one_session(error: CheckpointsError | None) -> bool:
-    """Return whether an error is about the rows of one session; a process without any key can verify none."""
+def is_about_one_session(error: CheckpointsError | None) -> bool:
+    """Return whether an error is about the rows of one session, or about what the witness knows of one.
+
+    It is not if this process has no key at all, or if the witness as a whole is damaged or away.
+    """
     if isinstance(error, SealKeyMissing):
         return error.key_id is not None
-    return isinstance(error, IntegrityError | CheckpointCorrupted)
+    return isinstance(error, IntegrityError | CheckpointCorrupted | WitnessAhead | WitnessBehind)
 
 
 def _quarantine_session_of_error(store: Store, session_id: str, error: IntegrityError) -> None:

@@ -418,7 +418,7 @@ class Migration(migrations.Migration):
                     ),
                     models.Index(
                         condition=models.Q(("status", "active"), _negated=True),
-                        fields=["workspace", "agent", "-updated_at", "-id"],
+                        fields=["workspace", "agent", "-updated_at", "-id", "budget_spent_usd", "has_times"],
                         name="session_of_agent",
                     ),
                     models.Index(

@@ -137,8 +137,12 @@ class Session(SealedModel):
             models.Index(
                 fields=["workspace", "status", "-updated_at", "-id"], condition=~_IS_ACTIVE, name="session_of_status"
             ),
+            # The last two columns let a list of one agent's sessions above a cost be read from the index alone. Without
+            # them, PostgreSQL joins the sessions of a label and a tool first, which are many more.
             models.Index(
-                fields=["workspace", "agent", "-updated_at", "-id"], condition=~_IS_ACTIVE, name="session_of_agent"
+                fields=["workspace", "agent", "-updated_at", "-id", "budget_spent_usd", "has_times"],
+                condition=~_IS_ACTIVE,
+                name="session_of_agent",
             ),
             models.Index(
                 fields=["workspace", "parent_session_id"],

@@ -2,20 +2,25 @@
 
 import logging
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from harness_site.core import formatting
 from harness_site.core.masking.known_secret_value_search import contains_short_secret_value
 from harness_site.core.masking.masker import (
     collect_secret_values,
     mask_secret_fields_only,
-    mask_values_of_secret_fields_in_context,
+    mask_values_in_context,
 )
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 logger = logging.getLogger(__name__)
+
+#: Number of arguments that a sentence names, and number of values of a list that it names instead of their number.
+_MAX_ARGUMENTS: Final = 6
+_MAX_LISTED_VALUES: Final = 2
+_SPACE_BETWEEN_WORDS: Final = str.maketrans("_-.", "   ")
 
 
 class DescribedCall(Protocol):
@@ -36,8 +41,9 @@ def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
 
     The sentence of the tool is used without the values of secret fields, else one built from tool name and arguments.
     """
-    with mask_values_of_secret_fields_in_context(args):
-        if sentence and not contains_short_secret_value(sentence, collect_secret_values(args)):
+    secrets = collect_secret_values(args)
+    with mask_values_in_context(secrets):
+        if sentence and not contains_short_secret_value(sentence, secrets):
             return mask_and_reveal_hidden(sentence)
         return build_default_call_sentence(tool, args)
 
@@ -72,27 +78,53 @@ def remove_text_of_question(args: Any, sentence: str) -> Any:
 
 
 def build_default_call_sentence(tool: str, args: Any) -> str:
-    """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”."""
+    """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”.
+
+    Lists and objects of several values are counted (“100 customers”), because the page of the call lists them.
+    """
     args = mask_secret_fields_only(args)
-    name = (
-        formatting.mask_and_shorten_to_one_line(tool, 200)
-        .replace("_", " ")
-        .replace("-", " ")
-        .replace(".", " ")
-        .strip()
-        .capitalize()
-    )
-    name = name or gettext("Unnamed tool")
+    name = _put_name_in_words(tool, 200).capitalize() or gettext("Unnamed tool")
     if not isinstance(args, dict):
         return name if args in (None, "") else f"{name}: {formatting.mask_and_shorten_to_one_line(args)}"
-    arguments = ", ".join(
-        f"{formatting.mask_and_shorten_to_one_line(key)} {formatting.mask_and_shorten_to_one_line(value)}"
-        for key, value in islice(args.items(), 6)
-    )
-    omitted = len(args) - 6
+    arguments = ", ".join(_put_argument_in_words(key, value) for key, value in islice(args.items(), _MAX_ARGUMENTS))
+    omitted = len(args) - _MAX_ARGUMENTS
     if not arguments:
         return gettext("%(tool)s, without arguments") % {"tool": name}
     if omitted > 0:
         sentence = gettext("%(tool)s: %(arguments)s, and %(count)s more")
         return sentence % {"tool": name, "arguments": arguments, "count": omitted}
     return f"{name}: {arguments}"
+
+
+def _put_name_in_words(name: str, limit: int = 60) -> str:
+    return formatting.mask_and_shorten_to_one_line(name, limit).translate(_SPACE_BETWEEN_WORDS).strip()
+
+
+def _put_argument_in_words(name: str, value: Any) -> str:
+    """Describe an argument without JSON: “order 17”, “branches main, old”, “100 customers”, “env: 2 fields”."""
+    words = _put_name_in_words(name)
+    if isinstance(value, dict):
+        return ngettext("%(name)s: %(count)s field", "%(name)s: %(count)s fields", len(value)) % {
+            "name": words,
+            "count": len(value),
+        }
+    if not isinstance(value, list):
+        return f"{words} {_put_scalar_in_words(value)}"
+    if not value:
+        return gettext("%(name)s: none") % {"name": words}
+    if len(value) > _MAX_LISTED_VALUES:
+        return f"{len(value)} {words}"
+    if any(isinstance(item, dict | list) for item in value):
+        return ngettext("%(name)s: %(count)s entry", "%(name)s: %(count)s entries", len(value)) % {
+            "name": words,
+            "count": len(value),
+        }
+    return f"{words} {', '.join(map(_put_scalar_in_words, value))}"
+
+
+def _put_scalar_in_words(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return gettext("yes") if value else gettext("no")
+    return formatting.mask_and_shorten_to_one_line(value)

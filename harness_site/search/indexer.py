@@ -8,7 +8,7 @@ committed yet: on PostgreSQL, a transaction may end after younger ones. A batch 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from checkpoints.db import clock
 from checkpoints.models import ToolCall
-from harness_site.search import hourly_call_and_decision_sums, index_writer, texts_to_index
+from harness_site.search import hourly_call_and_decision_sums, index_writer, texts_to_index, withdrawn_decisions
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import DecisionSums, Fact, Kind, Passage, Progress, ToolSums
 from harness_site.search.texts_to_index import IndexedText
@@ -225,10 +225,20 @@ def _has_new_or_changed_rows(progress: Progress) -> bool:
 def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> None:
     Passage.objects.filter(kind=kind, source__in=batch.changed).delete()
     texts = index_writer.lock_sources_and_keep_existing_texts(kind, texts)
+    if kind == Kind.CALL:
+        texts = _keep_changed_calls_open(texts)
+    elif kind == Kind.DECISION:
+        hourly_call_and_decision_sums.add_tallies_to_sums(withdrawn_decisions.reopen_calls_of_withdrawals(batch.keys))
     backlog = set(batch.backlog)
     index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
     index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])
     hourly_call_and_decision_sums.add_tallies_to_sums(text.tally for text in texts if text.tally)
+
+
+def _keep_changed_calls_open(texts: list[IndexedText]) -> list[IndexedText]:
+    """Return the texts of calls; one that has changed since it was loaded is open, so that it is indexed again."""
+    revisions = dict(ToolCall.objects.filter(pk__in=[text.source for text in texts]).values_list("pk", "revision"))
+    return [text if revisions[text.source] == text.revision else replace(text, open=True, tally=None) for text in texts]
 
 
 def clear_index_and_sums() -> None:

@@ -242,9 +242,9 @@ class HarnessSessionStore(SessionStore):
         """Remember a version that was written behind the one that this store knows, or as the first one."""
         with self._lock:
             if self._versions.get(session_id, 0) == before:
-                self._cache_version(session_id, after)
+                self._remember_version_number(session_id, after)
 
-    def _cache_version(self, session_id: str, version: int) -> None:
+    def _remember_version_number(self, session_id: str, version: int) -> None:
         self._versions.pop(session_id, None)
         self._versions[session_id] = version
         while len(self._versions) > _MAX_VERSIONS:
@@ -344,7 +344,7 @@ class HarnessSessionStore(SessionStore):
             return None
         lines = self._load_all_lines(session_id)
         with self._lock:
-            self._cache_version(session_id, version)
+            self._remember_version_number(session_id, version)
         return lines
 
     # ---- lists

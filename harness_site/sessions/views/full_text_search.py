@@ -33,16 +33,13 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class SessionResultGroup:
-    row: SessionLine | UnreadableRecord
-    places: tuple[SearchHit, ...]
-    more: int
-    #: Whether the session has more hits than `more` says.
-    has_uncounted: bool = False
+    """A session with its best passages. Its title, id and agent are marked in the head of the group."""
 
-    @property
-    def text_hits(self) -> tuple[SearchHit, ...]:
-        """The hits that are listed. One in the title, the id or the agent is marked in the head of the group."""
-        return tuple(place for place in self.places if place.kind != Kind.SESSION)
+    row: SessionLine | UnreadableRecord
+    passages: tuple[SearchHit, ...]
+    more: int
+    #: Whether the session has more passages than `more` says.
+    has_uncounted: bool = False
 
 
 def show_search_results(
@@ -78,13 +75,13 @@ def show_search_results(
     limit = None if session_pk is not None else SHOWN
     groups = [_build_result_group(line, by_session.get(line.pk, []), limit, query, found) for line in lines]
     # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.
-    excerpt_pks = (group.row.pk for group in groups if any(place.kind != Kind.SESSION for place in group.places))
+    excerpt_pks = (group.row.pk for group in groups if group.passages)
     mark_excerpts_shown_in_response(request, "search", excerpt_pks)
     context |= {
         "query": query,
         "groups": groups,
         "secrets": secrets,
-        "number": sum(len(group.places) + group.more for group in groups),
+        "number": sum(len(group.passages) + group.more for group in groups),
         "found": found,
         "standing": load_index_status(),
         "problems": list_unindexed_texts(workspace),
@@ -157,16 +154,24 @@ def _build_result_group(
     found: SearchPage,
 ) -> SessionResultGroup:
     """Build the results of a session: all in their order, or the best up to `limit`."""
+    title = row.name if isinstance(row, SessionLine) else ""
+    passages = [hit for hit in hits if hit.kind != Kind.SESSION and not _repeats_title(hit, title)]
     if limit is None:
-        return SessionResultGroup(row, tuple(hits), 0)
-    best = sorted(hits, key=lambda hit: -_score_hit(hit, query))[:limit]
-    return SessionResultGroup(row, tuple(best), max(0, len(hits) - limit), row.pk in found.cut_sessions)
+        return SessionResultGroup(row, tuple(passages), 0)
+    best = sorted(passages, key=lambda hit: -_count_whole_words(hit, query))[:limit]
+    return SessionResultGroup(row, tuple(best), max(0, len(passages) - limit), row.pk in found.cut_sessions)
 
 
-def _score_hit(hit: SearchHit, query: SearchQuery) -> int:
-    """Rate a hit: titles before texts, and whole words before parts of words."""
-    excerpt = "".join(part.text for part in hit.stretches)
-    whole_words = sum(
-        bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", excerpt, re.IGNORECASE)) for word in query.words
-    )
-    return whole_words + (len(query.words) + 1) * (hit.kind == Kind.SESSION)
+def _repeats_title(hit: SearchHit, title: str) -> bool:
+    """Return whether a hit is a message that says no more than the title, such as the prompt it was made of."""
+    return hit.kind == Kind.MESSAGE and " ".join(_join_excerpt(hit).split()) == " ".join(title.split())
+
+
+def _count_whole_words(hit: SearchHit, query: SearchQuery) -> int:
+    """Count the words of a query that are whole words of a hit: it rates the hit."""
+    excerpt = _join_excerpt(hit)
+    return sum(bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", excerpt, re.IGNORECASE)) for word in query.words)
+
+
+def _join_excerpt(hit: SearchHit) -> str:
+    return "".join(part.text for part in hit.stretches)

@@ -64,7 +64,7 @@ def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     args = {"note": note, "items": items, "gift": {"wrapped": True, "card": None}}  # in the caller's order
     call = lost_call(args=args)
     content = raw(reader, call)
-    listed, _, stored = content.partition("Raw JSON")
+    listed, _, stored = content.partition("Technical details")
     assert note in listed.replace("&quot;", '"')
     assert all(f"lamp-{n}" in listed for n in range(50))
     assert "Show all 10,003 characters" in listed

@@ -2,13 +2,15 @@
 
 import json
 import threading
+from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 
 from checkpoints import SyncCheckpointer
-from checkpoints.enums import CallStatus
+from checkpoints.db import clock
+from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Message, Session, ToolCall
 from harness_site.search import hourly_call_and_decision_sums, indexer, text_extraction
 from harness_site.search import texts_to_index as reading
@@ -17,7 +19,7 @@ from harness_site.search.management.commands import index_search
 from harness_site.search.models import Kind, Passage, Progress, ToolSums
 from harness_site.search.text_extraction import ExtractedText
 from tests.integration.search.conftest import complete
-from tests.support.factories import make_call, make_message, make_session
+from tests.support.factories import make_call, make_decision, make_message, make_session
 from tests.support.processes import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -218,6 +220,54 @@ def test_concurrent_indexers_index_each_text_once(monkeypatch: pytest.MonkeyPatc
     for kind in (Kind.MESSAGE, Kind.CALL):
         sources = list(Passage.objects.filter(kind=kind).order_by("pk").values_list("source", flat=True))
         assert sources == sorted(sources)
+
+
+@pytest.mark.parametrize(
+    ("withdrawn", "before", "calls"),
+    [
+        (DecisionKind.REJECT, CallStatus.REJECTED, 0),
+        (DecisionKind.RESPOND, CallStatus.COMPLETED, 0),
+        (DecisionKind.MARK_FAILED, CallStatus.FAILED, 1),
+    ],
+)
+def test_call_is_indexed_and_counted_again_after_a_withdrawal(
+    withdrawn: DecisionKind, before: CallStatus, calls: int
+) -> None:
+    """Nothing else looks at a settled call again."""
+    session = make_session()
+    lost: dict[str, Any] = {"interrupted_at": clock.now()} if withdrawn == DecisionKind.MARK_FAILED else {}
+    call = make_call(session=session, status=before, result="The old answer", revision=2, **lost)
+    make_decision(call=call, kind=withdrawn, revision=1)
+    complete()
+    assert sum(ToolSums.objects.values_list("calls", flat=True)) == calls
+    make_decision(call=call, kind=DecisionKind.WITHDRAW, revision=2)
+    if lost:
+        make_decision(call=call, kind=DecisionKind.CONFIRM_LANDED, revision=3)
+    ToolCall.objects.update(status=CallStatus.COMPLETED, result='"The new result"', revision=4)
+    complete()
+    assert "The new result" in texts(Kind.CALL)[0]
+    assert "The old answer" not in texts(Kind.CALL)[0]
+    sums = ToolSums.objects.get()
+    assert (sums.calls, sums.failed, sums.interrupted) == (1, 0, len(lost))
+    complete()
+    assert sums.calls == ToolSums.objects.get().calls
+
+
+def test_call_that_changes_while_it_is_indexed_is_indexed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_call(session=make_session(), status=CallStatus.REJECTED)
+    original = reading.load_indexed_texts
+
+    def read(kind: Kind, keys: list[int]) -> list[reading.IndexedText]:
+        found = original(kind, keys)
+        ToolCall.objects.filter(pk__in=keys).update(status=CallStatus.COMPLETED, result='"new"', revision=7)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "load_indexed_texts", read)
+        indexer._index_batch_of_kind(Kind.CALL)
+    complete()
+    assert "new" in texts(Kind.CALL)[0]
+    assert ToolSums.objects.get().calls == 1
 
 
 def test_one_process_indexes_at_a_time() -> None:

@@ -111,12 +111,14 @@ def test_titles_ids_and_agents_are_found(search: Search) -> None:
 
 def test_match_in_a_title_is_marked_there_and_not_repeated(reader: Client) -> None:
     session = make_session(title="A <b>lamp</b> is broken", agent="lamp-desk")
-    make_message(session=session, text="Hello.")
+    make_message(session=session, text="A <b>lamp</b> is broken")
     complete()
     html = reader.get("/sessions/?q=lamp").content.decode()
     assert "A &lt;b&gt;<mark>lamp</mark>&lt;/b&gt; is broken</a></h3>" in html
     assert "<span><mark>lamp</mark>-desk</span>" in html
     assert "match-list" not in html
+    assert "1 session" in html
+    assert "passage" not in visible_text(reader.get("/sessions/?q=lamp")).partition("1 session")[2]
 
 
 def test_session_id_is_found_before_indexing(reader: Client) -> None:
@@ -149,9 +151,9 @@ def test_results_are_grouped_by_session_newest_first_and_marked(reader: Client) 
     assert '<span class="excerpt" dir="auto">A <mark>Lamp</mark>.' in html
     assert "&lt;b&gt;<mark>lamp</mark>&lt;/b&gt;" in html
     page = visible_text(reader.get("/sessions/?q=lamp"))
-    assert "6 results · 2 sessions" in page
-    assert "Show 2 more results in this session" in page
-    assert "5 results · 1 session" in visible_text(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
+    assert "2 sessions · 6 passages" in page
+    assert "Show 2 more passages of this session" in page
+    assert "1 session · 5 passages" in visible_text(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
 
 
 def test_end_of_a_long_text_is_found_and_shown_once(search: Search, reader: Client) -> None:
@@ -291,8 +293,8 @@ def test_open_page_reloads_its_results(reader: Client) -> None:
     assert again is not None
     make_message(session=session, text="another needle")
     complete()
-    assert "1 result · 1 session" in visible_text(reader.get("/sessions/" + again[1].replace("&amp;", "&")))
-    assert "2 results · 1 session" in visible_text(reader.get("/sessions/?q=needle"))
+    assert "1 session · 1 passage" in visible_text(reader.get("/sessions/" + again[1].replace("&amp;", "&")))
+    assert "1 session · 2 passages" in visible_text(reader.get("/sessions/?q=needle"))
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ def test_session_with_many_results_does_not_hide_others(reader: Client, monkeypa
         make_message(session=chatty, text="lamp")
     complete()
     text = visible_text(reader.get("/sessions/?q=lamp"))
-    assert "6 results · 2 sessions" in text
-    assert "Show all results in this session" in text
+    assert "2 sessions · 6 passages" in text
+    assert "Show all passages of this session" in text
     assert text.index("The lamp") < text.index("lamps")  # the whole word before a part of one
     assert "Older results" not in text
-    assert "6 results · 1 session" in visible_text(reader.get(f"/sessions/?q=lamp&within={chatty.pk}"))
+    assert "1 session · 6 passages" in visible_text(reader.get(f"/sessions/?q=lamp&within={chatty.pk}"))

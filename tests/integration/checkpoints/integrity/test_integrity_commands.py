@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from checkpoints.exceptions import QuarantineStays, RowNotSealed, SealKeyMissing
 from checkpoints.framework_states import durable_message_list, state_store
@@ -76,15 +77,33 @@ def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_la
     assert json.loads(run("verify_integrity", "--all", "--json")[0])["problems"] == []
 
 
-def test_altered_transcript_is_not_sealed(open_checkpointer: Open, settings: Any) -> None:
+def test_session_that_does_not_match_is_named_and_the_others_are_sealed(open_checkpointer: Open, settings: Any) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
-    start_session(open_checkpointer()).save_checkpoint("s", conversation("abc"), {}, 0)
-    plain(Message).filter(position=1).update(body='{"forged":true}')
+    names = ["s", "t", "u"] if connection.vendor == "sqlite" else ["s", "u"]  # PostgreSQL has typed columns
+    for name in names:
+        start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
+    bodies = dict(plain(Message).values_list("pk", "body"))
+    plain(Message).filter(session__session_id="s", position=1).update(body='{"forged":true}')
+    with connection.cursor() as cursor:
+        if "t" in names:
+            cursor.execute("UPDATE checkpoints_session SET latest_version = 'one' WHERE session_id = 't'")
     settings.HARNESS_SEAL_KEY = KEY
+    refused = len(names) - 1
+    out, err = StringIO(), StringIO()
 
-    with pytest.raises(CommandError, match="message 1"):
-        run("seal_sessions")
-    assert plain(Message).filter(row_seal=None).count() == 3
+    with pytest.raises(CommandError, match=f"{refused} of {len(names)} sessions were not sealed"):
+        call_command("seal_sessions", stdout=out, stderr=err)
+    assert "rows of 1 sessions were sealed" in out.getvalue()
+    assert "\ns: " in f"\n{err.getvalue()}"
+    assert "message 1" in err.getvalue()
+    assert ("\nt: " in err.getvalue()) == ("latest_version" in err.getvalue()) == ("t" in names)
+    assert set(plain(Message).filter(row_seal=None).values_list("session__session_id", flat=True)) == {*names} - {"u"}
+    assert open_checkpointer().load_latest("u")
+    for pk, body in bodies.items():
+        plain(Message).filter(pk=pk).update(body=body)
+    plain(Session).filter(session_id="t").update(latest_version=1)
+    assert f"of {len(names)} sessions" in run("seal_sessions")[0]
+    assert not plain(Message).filter(row_seal=None)
 
 
 def test_verification_reports_every_altered_row(open_checkpointer: Open) -> None:

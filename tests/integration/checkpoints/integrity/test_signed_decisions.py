@@ -390,6 +390,7 @@ def test_verify_hook_needs_no_signature(open_checkpointer: Open) -> None:
 
 def test_unsigned_decisions_are_signed_once(
     cp: SyncCheckpointer,
+    open_checkpointer: Open,
     effects: Path,
     settings: Any,
     on_agent: Callable[[], None],
@@ -397,6 +398,9 @@ def test_unsigned_decisions_are_signed_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings.HARNESS_DECISION_VERIFY_KEYS = None
+    other, made = interrupt_call(start_session(open_checkpointer(), "altered"), open_checkpointer, "altered")
+    other.mark_failed("altered", "call_1", actor="alice", reason="I looked.", revision=made["revision"])
+    plain(Decision).update(reason="I did not look.")
     desk = ask(cp, effects, approvals=2)
     for revision, name in ((1, "alice"), (2, "bob")):
         cp.approve_call("s", "call_1", actor=name, reason="I looked.", revision=revision)
@@ -404,11 +408,16 @@ def test_unsigned_decisions_are_signed_once(
     with pytest.raises(CommandError, match="no signing key"):
         call_command("sign_decisions", "--all")
     on_site()
+    for signed in (2, 0):
+        with pytest.raises(CommandError, match="The decisions of 1 sessions were not signed"):
+            call_command("sign_decisions", "--all")
+        printed = capsys.readouterr()
+        assert printed.out == f"{signed} decisions were signed.\n"
+        assert "altered: Row" in printed.err
     call_command("sign_decisions", "--session", "s")
-    call_command("sign_decisions", "--all")
     on_agent()
 
-    assert capsys.readouterr().out == "2 decisions were signed.\n0 decisions were signed.\n"
+    assert plain(Decision).get(session__session_id="altered").signature is None
     assert AuditEvent.objects.filter(kind=AuditKind.DECISIONS_SIGNED).count() == 1
     assert call(desk).content == "paid 40"
     with pytest.raises(CommandError, match="no session"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ from checkpoints.peers import Notice, Swept
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.integrity.test_witness import remember_state
 from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
-from tests.integration.checkpoints.session_setups import start_session
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 def alter(model: type[models.Model], session_id: str = "a") -> None:
@@ -65,6 +67,29 @@ def test_lost_runs_of_other_sessions_are_found(open_checkpointer: Open, model: t
     assert cp.sweep_lost_runs() == ["b"]
     assert list_quarantined() == ["a"]
     assert cp.sweep_lost_runs() == []
+
+
+def test_session_that_was_put_back_whole_keeps_nobody_from_the_others(open_checkpointer: Open, witness: Path) -> None:
+    for name in "ab":
+        pause(open_checkpointer(), join("j", f"call of {name}"), session_id=name)
+    expire_deadlines("call of a", "call of b")
+    third, _ = start_session(open_checkpointer(), "c"), start_session(open_checkpointer(), "d")
+    for text in "ab":
+        third.save_checkpoint("c", conversation(text), {}, 0)
+    third.record_tool_call_issued("c", "call_1", "pay", {"order": 17}, "key")
+    put_back = remember_state()
+    open_checkpointer().extend_deadline("call of a", 60)
+    third.save_checkpoint("c", conversation("abc"), {}, 0)
+    put_back()
+    lose_run("c")
+    lose_run("d")
+    cp = open_checkpointer()
+    assert cp.sweep_deadlines().expired == ("call of b",)
+    assert cp.sweep_lost_runs() == ["d"]
+    assert list_quarantined() == []
+    with pytest.raises(CommandError, match="do not match, of which nothing was removed: 1"):
+        call_command("prune", keep_last=1, stdout=StringIO(), stderr=StringIO())
+    plain(ToolCall).update(status="failed")  # nothing is left to interrupt
 
 
 def test_sessions_sealed_with_an_unknown_key_do_not_keep_the_sweep_from_the_others(

@@ -22,7 +22,7 @@ from checkpoints.exceptions import (
     WitnessTruncated,
     WitnessUnreachable,
 )
-from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
+from checkpoints.models import AuditEvent, Checkpoint, Message, PeerCall, Session, ToolCall
 from checkpoints.seals.witness import get_witness
 from checkpoints.seals.witness_file import FileWitness
 from checkpoints.seals.witness_folder import FolderWitness
@@ -49,7 +49,7 @@ def forget_witness() -> None:
 
 def remember_state() -> Callable[[], None]:
     """Copy all rows of the sessions; return a function that restores them, as an attacker or a backup would."""
-    models = (Session, Message, Checkpoint, ToolCall)
+    models = (Session, Message, Checkpoint, ToolCall, PeerCall)
     rows = {model: list(plain(model).values()) for model in models}
 
     def restore_rows() -> None:
