@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -23,7 +24,7 @@ def sign_in(name: str, role: Role = Role.APPROVER) -> Client:
     return client
 
 
-def make_payments(number: int, **fields: object) -> list[ToolCall]:
+def make_payments(number: int, **fields: Any) -> list[ToolCall]:
     first = awaiting(call_id="first", sentence="Pay number 0", **fields)
     others = [
         make_call(
@@ -80,9 +81,14 @@ def test_votes_deadlines_and_roles_hold_as_on_the_decision_page() -> None:
         issued_at=long_ago,
         decide_within=timedelta(hours=1),
     )
-    query = {"tool": "pay", "people": 2}
+    query = {"tool": "pay", "people": "2"}
     assert "only an admin can decide now" in visible_text(alice.get(PAGE, query))
-    sent = {**query, "answer": "approve", "reason": "Fine.", "call": [f"{call.pk}.1" for call in (*calls, late)]}
+    sent: dict[str, Any] = {
+        **query,
+        "answer": "approve",
+        "reason": "Fine.",
+        "call": [f"{call.pk}.1" for call in (*calls, late)],
+    }
     assert carol.post(PAGE, sent).status_code == 403
     assert "Not recorded: Approved" in visible_text(alice.post(PAGE, sent, follow=True))
     assert "you have decided, and another person has to agree" in visible_text(alice.get(PAGE, query))
