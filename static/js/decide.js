@@ -53,11 +53,12 @@ function nameFirstError(form) {
 
 /** Say on the button of a form about several calls how many decisions it records. */
 function countAnswers(form) {
-  const shared = form.elements["shared-answer"];
-  if (!shared) return;
-  const answers = [...form.querySelectorAll("li .answer select")].map((each) => each.value || shared.value);
-  const count = answers.filter((answer) => answer && answer !== "undecided").length;
   const button = form.querySelector("button[data-label]");
+  if (!button) return;
+  const shared = form.elements["shared-answer"];
+  const answers = [...form.querySelectorAll("li .answer select")].map((each) => each.value || shared.value);
+  const selected = form.querySelectorAll("li input[name='call']:checked");
+  const count = selected.length + answers.filter((answer) => answer && answer !== "undecided").length;
   button.textContent = count ? ngettext("Record %(count)s decision", "Record %(count)s decisions", count) : button.dataset.label;
 }
 
