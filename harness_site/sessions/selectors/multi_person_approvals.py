@@ -64,8 +64,7 @@ def is_same_answer(one: Decision, other: Decision) -> bool:
 def group_open_votes_by_answer(
     call: ToolCall, decisions: Iterable[Decision], votes: Mapping[int, Vote]
 ) -> tuple[Agreement, ...]:
-    """List the incomplete agreements of a call, as `list_incomplete_agreements` does, from the `votes` of an electorate.
-    """
+    """List the incomplete agreements of a call, as `list_incomplete_agreements` does, from votes of an electorate."""
     decisions_by_answer: defaultdict[tuple[str, str | None], list[Decision]] = defaultdict(list)
     for vote in list_open_votes(call.args_digest, [each for each in decisions if each.kind in DECIDING_KINDS], votes):
         if votes[vote.pk].counts:
