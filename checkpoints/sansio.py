@@ -214,6 +214,6 @@ async def _invoke_user_code_async(step: Invoke) -> Any:
         return await value if inspect.isawaitable(value) else value
 
 
-async def run_in_thread(work: Callable[[], T]) -> T:
+async def run_blocking_in_thread(work: Callable[[], T]) -> T:
     """Take database work to a thread of the loop's own pool."""
     return await asyncio.to_thread(work)

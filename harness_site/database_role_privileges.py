@@ -62,7 +62,10 @@ def generate_role_statements(names: RoleNames) -> Iterator[str]:
         table = _quote_identifier(model._meta.db_table)
         yield f"ALTER TABLE {table} OWNER TO {migration}"
         yield f"REVOKE ALL ON {table} FROM PUBLIC, {agent}, {site}"
-        for role, rights in ((agent, list_agent_table_privileges(model)), (site, list_site_table_privileges(model))):
+        for role, rights in (
+            (agent, derive_agent_privileges_from_model(model)),
+            (site, list_site_table_privileges(model)),
+        ):
             if rights:
                 yield f"GRANT {', '.join(rights)} ON {table} TO {role}"
     table = _quote_identifier(MigrationRecorder.Migration._meta.db_table)
@@ -78,7 +81,7 @@ def generate_agent_role_statements(role: str) -> Iterator[str]:
     yield _build_create_role_statement(role)
     yield f"GRANT USAGE ON SCHEMA public TO {agent}"
     for model in list_models_sorted_by_table():
-        if rights := list_agent_table_privileges(model):
+        if rights := derive_agent_privileges_from_model(model):
             table = _quote_identifier(model._meta.db_table)
             yield f"REVOKE ALL ON {table} FROM {agent}"
             yield f"GRANT {', '.join(rights)} ON {table} TO {agent}"
@@ -143,7 +146,7 @@ def list_models_sorted_by_table() -> list[type[Model]]:
     return sorted(managed_models, key=lambda model: model._meta.db_table)
 
 
-def list_agent_table_privileges(model: type[Model]) -> list[str]:
+def derive_agent_privileges_from_model(model: type[Model]) -> list[str]:
     if model._meta.app_label != _LIBRARY:
         return []
     if model in _READ_BY_AGENTS:

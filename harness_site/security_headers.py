@@ -18,7 +18,7 @@ def build_content_security_policy(
 ) -> dict[str, list[Any]]:
     """Build a policy without inline code, eval and other hosts; scripts need the nonce of the response.
 
-    With `report_violations`, browsers report violations (see `harness_site.development`).
+    With `report_violations`, browsers report violations (see `harness_site.csp_violation_reports`).
     """
     return {
         "default-src": ["'self'"],

@@ -35,7 +35,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
 ]
 
 if settings.DEBUG:
-    urlpatterns.append(path("development/", include("harness_site.development.urls")))
+    urlpatterns.append(path("development/", include("harness_site.csp_violation_reports.urls")))
 
 exclude_views_from_atomic_requests(urlpatterns)
 

@@ -69,7 +69,7 @@ def issue_call(
         try:
             with database_operation(store.using) as connection:
                 row = None
-                is_repeated = log_completeness.may_live_call_have_key(owned_session, intent.key)
+                is_repeated = log_completeness.does_run_know_live_call_with_key(owned_session, intent.key)
                 if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_sealed_call(store, connection, owned_session, intent.step, values)

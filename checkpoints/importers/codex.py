@@ -15,7 +15,6 @@ from checkpoints.importers.codex_line_fields import (
     read_subagent_role,
 )
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_time
-from checkpoints.importers.imported_session_and_run_rows import make_session_id
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
@@ -24,6 +23,7 @@ from checkpoints.importers.imported_session_builder import (
     get_text_field_or_empty,
 )
 from checkpoints.importers.openai_responses import read_item, score_item_match
+from checkpoints.importers.write_imported_sessions import make_session_id
 
 _LINE_TYPES: Final = frozenset(
     {

@@ -20,7 +20,7 @@ from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_s
 from checkpoints.formats.digests import EMPTY_CHAIN
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog, insert_call_rows
-from checkpoints.importers.imported_session_and_run_rows import TranscriptOrigin, insert_sessions_and_runs
+from checkpoints.importers.write_imported_sessions import TranscriptOrigin, insert_sessions_and_runs
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import WRITTEN_FIELDS

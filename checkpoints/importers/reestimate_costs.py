@@ -15,8 +15,8 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CostBasis
 from checkpoints.formats import exact_amounts
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
-from checkpoints.importers.imported_session_and_run_rows import IMPORT_MARK
 from checkpoints.importers.price_table import Cost, PriceTable
+from checkpoints.importers.write_imported_sessions import IMPORT_MARK
 from checkpoints.models import Checkpoint, Session
 from checkpoints.store.database_client_state import Store
 

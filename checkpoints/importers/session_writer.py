@@ -20,11 +20,11 @@ from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import StorageError
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.importers import imported_session_and_run_rows
+from checkpoints.importers import write_imported_sessions
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session_and_run_rows import SessionEnd, TranscriptOrigin
 from checkpoints.importers.new_session_batch import NewSession, NewSessionBatch
+from checkpoints.importers.write_imported_sessions import SessionEnd, TranscriptOrigin
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import SessionHead
@@ -121,9 +121,7 @@ class ImportWriter:
                 return
             row = Session.objects.using(store.using).get(pk=found[0])
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
-            self.source_path = imported_session_and_run_rows.require_unchanged_import_and_get_path(
-                row, runs, self.origin
-            )
+            self.source_path = write_imported_sessions.require_unchanged_import_and_get_path(row, runs, self.origin)
             self._restore_from_stored_session(row, runs[0], calls)
 
     def _restore_from_stored_session(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
@@ -187,7 +185,7 @@ class ImportWriter:
         end = self.known_end
         if self._batch is None or end is None or end.live or any(turn.keep is not None for turn in turns):
             return False
-        row, run = imported_session_and_run_rows.build_session_and_run(self.store, self.origin, first, end)
+        row, run = write_imported_sessions.build_session_and_run(self.store, self.origin, first, end)
         made = _set_steps_of_calls(turns, after=0)
         updated_at = self._find_activity_time(end)
         self._batch.add_session(
@@ -202,8 +200,8 @@ class ImportWriter:
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         end = None if self.known_end is None or self.known_end.live else self.known_end
-        self._row, self._run = imported_session_and_run_rows.build_session_and_run(self.store, self.origin, first, end)
-        imported_session_and_run_rows.insert_sessions_and_runs(self.store, [(self.origin, self._row, self._run)])
+        self._row, self._run = write_imported_sessions.build_session_and_run(self.store, self.origin, first, end)
+        write_imported_sessions.insert_sessions_and_runs(self.store, [(self.origin, self._row, self._run)])
         self._written_end = end
         self._head = save_version.get_session_transcript_head(self._row)
         self._sealed_head = session_heads.build_new_head(self._row)
@@ -266,9 +264,7 @@ class ImportWriter:
     def _find_activity_time(self, end: SessionEnd | None) -> datetime | None:
         """Return the time of the newest activity at `end` if it is known and not recent."""
         return (
-            None
-            if end is None or imported_session_and_run_rows.is_transcript_end_recent(self.store.using, end)
-            else end.last
+            None if end is None or write_imported_sessions.is_transcript_end_recent(self.store.using, end) else end.last
         )
 
     def _get_or_branch_head_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
@@ -293,7 +289,7 @@ class ImportWriter:
             was_written, self._is_created, self._written_end = self._written_end is end, False, None
             if was_written:
                 return
-            imported_session_and_run_rows.update_imported_session(self.store, row, run, self.origin, end)
+            write_imported_sessions.update_imported_session(self.store, row, run, self.origin, end)
 
 
 @cache

@@ -51,7 +51,7 @@ class SweAgentReader:
             self._add_entry(builder, entry, actions)
             newest = entry.get("content")
         if history and steps:
-            builder.add_note({"trajectory": [_omit_history_fields(step) for step in steps]})
+            builder.add_note({"trajectory": [_omit_step_fields_in_history(step) for step in steps]})
         last = steps[-1].get("observation") if steps else None
         if actions and isinstance(last, str) and last:  # the history ends with the action
             builder.add_message({"role": "tool", "blocks": [_build_result(actions.pop(), last)]})
@@ -152,7 +152,7 @@ def _build_messages_from_trajectory_steps(steps: list[Body]) -> list[Body]:
         history.append(
             {
                 "role": "assistant",
-                **_omit_history_fields(step),
+                **_omit_step_fields_in_history(step),
                 "content": content,
                 "thought": step.get("thought"),
                 "action": step.get("action"),
@@ -189,7 +189,7 @@ def _find_mini_model(value: Body) -> object:
     return _get_dict_or_empty(config.get("model")).get("model_name")
 
 
-def _omit_history_fields(step: Body) -> Body:
+def _omit_step_fields_in_history(step: Body) -> Body:
     """Leave out what the history has too."""
     repeated = {"response", "thought", "action", "observation", "query", "messages"}
     return {name: field for name, field in step.items() if name not in repeated}

@@ -199,7 +199,7 @@ def _count_early_responses_and_complete_join(store: Store, join: Join, receipt: 
         matching_responses = [
             response
             for response in responses
-            if response.call_id == call.call_id and _does_response_match_call(call, response)
+            if response.call_id == call.call_id and _do_peer_and_token_match(call, response)
         ]
         if matching_responses:
             write_result_of_open_agent_call(store, call, matching_responses[0].result, receipt)
@@ -208,7 +208,7 @@ def _count_early_responses_and_complete_join(store: Store, join: Join, receipt: 
     return bool(count) and agent_call_join_counters.count_closed_calls_and_complete_join(store, join, count, receipt)
 
 
-def _does_response_match_call(call: PeerCall, response: EarlyResponse) -> bool:
+def _do_peer_and_token_match(call: PeerCall, response: EarlyResponse) -> bool:
     peer_fits = response.peer in ("", call.peer)
     return peer_fits and call.token_digest in ("", response.token_digest)
 

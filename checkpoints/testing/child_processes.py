@@ -15,7 +15,7 @@ from django.conf import ENVIRONMENT_VARIABLE
 
 from checkpoints.exceptions import InvalidInput, ReviewRequired, StorageUnavailable
 from checkpoints.testing.process_faults import Fault
-from checkpoints.testing.write_observer import Boundary, Side
+from checkpoints.testing.write_boundaries import Boundary, Side
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from checkpoints.testing.child_processes import Processes
 from checkpoints.testing.fault_schedules import FaultOnceAt, FaultSchedule, KillAtRandom, KillEachLater, NoFaults
 from checkpoints.testing.process_faults import Fault
 from checkpoints.testing.trial_functions_and_counts import Diverged, Script, Trial, choose_next_function
-from checkpoints.testing.write_observer import Boundary
+from checkpoints.testing.write_boundaries import Boundary
 
 #: Number of processes that one session may need beside two for each boundary. With more it would never end.
 MAX_EXTRA_PROCESSES = 50

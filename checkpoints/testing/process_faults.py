@@ -12,7 +12,7 @@ from typing import Never
 from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.testing.write_observer import Boundary, watch_write_boundaries
+from checkpoints.testing.write_boundaries import Boundary, watch_write_boundaries
 
 
 class Fault(StrEnum):

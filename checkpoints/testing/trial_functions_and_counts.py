@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checkpoints.testing.child_processes import Life
-from checkpoints.testing.write_observer import Boundary
+from checkpoints.testing.write_boundaries import Boundary
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
-from examples.demo.demo_session import DemoSession
+from examples.demo.demo_session_folder import DemoSession
 
 _SETTLED_LINES = {
     DecisionKind.PROBE_LANDED: "it happened. Settled without a person; it is not done again",

@@ -16,9 +16,9 @@ from checkpoints.server_address import API_PATH
 from harness_site.accounts import api_tokens, load_masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import rate_limit
-from harness_site.api.events import get_last_event_number, list_events
 from harness_site.api.json_responses import encode_json
 from harness_site.api.problem_details import PROBLEM, build_problem_response
+from harness_site.api.workspace_events import get_last_event_number, list_events
 from harness_site.core.masking import masker
 from harness_site.live.changed_sessions import ChangeCursor
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send

@@ -65,13 +65,13 @@ def _create_api() -> NinjaAPI:
     from harness_site.api import (
         calls,
         decisions,
-        events,
         exports,
         search,
         sessions,
         versions,
         waits_for_other_agents,
         workflows,
+        workspace_events,
     )
 
     created = _Api(
@@ -83,7 +83,17 @@ def _create_api() -> NinjaAPI:
         urls_namespace="harness_api",
         parser=_StrictParser(),
     )
-    for module in (sessions, versions, calls, decisions, waits_for_other_agents, workflows, exports, search, events):
+    for module in (
+        sessions,
+        versions,
+        calls,
+        decisions,
+        waits_for_other_agents,
+        workflows,
+        exports,
+        search,
+        workspace_events,
+    ):
         created.add_router("", module.router)
     created.exception_handler(Exception)(_build_error_response)
     created.exception_handler(HttpError)(_build_error_response)

@@ -107,12 +107,12 @@ def _build_hidden_difference(path: str) -> ValueDifference:
 
 
 def _format_field_value(field: MaskedField) -> str:
-    return MASK if field.hidden else _format_masked_value(mask_json_value(field.value))
+    return MASK if field.hidden else _format_value_unambiguously(mask_json_value(field.value))
 
 
 def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDifference:
     if to_canonical_json(before) == to_canonical_json(after):
-        return ValueDifference(path, "changed", (DiffPiece("same", _format_masked_value(after)),), hidden=True)
+        return ValueDifference(path, "changed", (DiffPiece("same", _format_value_unambiguously(after)),), hidden=True)
     if (
         isinstance(before, str)
         and isinstance(after, str)
@@ -121,7 +121,9 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDiffer
     ):
         return ValueDifference(path, "changed", _shorten_unchanged_pieces(word_diff.compute_word_diff(before, after)))
     return ValueDifference(
-        path, "changed", (DiffPiece("del", _format_masked_value(before)), DiffPiece("ins", _format_masked_value(after)))
+        path,
+        "changed",
+        (DiffPiece("del", _format_value_unambiguously(before)), DiffPiece("ins", _format_value_unambiguously(after))),
     )
 
 
@@ -145,6 +147,6 @@ def _is_word_diff_useful(before: str, after: str) -> bool:
     return min(len(before), len(after)) > 40 and word_diff.compute_similarity_of_beginnings(before, after) > 0.3
 
 
-def _format_masked_value(value: Any) -> str:
+def _format_value_unambiguously(value: Any) -> str:
     """Format a masked value so that a number and a text with the same digits differ."""
     return json_tree.quote_ambiguous_text(value) if isinstance(value, str) else json_tree.mask_and_dump_json(value)

@@ -142,13 +142,19 @@ class Chart:
 def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
     """Draw the sessions that started in each step by their outcome."""
     amounts = [
-        (("ok", t.completed), ("bad", t.failed), ("hatched", t.undecided), ("run", t.other_sessions))
-        for _step, t in steps
+        (
+            ("ok", totals.completed),
+            ("bad", totals.failed),
+            ("hatched", totals.undecided),
+            ("ready", totals.ready),
+            ("run", totals.other_sessions),
+        )
+        for _step, totals in steps
     ]
     titles = [
         _(
             "%(time)s: %(sessions)s started, %(completed)s completed, %(failed)s failed, %(undecided)s need a decision,"
-            " %(others)s other"
+            " %(ready)s ready to resume, %(others)s other"
         )
         % {
             "time": format_step_of_period(period, step),
@@ -156,6 +162,7 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
             "completed": format_count(totals.completed),
             "failed": format_count(totals.failed),
             "undecided": format_count(totals.undecided),
+            "ready": format_count(totals.ready),
             "others": format_count(totals.other_sessions),
         }
         for step, totals in steps
@@ -196,7 +203,7 @@ def draw_cost_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotal
 def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, WaitingTimes]]) -> Chart:
     """Draw the median and the 95th percentile of the time from a question to its decision."""
     seconds = [value for _step, waits in steps for value in (waits.median, waits.p95) if value is not None]
-    lines = _choose_duration_lines(min(seconds, default=60), max(seconds, default=3_600))
+    lines = _choose_duration_axis_marks(min(seconds, default=60), max(seconds, default=3_600))
     titles = [_describe_waiting_times(format_step_of_period(period, step), waits) for step, waits in steps]
     bars = _build_positioned_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, DECIDED_QUERY)
     drawn_lines = (
@@ -208,7 +215,7 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
     return Chart(DECISIONS, bars, drawn_lines, ticks, build_time_labels(period), format_axis_zone(period))
 
 
-def _choose_duration_lines(shortest: float, longest: float) -> Sequence[int]:
+def _choose_duration_axis_marks(shortest: float, longest: float) -> Sequence[int]:
     """Choose the lines of the axis: from the last one that is not above `shortest` to the first not below `longest`.
 
     If these are neighbours, the axis is a linear one from 0, so that alike durations are not all at its lower end.

@@ -32,7 +32,7 @@ _MAX_UNSETTLED: Final = 10_000
 _FEWEST_STEPS: Final = 5
 #: How much the clocks of database servers that followed one another may differ.
 _CLOCK_DIFFERENCE: Final = timedelta(days=1)
-_COUNTS: Final = ("sessions", "completed", "failed", "undecided")
+_COUNTS: Final = ("sessions", "completed", "failed", "undecided", "ready")
 Row = TypeVar("Row")
 
 
@@ -40,19 +40,20 @@ Row = TypeVar("Row")
 class SessionTotals:
     """Totals of the sessions that started in a period: number, outcomes, cost in US dollars.
 
-    `undecided` is the number of those that wait for a decision now.
+    `undecided` is the number of those that wait for a decision now, and `ready` that of those that are ready to resume.
     """
 
     sessions: int = 0
     completed: int = 0
     failed: int = 0
     undecided: int = 0
+    ready: int = 0
     cost: Decimal = Decimal(0)
 
     @property
     def other_sessions(self) -> int:
-        """Number of all other sessions: running, ready to resume, paused, cancelled or quarantined."""
-        return self.sessions - self.completed - self.failed - self.undecided
+        """Number of all other sessions: running, orphaned, paused, cancelled or quarantined."""
+        return self.sessions - self.completed - self.failed - self.undecided - self.ready
 
     @property
     def failed_share(self) -> float:

@@ -134,6 +134,7 @@ class SessionSums(Sums):
     completed = models.IntegerField()
     failed = models.IntegerField()
     undecided = models.IntegerField()
+    ready = models.IntegerField()
     cost = models.DecimalField(max_digits=18, decimal_places=6)
 
     class Meta:

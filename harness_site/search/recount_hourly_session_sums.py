@@ -33,7 +33,7 @@ _OVERLAP: Final = timedelta(seconds=30)
 _FULL_RECOUNT_THRESHOLD: Final = 5_000
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 500
-_AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "cost")
+_AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "ready", "cost")
 _MODEL_AMOUNTS: Final = ("sessions", "cost")
 
 
@@ -206,6 +206,7 @@ def _sum_sessions_by_agent(
         "completed": SessionStatus.COMPLETED,
         "failed": SessionStatus.FAILED,
         "undecided": SessionStatus.NEEDS_REVIEW,
+        "ready": SessionStatus.READY,
     }
     rows: QuerySet[Any, Any] = sessions.values("agent", **keys).annotate(
         sessions=Count("pk"),

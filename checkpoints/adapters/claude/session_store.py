@@ -242,9 +242,9 @@ class HarnessSessionStore(SessionStore):
         """Remember a version that was written behind the one that this store knows, or as the first one."""
         with self._lock:
             if self._versions.get(session_id, 0) == before:
-                self._cache_version(session_id, after)
+                self._remember_version_number(session_id, after)
 
-    def _cache_version(self, session_id: str, version: int) -> None:
+    def _remember_version_number(self, session_id: str, version: int) -> None:
         self._versions.pop(session_id, None)
         self._versions[session_id] = version
         while len(self._versions) > _MAX_VERSIONS:
@@ -264,12 +264,14 @@ class HarnessSessionStore(SessionStore):
         Raises:
             VersionConflict: Another store has written a version since.
         """
-        with self._lock:
-            version = self._versions.get(session_id)
-        if version is not None:
-            latest = self._read_latest_version(session_id)
-            if latest != version:
-                raise VersionConflict(session_id, version, latest)
+        # An append of this store has the lock until it has both written a version and remembered it.
+        with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(session_id):
+            with self._lock:
+                version = self._versions.get(session_id)
+            if version is not None:
+                latest = self._read_latest_version(session_id)
+                if latest != version:
+                    raise VersionConflict(session_id, version, latest)
 
     def _write_versions_of_lines(
         self,
@@ -342,7 +344,7 @@ class HarnessSessionStore(SessionStore):
             return None
         lines = self._load_all_lines(session_id)
         with self._lock:
-            self._cache_version(session_id, version)
+            self._remember_version_number(session_id, version)
         return lines
 
     # ---- lists

@@ -89,7 +89,7 @@ def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTota
     """Render the rows of the table with the numbers of each step, the newest first; there may be hundreds."""
     address, chosen = reverse("harness_sessions:sessions"), _build_agent_parameter(agent)
     cell = '<td class="number">{}</td>'
-    row = '<tr><th scope="row"><a href="{}"><time datetime="{}" title="{}">{}</time></a></th>' + cell * 5 + "</tr>"
+    row = '<tr><th scope="row"><a href="{}"><time datetime="{}" title="{}">{}</time></a></th>' + cell * 6 + "</tr>"
     return join_html(
         "",
         row,
@@ -103,6 +103,7 @@ def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTota
                 format_count(totals.completed),
                 format_count(totals.failed),
                 format_count(totals.undecided),
+                format_count(totals.ready),
                 render_cost_sum(totals.cost),
             )
             for step, totals in reversed(steps)

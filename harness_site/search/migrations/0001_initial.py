@@ -201,6 +201,7 @@ class Migration(migrations.Migration):
                 ("completed", models.IntegerField()),
                 ("failed", models.IntegerField()),
                 ("undecided", models.IntegerField()),
+                ("ready", models.IntegerField()),
                 ("cost", models.DecimalField(decimal_places=6, max_digits=18)),
                 (
                     "workspace",

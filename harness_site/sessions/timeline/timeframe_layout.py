@@ -239,7 +239,7 @@ class _RunItemsLayout:
         count = kinds.total()
         if count == 1:
             item = build_timeline_item(first, self._run, self._texts)
-            kind, grave, title, labels = item.kind, "", item.title, _list_bar_labels(item, self._texts)
+            kind, grave, title, labels = item.kind, "", item.title, _list_label_candidates(item, self._texts)
         else:
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
@@ -271,7 +271,7 @@ def _split_turns_at_waits(turns: Iterable[Turn]) -> Iterator[Turn]:
             yield turn
 
 
-def _list_bar_labels(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
+def _list_label_candidates(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.kind == "wait":
         return list_wait_labels(formatting.format_duration(item.seconds))

@@ -83,7 +83,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     )
     displayed = [first_prompt, window] if first_prompt else [window]
     masker.mask_values_until_response(masker.collect_secret_values(*chain(*map(_list_call_arguments, displayed))))
-    events = takeovers_and_requests_from_audit_trail.load_run_events(pk)
+    events = takeovers_and_requests_from_audit_trail.load_takeovers_and_review_requests(pk)
     context = {
         "head": head,
         "tab": "transcript",

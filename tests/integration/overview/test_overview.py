@@ -121,17 +121,19 @@ def test_numbers_of_sessions_agree_with_the_lists_that_they_link_to(reader: Clie
     """A quarantined session has no other status in the list, so it is counted under no other."""
     now = datetime.now(UTC)
     for quarantined_at in (None, now):
-        for status in (SessionStatus.COMPLETED, SessionStatus.FAILED, SessionStatus.NEEDS_REVIEW, SessionStatus.PAUSED):
+        for status in set(SessionStatus) - {SessionStatus.ACTIVE, SessionStatus.CANCELLED}:
             begun(0, status=status, quarantined_at=quarantined_at)
         make_run(session=begun(0, quarantined_at=quarantined_at), owner=False, status=RunStatus.LOST)
     recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     found = current_counts.load_current_counts(make_workspace().pk)
-    assert [each.number for each in (found.stalled, found.paused, found.quarantined)] == [1, 2, 5]
-    assert load().total == SessionTotals(sessions=10, completed=1, failed=1, undecided=1)
+    assert [each.number for each in (found.stalled, found.ready, found.paused, found.quarantined)] == [1, 1, 2, 6]
+    assert load().total == SessionTotals(sessions=12, completed=1, failed=1, undecided=1, ready=1)
     page = reader.get("/overview/").content.decode()
-    assert "5 sessions are quarantined" in page
+    assert "6 sessions are quarantined" in page
     main = page[page.index('<div id="overview"') :]
-    for link, number in {"status=quarantined": 5, "status=stalled": 1, "status=failed": 1, "sort=started": 10}.items():
+    counts = {"quarantined": 6, "stalled": 1, "ready": 1, "failed": 1}
+    links = {f"status={status}": number for status, number in counts.items()}
+    for link, number in {**links, "sort=started": 12}.items():
         query = re.findall(rf'href="/sessions/\?({link}[^"]*)"', main)[0]
         assert reader.get("/sessions/?" + query.replace("&amp;", "&")).context["page"].total == number, link
 
@@ -307,15 +309,15 @@ def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
     begun(14, "8", agent="old")
     recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     found = load()
-    assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
-    assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, Decimal(4))
+    assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, 0, Decimal("3.25"))
+    assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, 0, Decimal(4))
     assert [agent.name for agent in found.agents] == ["mail", "desk"]
     assert found.total.cost == Decimal("7.25")
-    assert found.preceding == SessionTotals(1, 0, 0, 0, Decimal(8))
-    assert load("period=24h").total == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
+    assert found.preceding == SessionTotals(1, 0, 0, 0, 0, Decimal(8))
+    assert load("period=24h").total == SessionTotals(2, 1, 1, 0, 0, Decimal("3.25"))
     assert load("period=90d").total.cost == Decimal("15.25")
     day = (datetime.now(UTC) - timedelta(days=14)).date().isoformat()
-    assert load(f"first={day}&last={day}").total == SessionTotals(1, 0, 0, 0, Decimal(8))
+    assert load(f"first={day}&last={day}").total == SessionTotals(1, 0, 0, 0, 0, Decimal(8))
 
 
 def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) -> None:
@@ -473,7 +475,7 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
     recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     period, _problem = utc_periods.parse_period_and_problem(QueryDict(""), now)
     found = totals.load_period_totals(make_workspace().pk, period, "refund desk")
-    assert found.total == SessionTotals(1, 0, 1, 0, Decimal(2))
+    assert found.total == SessionTotals(1, 0, 1, 0, 0, Decimal(2))
     assert [agent.name for agent in found.agents] == ["refund desk"]
     assert [model.name for model in found.models] == ["model-of-refund"]
     assert ([tool.name for tool in found.tools], found.interrupted_call_count, found.waits.decisions) == (

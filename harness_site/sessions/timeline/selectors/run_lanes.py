@@ -178,7 +178,9 @@ def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None =
     At most five queries, and one more without `remembered`.
     """
     remembered = (
-        takeovers_and_requests_from_audit_trail.load_run_events(session_pk) if remembered is None else remembered
+        takeovers_and_requests_from_audit_trail.load_takeovers_and_review_requests(session_pk)
+        if remembered is None
+        else remembered
     )
     runs = list(_query_newest_runs(session_pk))
     lanes = {convert_run_key_to_text(run): build_run_lane(run, remembered) for run in runs[:LANES][::-1]}

@@ -55,7 +55,7 @@ class RunEvents:
         return next((question for question in reversed(self.asked.get(call_id, [])) if question.at <= before), None)
 
 
-def load_run_events(session_pk: int) -> RunEvents:
+def load_takeovers_and_review_requests(session_pk: int) -> RunEvents:
     """Load the events of a session, in one query."""
     takeovers: dict[int, Takeover] = {}
     questions: defaultdict[str, list[ApprovalQuestion]] = defaultdict(list)

@@ -46,7 +46,7 @@ def receive_csp_report(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_not_required
 def list_csp_violations(request: HttpRequest) -> HttpResponse:
-    return render(request, "development/policy.html", {"breaches": list(reversed(_breaches))})
+    return render(request, "csp_violation_reports/policy.html", {"breaches": list(reversed(_breaches))})
 
 
 def _parse_csp_violation(report: dict[str, Any]) -> CspViolation:

@@ -9,12 +9,12 @@ from django.test import Client
 from django.urls import include, path, resolve
 
 from harness_site import urls as site_urls
-from harness_site.development import csp_reports
+from harness_site.csp_violation_reports import views
 from tests.integration.site.test_settings import shown
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
-urlpatterns = [path("development/", include("harness_site.development.urls")), *site_urls.urlpatterns]
+urlpatterns = [path("development/", include("harness_site.csp_violation_reports.urls")), *site_urls.urlpatterns]
 REPORT = {
     "csp-report": {
         "document-uri": "http://127.0.0.1:8000/review/",
@@ -28,7 +28,7 @@ REPORT = {
 
 @pytest.fixture(autouse=True)
 def clear_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csp_reports, "_breaches", type(csp_reports._breaches)(maxlen=3))
+    monkeypatch.setattr(views, "_breaches", type(views._breaches)(maxlen=3))
 
 
 def send(client: Client, body: Any) -> int:

@@ -9,7 +9,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, Role, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Session, ToolCall
-from examples.demo.demo_session import DemoSession
+from examples.demo.demo_session_folder import DemoSession
 from examples.demo.event_narration import is_waiting_for_person
 
 #: Decision → expected number of refunds in the ledger. In this demo the first refund always landed.
