@@ -11,7 +11,7 @@ from harness_site.core.masking.known_secret_value_search import contains_short_s
 from harness_site.core.masking.masker import (
     collect_secret_values,
     mask_secret_fields_only,
-    mask_values_of_secret_fields_in_context,
+    mask_values_in_context,
 )
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
@@ -41,8 +41,9 @@ def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
 
     The sentence of the tool is used without the values of secret fields, else one built from tool name and arguments.
     """
-    with mask_values_of_secret_fields_in_context(args):
-        if sentence and not contains_short_secret_value(sentence, collect_secret_values(args)):
+    secrets = collect_secret_values(args)
+    with mask_values_in_context(secrets):
+        if sentence and not contains_short_secret_value(sentence, secrets):
             return mask_and_reveal_hidden(sentence)
         return build_default_call_sentence(tool, args)
 

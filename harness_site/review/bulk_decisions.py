@@ -67,7 +67,10 @@ class BulkDecisionResult:
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """Decision of a person about one call, with its own reason and evidence. `result` is empty unless it happened."""
+    """Decision of a person about one call, with its own reason and evidence.
+
+    `result` is what the agent gets: the result of a call that happened, or the message about a rejected one.
+    """
 
     pk: int
     revision: int
@@ -92,7 +95,7 @@ def record_decisions_from_answers(
         problem = find_session_problem_with_decision(call, answer.kind)
         if problem is None:
             try:
-                _record_outcome_decision(store, call, answer, actor)
+                _record_answer(store, call, answer, actor)
             except CheckpointsError as error:
                 call.refresh_from_db()
                 problem = build_decision_problem(error, call)
@@ -103,16 +106,16 @@ def record_decisions_from_answers(
     return results
 
 
-def _record_outcome_decision(store: Store, call: ToolCall, answer: CallAnswer, actor: Actor) -> None:
-    landed = answer.kind == DecisionKind.CONFIRM_LANDED
+def _record_answer(store: Store, call: ToolCall, answer: CallAnswer, actor: Actor) -> None:
+    gives_result = answer.kind in {DecisionKind.CONFIRM_LANDED, DecisionKind.REJECT}
     record_decision(
         store,
         build_decision_target(call, answer.revision),
         answer.kind,
         actor=actor,
         reason=answer.reason,
-        result=restore_masked_result(call, answer.result) if landed else None,
-        evidence=answer.evidence,
+        result=restore_masked_result(call, answer.result) if gives_result else None,
+        evidence=answer.evidence or None,
     )
 
 

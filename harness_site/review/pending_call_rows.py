@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.http import QueryDict
 from django.urls import reverse
@@ -15,13 +15,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from checkpoints.calls.require_unaltered_call import require_matching_digests
-from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
+from checkpoints.enums import CallStatus, DecisionKind, Risk
 from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
+from harness_site.core.call_amounts import find_visible_amount
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
@@ -121,10 +122,14 @@ class PendingCallRow:
     asking: bool
     overdue: bool
     why: str
-    #: Risk, if the tool declares another one than its side effects imply.
+    #: Amount in the arguments; empty without one.
+    amount: str
     risk: str
+    #: Link to the calls of the same risk; a question has none.
     risk_link: FilterLink | None
     since: SafeString
+    #: The text of `since`, by which rows that have waited as long as the row before them are found.
+    age: str
     deadline: datetime | None
     approvals: int
     voices: tuple[AgreementRow, ...]
@@ -192,7 +197,7 @@ class PendingRowBuilder:
             mask_values_of_secret_fields_in_context(args),
         ):
             why = _describe_peculiarity(call, hook_could_not_tell=hook_could_not_tell)
-            return self._build_row_in_masking_context(call, agreements, company, together, now, why)
+            return self._build_row_in_masking_context(call, args, agreements, company, together, now, why)
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()) -> OutageGroupRow:
         lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call", attrgetter("session_id"))
@@ -228,6 +233,7 @@ class PendingRowBuilder:
     def _build_row_in_masking_context(
         self,
         call: ToolCall,
+        args: Any,
         agreements: tuple[Agreement, ...],
         company: CallClaimsAndPresence,
         together: OutageGroupRow | None,
@@ -237,6 +243,7 @@ class PendingRowBuilder:
         session, deadline = call.session, call.deadline
         css_class, _ = status_labels.get_status_shape_and_label(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
+        waiting_since = call.interrupted_at or call.issued_at
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
@@ -252,9 +259,11 @@ class PendingRowBuilder:
             asking=asking,
             overdue=deadline is not None and deadline < now,
             why=why,
+            amount=str(find_visible_amount(args) or ""),
             risk=call.risk,
-            risk_link=self._build_risk_filter_link(call),
-            since=render_time_ago(call.interrupted_at or call.issued_at),
+            risk_link=None if call.is_question else self._build_risk_filter_link(call.risk),
+            since=render_time_ago(waiting_since),
+            age=formatting.format_time_ago(waiting_since, now),
             deadline=deadline,
             approvals=call.approvals,
             voices=tuple(_build_agreement_row(agreement) for agreement in agreements),
@@ -279,12 +288,13 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def _build_risk_filter_link(self, call: ToolCall) -> FilterLink | None:
-        if call.risk == get_default_risk(call.side_effects.split(",")):
-            return None
-        words = str(translate_label(Risk(call.risk))) if call.risk in Risk.values else call.risk
-        label = gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)}
-        return FilterLink(words, build_filter_url(self._query, risk=call.risk), label)
+    def _build_risk_filter_link(self, risk: str) -> FilterLink:
+        link = self._links.get(("risk", risk, ""))
+        if link is None:
+            words = str(translate_label(Risk(risk))) if risk in Risk.values else risk
+            label = gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)}
+            link = self._links["risk", risk, ""] = FilterLink(words, build_filter_url(self._query, risk=risk), label)
+        return link
 
 
 def _describe_peculiarity(call: ToolCall, *, hook_could_not_tell: bool) -> str:

@@ -37,7 +37,8 @@ class ExcerptPart:
 class SearchHit:
     """One hit. `source` is the key of the message or of the call, the latter also for a decision about it.
 
-    `version` is the one to open if the newest version no longer contains the message.
+    `version` is the one to open if the newest version no longer contains the message. `is_question` is True for a call
+    with which a framework asked people.
     """
 
     passage: int
@@ -49,6 +50,7 @@ class SearchHit:
     who: str
     at: datetime | None
     stretches: tuple[ExcerptPart, ...]
+    is_question: bool = False
 
 
 def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[int, list[SearchHit]]:
@@ -81,6 +83,7 @@ def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[in
                 who=_get_author_name(row),
                 at=_get_row_time(row),
                 stretches=build_excerpt_parts(_strip_leading_id(passage, row, query), query.pattern),
+                is_question=call is not None and call.is_question,
             )
         )
     return dict(hits)
@@ -162,7 +165,7 @@ def _query_messages(pks: list[int]) -> QuerySet[Message]:
 
 
 def _query_calls(pks: list[int]) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(pk__in=pks).only("call_id", "tool", "issued_at")
+    return ToolCall.objects.filter(pk__in=pks).only("call_id", "tool", "issued_at", "idempotency_key")
 
 
 def _query_decisions(pks: list[int]) -> QuerySet[Decision]:

@@ -19,7 +19,6 @@ from checkpoints.enums import CallStatus
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
-from harness_site.core.rendering import mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
@@ -29,9 +28,8 @@ from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, render_time
 
-#: Largest number of characters of a sentence, of arguments, of a call id, and of the name of a session.
+#: Largest number of characters of a sentence, of a call id, and of the name of a session.
 _LONGEST_SENTENCE: Final = 160
-_LONGEST_ARGUMENTS: Final = 100
 _LONGEST_CALL_ID: Final = 60
 _LONGEST_SESSION_NAME: Final = 100
 
@@ -40,8 +38,7 @@ _LONGEST_SESSION_NAME: Final = 100
 class CallLine:
     """A line of a list of calls.
 
-    `sentence` says what the call does in the words of its tool. A call without one displays its arguments, `args`;
-    `args_size` is their size if only their beginning is displayed.
+    `sentence` says what the call does: in the words of its tool, else made from its name and arguments.
     """
 
     pk: int
@@ -51,8 +48,6 @@ class CallLine:
     tool: SafeString
     call_id: str
     sentence: str
-    args: str
-    args_size: str
     status_shape: str
     status: str
     logged: SafeString
@@ -116,8 +111,6 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
 
     def line(session_pk: int, record: CallRecord) -> CallLine:
         shape, status = session_formatting.format_call_status_chip(record)
-        sentence = shorten_text(format_call_sentence(record), _LONGEST_SENTENCE) if record.sentence else ""
-        args, args_size = ("", "") if sentence else _format_arguments_beginning(record)
         when = (requested if record.has_not_run else logged) % {"issued_at": render_time(record.issued_at)}
         duration = record.duration
         return CallLine(
@@ -127,9 +120,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             address=urls.build_call_url(session_pk, record.pk),
             tool=question if record.is_question else _render_tool_name(record.tool),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
-            sentence=sentence,
-            args=args,
-            args_size=args_size,
+            sentence=shorten_text(format_call_sentence(record), _LONGEST_SENTENCE),
             status_shape=shape,
             status=status,
             logged=mark_safe(when),  # noqa: S308 - escaped above
@@ -152,13 +143,3 @@ def _format_attempt_and_replays(record: CallRecord) -> str:
         sentence = ngettext("replayed %(count)s time", "replayed %(count)s times", record.replays)
         parts.append(sentence % {"count": session_formatting.format_count(record.replays)})
     return " · ".join(parts)
-
-
-def _format_arguments_beginning(record: CallRecord) -> tuple[str, str]:
-    """Return the beginning of the arguments, and their size if there is more."""
-    line = session_formatting.format_json_on_one_line(
-        session_formatting.parse_stored_value(record.args_json_in_caller_order)
-    )
-    beginning = mask_and_shorten_text.cut_and_mask_text_to_preview(line, _LONGEST_ARGUMENTS)
-    size = "" if beginning.whole else mask_and_shorten_text.format_byte_size(beginning.size)
-    return mask_and_reveal_hidden(beginning.text), size

@@ -9,9 +9,7 @@ from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
 
 
 def render_call_heading(call: CallLine) -> SafeString:
-    """Render what a call does, with its tool below; the name of the tool is the heading of one without a sentence."""
-    if not call.sentence:
-        return build_html('<a data-row href="{}">{}</a>', call.address, call.tool)
+    """Render what a call does, with its tool below."""
     sentence = '<a data-row href="{}" dir="auto">{}</a> <small>{}</small>'
     return build_html(sentence, call.address, call.sentence, call.tool)
 

@@ -53,11 +53,12 @@ function nameFirstError(form) {
 
 /** Say on the button of a form about several calls how many decisions it records. */
 function countAnswers(form) {
-  const shared = form.elements["shared-answer"];
-  if (!shared) return;
-  const answers = [...form.querySelectorAll("li .answer select")].map((each) => each.value || shared.value);
-  const count = answers.filter((answer) => answer && answer !== "undecided").length;
   const button = form.querySelector("button[data-label]");
+  if (!button) return;
+  const shared = form.elements["shared-answer"];
+  const answers = [...form.querySelectorAll("li .answer select")].map((each) => each.value || shared.value);
+  const selected = form.querySelectorAll("li input[name='call']:checked");
+  const count = selected.length + answers.filter((answer) => answer && answer !== "undecided").length;
   button.textContent = count ? ngettext("Record %(count)s decision", "Record %(count)s decisions", count) : button.dataset.label;
 }
 
@@ -78,6 +79,16 @@ for (const type of ["change", "input"]) {
     removeMendedErrors(decide, event.target);
   });
 }
+
+// A reason that the reader has given before takes the place of an empty text.
+document.addEventListener("click", (event) => {
+  const earlier = event.target.closest?.("button[data-fill]");
+  if (!earlier) return;
+  const field = document.getElementById(earlier.dataset.fill);
+  field.value = earlier.textContent;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  field.focus();
+});
 
 // A form whose button is hidden only keeps the text: the call is decided, or the deadline has passed. It sends nothing.
 document.addEventListener(
@@ -121,6 +132,10 @@ function focusNeededField(option) {
   needed.focus();
 }
 
+function isLinkToFormVisible() {
+  return document.querySelector(".to-decision")?.checkVisibility() ?? false;
+}
+
 function isInSight(element) {
   return element !== undefined && element.getBoundingClientRect().bottom <= window.innerHeight;
 }
@@ -136,10 +151,11 @@ function focusInvalid(form) {
   (field.closest("fieldset, .field") ?? field).scrollIntoView({ block: "nearest" });
 }
 
-/** The form is gone once its decision is recorded: the heading, which names the decision, gets its focus. */
-function focusHeading() {
-  const heading = document.querySelector("main h1");
-  if (document.activeElement === document.body) heading?.focus({ preventScroll: true });
+/** Focus what comes after a recorded decision: the link to the next call, else the remark that more are needed, else the
+ *  heading, which names the decision and describes the link. */
+function focusWhatFollows() {
+  const following = ["a[data-next]", "[data-recorded]", "h1"].flatMap((each) => [...document.querySelectorAll(`main ${each}`)]);
+  following.find((each) => each.checkVisibility())?.focus({ preventScroll: true });
 }
 
 /** Return the focused field and the form, with their places on the screen, if the reader is at the form. */
@@ -167,12 +183,12 @@ function restorePlace(places) {
   if (note?.checkVisibility()) note.scrollIntoView({ block: "nearest", behavior: "instant" });
 }
 
-// A link to the form stays at the lower edge of a small window until the beginning of the form is in sight.
+// A link to the form stays at the lower edge of a small window until the form begins in the upper part of it.
 const sight = new IntersectionObserver(
   (entries) => {
     for (const { target, isIntersecting } of entries) target.toggleAttribute("data-in-sight", isIntersecting);
   },
-  { rootMargin: "0px 0px -100px" },
+  { rootMargin: "0px 0px -40%" },
 );
 
 function observeForm() {
@@ -202,11 +218,11 @@ function countAllAnswers() {
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const decide = form();
   countAllAnswers();
-  if (target.id === "main" && !decide && document.querySelector("#decision-state, #outage")) focusHeading();
+  const isSent = target.id === "main" && document.activeElement === document.body;
+  if (isSent && (decide ? decide.querySelector("[data-recorded]") : document.querySelector("#decision-state, #outage"))) focusWhatFollows();
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);
-  if (target.id === "main") decide.querySelector("[data-recorded]")?.focus(); // more decisions are needed, so the form is still here
 });
 document.body.addEventListener("htmx:afterSettle", observeForm);
 observeForm();
@@ -217,5 +233,6 @@ if (form()) {
   const chosen = form().querySelector("input[name='kind']:checked");
   if (chosen?.autofocus) focusNeededField(chosen); // chosen in the list, by its number
   // A question can have one answer, which is chosen from the start. A page whose form is not in sight does not jump there.
-  else if (chosen?.defaultChecked && document.activeElement === document.body && isInSight(findOwnField(chosen))) findOwnField(chosen).focus();
+  else if (chosen?.defaultChecked && document.activeElement === document.body && !isLinkToFormVisible() && isInSight(findOwnField(chosen)))
+    findOwnField(chosen).focus();
 }

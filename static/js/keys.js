@@ -1,5 +1,5 @@
 // j and k move through a list, Enter opens a row, u goes up, ? lists the keys, Escape closes a menu. On a row of the queue
-// a number opens the card with that answer; on a card, c claims or releases the call. An element with `data-key` has its
+// a number opens the card with that answer; on a card, c claims or releases the call, and n opens the next one. An element with `data-key` has its
 // own key: a link is followed, a field gets the focus.
 
 const dialog = document.getElementById("keys");

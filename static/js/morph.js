@@ -8,10 +8,6 @@ const STATUS_ELEMENTS = ".chip, .res, .decision-line";
 const statusTexts = (element) => [...element.querySelectorAll(STATUS_ELEMENTS)].map((each) => (each.matches(".chip") ? each.textContent : ""));
 
 function isExpanded(element, fresh) {
-  if (element.matches?.("[data-of]")) {
-    const same = element.dataset.of === fresh.dataset.of;
-    return same && element.querySelector(":scope > .args") && fresh.querySelector("a.whole");
-  }
   return element.matches?.(EXPANDED) && !fresh.matches(EXPANDED) && String(statusTexts(element)) === String(statusTexts(fresh));
 }
 

@@ -264,12 +264,14 @@ class HarnessSessionStore(SessionStore):
         Raises:
             VersionConflict: Another store has written a version since.
         """
-        with self._lock:
-            version = self._versions.get(session_id)
-        if version is not None:
-            latest = self._read_latest_version(session_id)
-            if latest != version:
-                raise VersionConflict(session_id, version, latest)
+        # An append of this store has the lock until it has both written a version and remembered it.
+        with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(session_id):
+            with self._lock:
+                version = self._versions.get(session_id)
+            if version is not None:
+                latest = self._read_latest_version(session_id)
+                if latest != version:
+                    raise VersionConflict(session_id, version, latest)
 
     def _write_versions_of_lines(
         self,

@@ -21,12 +21,13 @@ from agents.tool import (
 )
 from agents.tool_context import ToolContext
 
+from checkpoints.adapters.openai_agents import durable_turns
 from checkpoints.adapters.openai_agents.agent_session import HarnessSession, RunContext
 from checkpoints.adapters.openai_agents.durable_model import DurableModel, build_config_without_durable_models
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, unfinished_call_queries
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.exceptions import ApprovalRequired, ReviewRequired
+from checkpoints.exceptions import ApprovalRequired, OwnershipLost, ReviewRequired
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.store import look_up_and_lock_rows
@@ -243,6 +244,11 @@ class AgentGuard:
     async def _run_logged_call(
         self, name: str, args: dict[str, Any], call_id: str, run: Callable[[dict[str, Any]], Awaitable[Any]]
     ) -> ToolResult:
+        own = None if self._run is None else self._run.own
+        if own is not None and await self._client.run_database_work_to_end(
+            partial(durable_turns.is_turn_over_for_call, self._client.store, self._session.session_id, own, call_id)
+        ):
+            raise OwnershipLost(self._session.session_id)
         self._seen.add(call_id)
         return await aguard(
             self._client,

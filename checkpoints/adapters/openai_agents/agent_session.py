@@ -16,7 +16,7 @@ from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
 from checkpoints.adapters.openai_agents import durable_turns
-from checkpoints.adapters.openai_agents.durable_turns import OpenRun
+from checkpoints.adapters.openai_agents.durable_turns import ContinuedRun, OpenRun
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.aio import Checkpointer
@@ -188,6 +188,7 @@ class RunContext:
         answer_first: Position of that answer in the transcript.
         response: Identifier and usage of that answer.
         inner_calls: Identifiers of the finished calls of inner agents since the last saved turn.
+        own: Run as it has stored itself, with its open answer. None: it continues a state of the SDK, and has not yet.
     """
 
     session: HarnessSession
@@ -200,6 +201,7 @@ class RunContext:
     answer_first: int = 0
     response: dict[str, Any] = field(default_factory=dict)
     inner_calls: list[str] = field(default_factory=list)
+    own: ContinuedRun | None = None
 
     async def save_input_or_turn_items(self, items: list[Item], description: NewSessionFields) -> None:
         """Store what the SDK saves: the input of the run, or the items of a turn.
@@ -211,23 +213,34 @@ class RunContext:
         store, session_id = self.session.client.store, self.session.session_id
         if not self.is_begun:
             run = OpenRun(self.input_digest, self.agent)
-            await self.session.run_under_session_claims_lock(
-                partial(durable_turns.append_input_and_open_run, store, session_id, items, run, description)
+            begun = await self.session.run_under_session_claims_lock(
+                partial(
+                    durable_turns.append_input_and_open_run,
+                    store,
+                    session_id,
+                    items,
+                    run,
+                    self.own.run if self.own is not None and self.own.answer else None,
+                    description,
+                )
             )
-            self.is_begun = self.is_open = True
+            self._set_own_run(begun, [] if self.own is None else self.own.answer)
+            self.is_begun = True
             return
         answered, self.inner_calls = self.inner_calls, []
-        self.is_open = await self.session.run_under_session_claims_lock(
+        after = await self.session.run_under_session_claims_lock(
             partial(
                 durable_turns.append_items_not_in_answer,
                 store,
                 session_id,
                 items,
                 description,
+                own=self.own,
                 agent=self.agent,
                 answered=answered,
             )
         )
+        self._set_own_run(after, [] if self.own is None else self.own.answer)
 
     async def store_model_answer(self, items: list[Item], response: dict[str, Any]) -> None:
         """Store an answer of the model before anything of it is carried out.
@@ -236,18 +249,19 @@ class RunContext:
             items: Items of the answer.
             response: Identifier and usage of the answer.
         """
-        await self.session.run_under_session_claims_lock(
+        run = await self.session.run_under_session_claims_lock(
             partial(
                 durable_turns.store_model_answer,
                 self.session.client.store,
                 self.session.session_id,
                 items,
+                None if self.own is None else self.own.run,
                 self.agent,
                 response,
                 self.session.build_description(),
             )
         )
-        self.is_open = True
+        self._set_own_run(run, items)
 
     async def end_run(self, *, discard: bool = False) -> None:
         """Store that the run has ended.
@@ -262,10 +276,17 @@ class RunContext:
                     self.session.client.store,
                     self.session.session_id,
                     self.session.build_description(),
+                    own=None if self.own is None else self.own.run,
                     discard=discard,
                 )
             )
             self.is_open = False
+
+    def _set_own_run(self, run: OpenRun | None, answer: list[Item]) -> None:
+        """Remember the run as it is stored; None: it has no further turn."""
+        self.is_open = run is not None
+        if run is not None:
+            self.own = ContinuedRun(run, answer if run.count else [])
 
 
 #: Run of the current task and those that it has started.

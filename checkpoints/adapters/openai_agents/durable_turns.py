@@ -3,6 +3,9 @@
 The SDK saves a turn at its end. Here the answer of the model is stored when it arrives, as messages of the transcript,
 and the payload of the version says that its turn is open. A run that continues gets the stored answer instead of
 asking the model again, and the items that the SDK saves at the end of the turn are not stored a second time.
+
+Two runs may use a session at the same time, and the payload has the one that has answered last. Each run therefore
+remembers its own answer, and leaves the payload of the other one as it is.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from checkpoints.exceptions import CheckpointCorrupted
+from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost
 from checkpoints.formats import digests, parse_message_parts
 from checkpoints.formats.canonical_json import parse_json_object, to_canonical_json
 from checkpoints.framework_states import durable_message_list, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version
 
@@ -56,6 +60,14 @@ class OpenRun:
         """Return the run after its turn was saved."""
         return OpenRun(self.input_digest, self.agent, start=self.start)
 
+    def is_same_run(self, other: OpenRun) -> bool:
+        """Return whether another record is one of the same run."""
+        return (self.input_digest, self.start) == (other.input_digest, other.start)
+
+    def has_same_answer(self, other: OpenRun) -> bool:
+        """Return whether another record has its open answer at the same place."""
+        return (self.first, self.count) == (other.first, other.count)
+
 
 @dataclass(frozen=True)
 class ContinuedRun:
@@ -92,50 +104,67 @@ def find_open_run(store: Store, session_id: str) -> ContinuedRun | None:
 
 
 def append_input_and_open_run(
-    store: Store, session_id: str, items: list[Item], run: OpenRun, description: NewSessionFields
-) -> None:
+    store: Store,
+    session_id: str,
+    items: list[Item],
+    run: OpenRun,
+    continued: OpenRun | None,
+    description: NewSessionFields,
+) -> OpenRun:
     """Append the input of a run, and say that the run has begun.
 
-    Raises what `write_next_version_atomically` raises, `NotRepresentable` and `TooLarge`.
+    `continued` is an earlier run whose open answer it takes over. Returns the run with its place. Raises
+    `OwnershipLost` if another run has finished the turn of that answer, what `write_next_version_atomically` raises,
+    `NotRepresentable` and `TooLarge`.
     """
+    begun = run
+
+    def build_version_with_input(row: Session, newest: Checkpoint | None) -> VersionContent:
+        nonlocal begun
+        begun = _place_new_run(row, newest, run, continued)
+        return VersionContent(None, added=items, payload=begun.to_payload(), always=True)
+
     durable_message_list.write_next_version_atomically(
-        store,
-        session_id,
-        description,
-        lambda row, newest: _build_content_with_input(row, newest, items, run),
-        is_repeatable=True,
+        store, session_id, description, build_version_with_input, is_repeatable=True
     )
+    return begun
 
 
-def _build_content_with_input(
-    row: Session, newest: Checkpoint | None, items: list[Item], new: OpenRun
-) -> VersionContent:
-    """Return the version with the input of a run, which may arrive while the answer of an earlier run is open."""
-    run = _read_open_run(row, newest)
-    if run is not None and run.count:
-        new = replace(run, input_digest=new.input_digest)
-    else:
-        new = replace(new, start=row.message_count)
-    return VersionContent(None, added=items, payload=new.to_payload(), always=True)
+def _place_new_run(row: Session, newest: Checkpoint | None, new: OpenRun, continued: OpenRun | None) -> OpenRun:
+    """Return a run as it begins: an earlier one with its open answer, or one whose input is the next message.
+
+    Raises `OwnershipLost` if another run has finished the turn of that answer meanwhile.
+    """
+    if continued is None:
+        return replace(new, start=row.message_count)
+    found = _read_open_run(row, newest)
+    if found is None or not found.has_same_answer(continued):
+        raise OwnershipLost(row.session_id)
+    return replace(found, input_digest=new.input_digest)
 
 
 def store_model_answer(
     store: Store,
     session_id: str,
     items: list[Item],
+    own: OpenRun | None,
     agent: str,
     response: dict[str, Any],
     description: NewSessionFields,
-) -> None:
+) -> OpenRun:
     """Append what the model answered. Its turn is open until `append_items_not_in_answer` has the results of its calls.
 
     Args:
         store: State of the client.
         session_id: Identifier of the session.
         items: Items of the answer.
+        own: Run that has asked. None: the one that is open.
         agent: Name of the agent.
         response: Identifier and usage of the answer.
         description: Description of the session if it does not exist.
+
+    Returns:
+        The run with its answer.
 
     Raises:
         SessionFinished: The session has ended.
@@ -144,15 +173,18 @@ def store_model_answer(
         NotRepresentable: An item has no exact JSON form.
         TooLarge: An item is larger than its limit.
     """
+    run = OpenRun()
 
     def build_version_with_answer(row: Session, newest: Checkpoint | None) -> VersionContent:
-        before = _read_open_run(row, newest) or OpenRun()
+        nonlocal run
+        before = own or _read_open_run(row, newest) or OpenRun()
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response, start=before.start)
         return VersionContent(None, added=items, payload=run.to_payload())
 
     durable_message_list.write_next_version_atomically(
         store, session_id, description, build_version_with_answer, is_repeatable=True
     )
+    return run
 
 
 def append_items_not_in_answer(
@@ -161,9 +193,10 @@ def append_items_not_in_answer(
     items: list[Item],
     description: NewSessionFields,
     *,
+    own: ContinuedRun | None = None,
     agent: str = "",
     answered: Iterable[str] = (),
-) -> bool:
+) -> OpenRun | None:
     """Append items, without those of an open answer, which are stored already.
 
     Args:
@@ -171,11 +204,12 @@ def append_items_not_in_answer(
         session_id: Identifier of the session.
         items: Items, oldest first.
         description: Description of the session if it does not exist.
+        own: Run whose items they are, with its answer. None: the one that is open.
         agent: Name of the agent whose turn is next; empty keeps the known one.
         answered: Identifiers of calls of inner agents, which are closed with the turn.
 
     Returns:
-        Whether a run is open after it.
+        The run after it; None if it has no further turn.
 
     Raises:
         SessionFinished: The session has ended.
@@ -184,50 +218,95 @@ def append_items_not_in_answer(
         NotRepresentable: An item has no exact JSON form.
         TooLarge: An item is larger than its limit.
     """
-    is_open = False
+    after: OpenRun | None = None
 
-    def build_version_with_items(row: Session, newest: Checkpoint | None) -> VersionContent | None:
-        nonlocal is_open
-        run = _read_open_run(row, newest)
-        content, after = _build_content_and_remaining_run(store, row, run, items, answered)
-        is_open = after is not None
-        if after is not None and agent and not after.count:
-            after = replace(after, agent=agent)
-        return replace(content, payload=None if after is None else after.to_payload())
+    def build_version_with_items(row: Session, newest: Checkpoint | None) -> VersionContent:
+        nonlocal after
+        content, after, open_run = _build_content_and_remaining_runs(
+            store, row, _read_open_run(row, newest), own, items, answered
+        )
+        if open_run is not None and (own is None or open_run.is_same_run(own.run)):
+            open_run = _set_agent_of_next_turn(open_run, agent)
+        after = None if after is None else _set_agent_of_next_turn(after, agent)
+        return replace(content, payload=None if open_run is None else open_run.to_payload())
 
     durable_message_list.write_next_version_atomically(
         store, session_id, description, build_version_with_items, is_repeatable=True
     )
-    return is_open
+    return after
 
 
-def _build_content_and_remaining_run(
-    store: Store, row: Session, run: OpenRun | None, items: list[Item], answered: Iterable[str]
-) -> tuple[VersionContent, OpenRun | None]:
-    """Return the version that items make, and the run that is open after it."""
+def _set_agent_of_next_turn(run: OpenRun, agent: str) -> OpenRun:
+    return replace(run, agent=agent) if agent and not run.count else run
+
+
+def _build_content_and_remaining_runs(
+    store: Store,
+    row: Session,
+    found: OpenRun | None,
+    own: ContinuedRun | None,
+    items: list[Item],
+    answered: Iterable[str],
+) -> tuple[VersionContent, OpenRun | None, OpenRun | None]:
+    """Return the version that items of a run make, that run after it, and the run that the payload has then."""
+    run = found if own is None else own.run
     if run is None or not run.count:
-        return VersionContent(None, added=items), run
-    answer = durable_message_list.list_newest_messages(store, row.session_id)[run.first : run.first + run.count]
+        return VersionContent(None, added=items), run, found
+    messages = durable_message_list.list_newest_messages(store, row.session_id)
+    end = run.first + run.count
+    answer, later = messages[run.first : end], messages[end:]
+    if own is not None and list(map(_build_item_key, answer)) != list(map(_build_item_key, own.answer)):
+        return VersionContent(None, added=items), run.copy_without_answer(), found  # somebody has removed the answer
     rest = _list_items_not_in_answer(items, answer)
     calls, results = _find_call_and_result_ids(answer)
-    new_results = _find_call_and_result_ids(rest)[1]
-    if len(rest) == len(items) and not new_results:  # of somebody else, such as a message of the user
-        return VersionContent(None, added=items), run
-    turn = [*run.held, *_list_items_not_in_answer(rest, run.held)]
-    if calls <= results | _find_call_and_result_ids(turn)[1]:
+    if len(rest) == len(items) and not _find_call_and_result_ids(rest)[1]:  # of somebody else, such as a user's message
+        return VersionContent(None, added=items), run, found
+    stored_results = _find_call_and_result_ids(later)[1]
+    rest = [item for item in rest if not _find_call_and_result_ids([item])[1] & stored_results]
+    is_found = found is not None and found.has_same_answer(run)
+    held = found.held if found is not None and is_found else run.held
+    turn = [*held, *_list_items_not_in_answer(rest, held)]
+    if calls <= results | stored_results | _find_call_and_result_ids(turn)[1]:
         closed = write_transcript_version.build_empty_results(answered)
-        return VersionContent(None, closed, added=turn, always=True), run.copy_without_answer() if calls else None
+        content = VersionContent(None, closed, added=turn, always=True)
+        after = run.copy_without_answer() if calls else None
+        if found is None or not is_found:
+            return content, after, found
+        return content, after, found.copy_without_answer() if calls or not found.is_same_run(run) else None
+    if found is None or not is_found:  # only the run in the payload can hold items back
+        return VersionContent(None, added=turn, always=True), replace(run, held=[]), found
     # A result in the transcript would close its call, and the next start would take the call for a new one.
-    return VersionContent(None, always=True), replace(run, held=turn)
+    return VersionContent(None, always=True), replace(run, held=turn), replace(found, held=turn)
 
 
-def end_run(store: Store, session_id: str, description: NewSessionFields, *, discard: bool = False) -> None:
-    """Say that no run is open.
+def is_turn_over_for_call(store: Store, session_id: str, own: ContinuedRun, call_id: str) -> bool:
+    """Return whether another run has stored the result of a call that this run is about to make.
+
+    Args:
+        store: State of the client, which owns the session.
+        session_id: Identifier of the session.
+        own: Run that makes the call, with its open answer.
+        call_id: Identifier of the call: one of the answer, or one of an agent that is a tool of it.
+    """
+    row = look_up_and_lock_rows.get_session(store, session_id)
+    later = row.message_count - own.run.first - own.run.count
+    if not own.answer or later <= 0:
+        return False
+    results = _find_call_and_result_ids(durable_message_list.list_newest_messages(store, session_id, later))[1]
+    calls = _find_call_and_result_ids(own.answer)[0]
+    return call_id in results or (call_id not in calls and calls <= results)
+
+
+def end_run(
+    store: Store, session_id: str, description: NewSessionFields, *, own: OpenRun | None = None, discard: bool = False
+) -> None:
+    """Say that a run is not open any more.
 
     Args:
         store: State of the client.
         session_id: Identifier of the session.
         description: Description of the session if it does not exist.
+        own: The run. None: the one that is open.
         discard: Whether to remove an answer whose turn was not saved, such as one that a guardrail has blocked.
 
     Raises:
@@ -237,11 +316,15 @@ def end_run(store: Store, session_id: str, description: NewSessionFields, *, dis
     """
 
     def build_version_without_open_run(row: Session, newest: Checkpoint | None) -> VersionContent | None:
-        run = _read_open_run(row, newest)
-        if run is None:
+        found = _read_open_run(row, newest)
+        run = own or found
+        is_last = run is not None and run.count and row.message_count == run.first + run.count
+        keep = run.first if run is not None and discard and is_last else None
+        is_other = found is not None and run is not None and not found.is_same_run(run)
+        if keep is None and (found is None or is_other):
             return None
-        keep = run.first if discard and run.count and row.message_count == run.first + run.count else None
-        return VersionContent(None, keep=keep, always=True)
+        payload = found.to_payload() if found is not None and is_other else None
+        return VersionContent(None, keep=keep, payload=payload, always=True)
 
     durable_message_list.write_next_version_atomically(store, session_id, description, build_version_without_open_run)
 

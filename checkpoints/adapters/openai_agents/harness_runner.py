@@ -91,6 +91,7 @@ class HarnessRunner(AgentRunner):
             InvalidInput: The run has no session of this library, or its state is older than the session.
             ReviewRequired: A person has to decide about a call whose outcome became unknown.
             SessionBusy: A run of another process owns the session and is alive.
+            OwnershipLost: Another run has finished the turn that this one continues.
         """
         outer = self._find_outer_run(options)
         if outer is not None:
@@ -169,6 +170,7 @@ class HarnessRunner(AgentRunner):
                 run.answer, run.answer_first = open_run.answer, open_run.run.first
                 run.response = open_run.run.response
             if is_same or open_run.answer:
+                run.own = open_run
                 clone = guard.find_handoff_agent_or_first(clone, open_run.run.agent)
                 run.agent = clone.name
                 run.continued_from = open_run.run.start

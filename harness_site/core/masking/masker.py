@@ -161,8 +161,9 @@ def collect_secret_values(*content: Any) -> frozenset[str]:
 
 def _collect_secret_texts(content: Any, rules: MaskingRules) -> Iterator[str]:
     if isinstance(content, dict):
-        for field in _build_fields_with_masked_names(content, rules):
-            yield from iterate_value_texts(field.value) if field.hidden else _collect_secret_texts(field.value, rules)
+        secret_keys = secret_values_by_name.find_secret_object_keys(content, rules.is_secret_name)
+        for key, value in content.items():
+            yield from iterate_value_texts(value) if key in secret_keys else _collect_secret_texts(value, rules)
     elif isinstance(content, list | tuple):
         secret_places = secret_values_by_name.find_secret_list_items(content, rules.is_secret_name)
         for place, item in enumerate(content):

@@ -11,9 +11,10 @@ from operator import itemgetter
 from typing import Final
 
 from django.utils.functional import Promise
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
+from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -222,8 +223,8 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             name = texts.sentences["calls"] % {"number": formatting.format_number(number)}
             return TimelineItem(entry.kind, start, seconds, run, name, texts.outcomes[entry.kind], is_group=True)
         case Stretch():
-            tool = mask_and_reveal_hidden(entry.tool)
-            name = texts.sentences["waited"] % {"tool": tool} if entry.kind == "wait" else tool
+            is_wait, sentence = entry.kind == "wait", texts.sentences["waited"]
+            name = _put_tool_in_sentence(sentence, entry.tool) if is_wait else format_tool_name(entry.tool)
             outcome = texts.outcomes["waits" if entry.goes_on else entry.kind]
             return TimelineItem(entry.kind, start, seconds, run, name, outcome, call_pk=entry.call_pk)
         case Turn():
@@ -249,10 +250,9 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
 
 def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) -> TimelineItem:
     if event.kind in {"decision", "vote", "verified"}:
-        name = texts.sentences[event.kind] % {
-            "person": mask_and_reveal_hidden(event.actor),
-            "tool": mask_and_reveal_hidden(event.tool),
-        }
+        name = _put_tool_in_sentence(
+            texts.sentences[event.kind], event.tool, person=mask_and_reveal_hidden(event.actor)
+        )
         shape, outcome = status_labels.get_status_shape_and_label(event.decision)
         if event.kind == "vote":
             shape, outcome = "wait", status_labels.format_vote(event.decision, outcome, event.approvals)
@@ -261,6 +261,16 @@ def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) ->
     return TimelineItem(
         event.kind, at, 0.0, run, name, texts.moments[event.kind], peers=event.kind in {"pause", "taken"}
     )
+
+
+def format_tool_name(tool: str) -> str:
+    """Return the name of a tool, masked; what a framework asks people is called a question."""
+    return gettext("Question") if tool == INTERRUPT_TOOL else mask_and_reveal_hidden(tool)
+
+
+def _put_tool_in_sentence(sentence: str, tool: str, **values: str) -> str:
+    name = gettext("a question") if tool == INTERRUPT_TOOL else mask_and_reveal_hidden(tool)
+    return sentence % {"tool": name, **values}
 
 
 def list_wait_labels(duration: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from claude_agent_sdk import InMemorySessionStore, ResultMessage, fork_session_v
 
 from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
+from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Run, Session, ToolCall
 from examples.claude_refunds.agent import LOOK_UP, POLICIES, REFUND, SESSION_ID, STORED_ID, run_agent
@@ -394,3 +395,19 @@ def test_a_process_with_an_old_transcript_makes_no_call(
     assert "version" in reason
     asyncio.run(other.load(agents.RUN_KEY))
     assert asyncio.run(ask(other)) == (None, "")
+
+
+def test_lines_that_the_process_itself_stores_meanwhile_do_not_make_its_transcript_old(
+    store: HarnessSessionStore, monkeypatch: pytest.MonkeyPatch, effects: Path
+) -> None:
+    run(store, effects)
+    claims, read_latest_version = SessionClaims.get_for_client(store.sync_checkpointer), store._read_latest_version
+
+    def store_line_first_if_nobody_prevents_it(session_id: str) -> int:
+        if not claims._get_session_lock(session_id).locked():
+            line: Any = {"type": "user", "uuid": "next", "message": {"role": "user", "content": "Go on."}}
+            asyncio.run(store.append(agents.RUN_KEY, [line]))
+        return read_latest_version(session_id)
+
+    monkeypatch.setattr(store, "_read_latest_version", store_line_first_if_nobody_prevents_it)
+    assert asyncio.run(Hooks(store, POLICIES).call("PreToolUse", "a", {"order": 18, "amount": 1}, REFUND)) == (None, "")

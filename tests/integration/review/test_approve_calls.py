@@ -30,7 +30,7 @@ def test_card_asks_for_approval(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     assert "May this happen? Awaiting approval · " in page
     assert "pay · agent accounts · mutates · high risk" in page
-    assert "amount 40.00 order 17 Raw JSON" in page
+    assert "amount 40.00 order 17 Technical details" in page
     assert "10:42:07.118 Run 1 asked for approval; the tool was not started" in page
     assert "probe" not in page.partition("next or previous item")[0]
 
@@ -193,7 +193,7 @@ def test_card_shows_the_current_status(
     make_decision(call=call, kind=DecisionKind(kind), created_at=THEN)
     ToolCall.objects.filter(pk=call.pk).update(revision=2, **fields)
     page = visible_text(alice.get(url(call)))
-    assert f"call call_9 {heading} " in page
+    assert f"inv/17 {heading} " in page
     assert 'class="chip ' in alice.get(url(call)).content.decode().partition("<h1")[2].partition("</div>")[0]
     assert words in page
     assert "What was requested" in page

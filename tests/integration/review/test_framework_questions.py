@@ -35,9 +35,9 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
     response = alice.get(url(question(value)))
     assert re.findall(r'name="kind" value="(\w+)"[^>]* checked', response.content.decode()) == ["respond"]
     page = visible_text(response)
-    about, _, form = page.partition("Not recorded revision 1")
+    about, _, form = page.partition("Not recorded")
     assert "The agent asks a question Awaiting answer · " in about
-    assert about.partition("Raw JSON")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
+    assert about.partition("Technical details")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
     assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets “true”.")
     assert "More answers YesThe agent" in form  # which address cannot be answered so
@@ -59,13 +59,13 @@ def test_question_that_may_be_answered_yes_offers_it_first(alice: Client) -> Non
 
 def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:
     page = visible_text(alice.get(url(question({"question": QUESTION, "customer": "Eve"}))))
-    assert "customer Eve Raw JSON" in page
-    assert page.partition("Raw JSON")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
+    assert "customer Eve Technical details" in page
+    assert page.partition("Technical details")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
 
 
 def test_approval_of_a_changed_value_gives_the_agent_that_value(client: Client) -> None:
     client.force_login(make_user(name="bob"))
-    form = visible_text(client.get(url(question(asked_args_digest="0" * 64)))).partition("Not recorded revision 1")[2]
+    form = visible_text(client.get(url(question(asked_args_digest="0" * 64)))).partition("Not recorded")[2]
     assert "ApproveThe agent gets the changed value." in form
     assert "the value true" not in form
 
@@ -134,7 +134,7 @@ CHOICES = {"question": QUESTION, "options": ["Storgata 3", {"label": "Number 30"
 
 def test_options_of_a_question_are_its_answers(alice: Client) -> None:
     page = alice.get(url(question(CHOICES)))
-    form = visible_text(page).partition("Not recorded revision 1")[2]
+    form = visible_text(page).partition("Not recorded")[2]
     assert "Storgata 3The agent gets this text." in form
     assert "Number 30The agent gets “Storgata 30”." in form
     assert form.index("Number 30") < form.index("Another answer") < form.index("More answers")
@@ -149,7 +149,7 @@ def test_agent_gets_the_value_of_the_chosen_option(alice: Client) -> None:
     assert "Answered: Number 30 " in card
     assert "Number 30 · The agent gets “Storgata 30”." in card
     assert "alice: Answered — “Number 30”" in card
-    assert re.search(r"options\s*1\s*Storgata 3\s*2\s*Number 30", card.partition("Raw JSON")[0])
+    assert re.search(r"options\s*1\s*Storgata 3\s*2\s*Number 30", card.partition("Technical details")[0])
     assert "alice: “Number 30”" in visible_text(alice.get("/review/?tab=decided"))
 
 
@@ -206,7 +206,7 @@ def test_second_choice_names_the_first_decision(alice: Client, client: Client) -
 def test_question_of_an_ended_session_can_be_closed(alice: Client) -> None:
     call = question(CHOICES)
     Session.objects.filter(pk=call.session_id).update(status=SessionStatus.CANCELLED)
-    form = visible_text(alice.get(url(call))).partition("Not recorded revision 1")[2]
+    form = visible_text(alice.get(url(call))).partition("Not recorded")[2]
     assert "No answer" in form
     assert "Number 30" not in form
 
@@ -214,5 +214,5 @@ def test_question_of_an_ended_session_can_be_closed(alice: Client) -> None:
 def test_options_beyond_the_twelfth_are_under_more_answers(alice: Client) -> None:
     options = [f"Slot {number}" for number in range(1, 15)]
     form = visible_text(alice.get(url(question({"question": QUESTION, "options": options}))))
-    form = form.partition("Not recorded revision 1")[2]
+    form = form.partition("Not recorded")[2]
     assert form.index("Slot 12") < form.index("Another answer") < form.index("More answers") < form.index("Slot 13")

@@ -73,7 +73,7 @@ def test_sentence_of_the_call_has_the_changed_value(alice: Client) -> None:
     assert "Pay 4.00 for order 17 1 argument differs" in visible_text(alice.post(url(call), edit(CHANGED)))
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     page = visible_text(alice.get(url(call)))
-    assert "What will happen step 4 Pay 4.00 for order 17 pay · " in page
+    assert "What will happen Pay 4.00 for order 17 pay · " in page
     assert "Pay 40.00" not in page
 
 

@@ -235,8 +235,16 @@ class TestValidVotes:
         token = self.token(call, by="dora")
         self.approve_with(token, call)
         assert self.approve(people["dora"], call) == 409
+        assert "Withdraw your decision" in visible_text(people["dora"].get(url(call)))
+        answer = {"kind": "respond", "answer": "Done by hand.", "revision": ToolCall.objects.get().revision}
+        assert people["dora"].post(url(call), answer).status_code == 302  # it takes the place of the token's decision
         assert self.approve(people["bob"], call) == 302
+        assert self.approve(people["alice"], call) == 302
         assert self.status(call) == CallStatus.APPROVED
+        page = visible_text(people["dora"].get(url(call)))
+        decision = page.partition("Wrong decision?")[0].rpartition("Decision ")[2]
+        assert "bob" in decision
+        assert "token nightly" not in decision
 
     def test_owner_and_later_token_count_once(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
@@ -276,10 +284,10 @@ def test_row_shows_missing_approvals_and_deadline(people: dict[str, Client]) -> 
     assert "1 call needs a decision" in page
     assert "Interrupted Approvals and questions 1 Decided" in page
     assert "Pay 40.00 EUR pay · accounts · session inv/17" in page
-    assert "needs 2 people · nobody has decided yet due in 2 h 0 of 2 approvals" in page
+    assert "needs 2 people · nobody has decided yet 40.00 High risk due in 2 h 0 of 2 approvals" in page
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     page = visible_text(people["carol"].get("/review/?tab=awaiting"))
-    assert "needs 2 people · bob approved due in 2 h 1 of 2 approvals" in page
+    assert "needs 2 people · bob approved 40.00 High risk due in 2 h 1 of 2 approvals" in page
 
 
 def test_queue_and_badge_count_the_calls_that_the_reader_may_decide(people: dict[str, Client]) -> None:

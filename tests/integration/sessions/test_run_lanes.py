@@ -247,6 +247,17 @@ def test_every_element_is_inside_the_drawing_and_in_order(session: Session) -> N
     )
 
 
+def test_wait_that_ended_before_everything_else_is_drawn_at_the_beginning() -> None:
+    """Clocks of agents that differ give such times."""
+    session = make_session()
+    run(session, 0, 10)
+    call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(-9000), settled_at=later(-5000))
+    make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(-5000))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
+    assert drawing
+    assert [(bar.kind, bar.x) for bar in drawing.rows[0].bars] == [("wait", overview_layout.LEFT)]
+
+
 def test_session_of_one_moment_can_be_drawn() -> None:
     session = make_session()
     run(session, 0, 0)

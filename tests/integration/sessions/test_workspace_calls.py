@@ -74,7 +74,7 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     make_call(session=identity_provider, call_id="not ours", idempotency_key="k")
     assert found(session) == ["late", "c1", "c0"]
     words = visible_text(reader.get("/calls/"))
-    assert "send amount 40.00, currency EUR, order 17 late A lamp mailer" in words
+    assert "Send: amount 40.00, currency EUR, order 17 send late A lamp mailer" in words
     assert "not ours" not in words
     assert "Success and duration by tool all 3 calls" in words
 
@@ -272,16 +272,12 @@ def test_query_count_is_independent_of_the_rows(
         reader.get("/calls/")
 
 
-def test_long_arguments_are_truncated_with_a_link(session: Session, reader: Client) -> None:
-    make_call(session=session, call_id="short", args={"order": 17})
-    long = make_call(session=session, call_id="long", args={"note": "why " * 500, "password": "hunter22"})
+def test_call_of_a_tool_without_a_sentence_is_put_in_words(session: Session, reader: Client) -> None:
+    long = make_call(session=session, args={"note": "why " * 500, "password": "hunter22", "orders": list(range(90))})
     address = f"/sessions/{session.pk}/calls/{long.pk}/"
     for page in ("/calls/", f"/sessions/{session.pk}/calls/"):
         html = reader.get(page).content.decode()
-        assert f'<a class="whole" href="{address}" hx-get="{address}" hx-select=".call > .args"' in html
-        assert html.count('class="whole"') == 1
+        assert f'<a data-row href="{address}" dir="auto">Refund card: note why why' in html
         assert html.count("why ") < 50
-        assert "order 17</div>" in html.replace("\n", "")
-        assert "show all arguments 2.0 KB" in visible_text(reader.get(page))
         assert "hunter22" not in html
     assert reader.get(address).content.decode().count("why ") >= 500

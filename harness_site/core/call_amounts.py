@@ -1,0 +1,77 @@
+"""Amounts of money in the arguments of calls, for lists in which calls are compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from harness_site.core import formatting
+from harness_site.core.masking.masker import MASK, mask_secret_fields_only, mask_text
+
+#: Names of arguments that hold the amount of a call, the most telling first.
+_NAMES: Final = ("amount", "total_amount", "total_price", "price")
+#: A number, maybe with a currency before or after it: `40.00`, `40.00 EUR`, `€40`.
+_AMOUNT: Final = re.compile(
+    r"(?P<before>[A-Z]{3}|[€£$])? ?(?P<number>-?\d{1,15}(?:\.\d{1,6})?) ?(?P<after>[A-Z]{3}|€)?"
+)
+_CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
+_CURRENCY_OF_SYMBOL: Final = {"€": "EUR", "£": "GBP"}
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Number of units of `currency`, which is empty if the arguments do not name it."""
+
+    number: Decimal
+    currency: str
+
+    def __str__(self) -> str:
+        exponent = self.number.as_tuple().exponent
+        places = max(2, -exponent) if isinstance(exponent, int) and exponent < 0 else 0
+        return f"{formatting.format_number(self.number, places)} {self.currency}".rstrip()
+
+
+def find_visible_amount(args: Any) -> Amount | None:
+    """Find the amount of a call in its arguments; None if there is none, or if it is secret to the current reader."""
+    if not isinstance(args, dict):
+        return None
+    name = next((name for name in _NAMES if name in args), None)
+    if name is None:
+        return None
+    found = _parse_amount(args[name], args.get("currency"))
+    if found is None or _is_hidden(name, args[name]):
+        return None
+    return found
+
+
+def _is_hidden(name: str, value: Any) -> bool:
+    return mask_secret_fields_only({name: value})[name] == MASK or mask_text(str(value)) != str(value)
+
+
+def _parse_amount(value: Any, currency: Any) -> Amount | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    match = _AMOUNT.fullmatch(str(value).strip())
+    if match is None:
+        return None
+    unit = match["before"] or match["after"] or ""
+    if not unit and isinstance(currency, str) and _CURRENCY.fullmatch(currency):
+        unit = currency.upper()
+    return Amount(Decimal(match["number"]), _CURRENCY_OF_SYMBOL.get(unit, unit))
+
+
+def add_amounts(amounts: Iterable[Amount | None]) -> Amount | None:
+    """Add the amounts of several calls; None if one has none, or if their currencies differ."""
+    found = list(amounts)
+    first = found[0] if found else None
+    if first is None:
+        return None
+    total = Decimal()
+    for amount in found:
+        if amount is None or amount.currency != first.currency:
+            return None
+        total += amount.number
+    return Amount(total, first.currency)

@@ -1,0 +1,36 @@
+"""Amounts in the arguments of calls."""
+
+from decimal import Decimal
+
+import pytest
+
+from harness_site.core.call_amounts import Amount, add_amounts, find_visible_amount
+from harness_site.core.masking.masker import build_masking_rules, use_masking_rules
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"order": 17, "amount": "12900.5", "currency": "eur"}, "12,900.50 EUR"),
+        ({"price": 40}, "40"),
+        ({"amount": "€40.00"}, "40.00 EUR"),
+        ({"amount": 0.125, "currency": "too long"}, "0.125"),
+        ({"amount": "many"}, "None"),
+        ({"amount": True}, "None"),
+        ({"amount": [1]}, "None"),
+        ("amount", "None"),
+    ],
+)
+def test_amount_of_a_call(args: object, text: str) -> None:
+    assert str(find_visible_amount(args)) == text
+
+
+def test_amount_that_the_reader_may_not_see_is_no_amount() -> None:
+    with use_masking_rules(build_masking_rules(("amount",))):
+        assert find_visible_amount({"amount": "40.00"}) is None
+
+
+def test_amounts_are_added_if_all_have_the_same_currency() -> None:
+    euros, dollars = Amount(Decimal("1.5"), "EUR"), Amount(Decimal(1), "USD")
+    assert add_amounts([euros, euros]) == Amount(Decimal("3.0"), "EUR")
+    assert add_amounts([euros, dollars]) is add_amounts([euros, None]) is add_amounts([]) is None
