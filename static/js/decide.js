@@ -80,6 +80,16 @@ for (const type of ["change", "input"]) {
   });
 }
 
+// A reason that the reader has given before takes the place of an empty text.
+document.addEventListener("click", (event) => {
+  const earlier = event.target.closest?.("button[data-fill]");
+  if (!earlier) return;
+  const field = document.getElementById(earlier.dataset.fill);
+  field.value = earlier.textContent;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  field.focus();
+});
+
 // A form whose button is hidden only keeps the text: the call is decided, or the deadline has passed. It sends nothing.
 document.addEventListener(
   "submit",

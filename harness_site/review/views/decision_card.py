@@ -287,7 +287,8 @@ def _build_decision_context(
         form.initial["kind"] = _get_preselected_answer(request, call, answers)
     elif problem:
         form = _rebind_form_to_current_revision(request, call)
-    return {"answers": answers, "form": form}
+    reasons = call_evidence.load_earlier_reasons(call, membership.user.get_username())
+    return {"answers": answers, "form": form, "earlier_reasons": reasons}
 
 
 def _get_preselected_answer(request: MemberRequest, call: ToolCall, answers: list[dict[str, Any]]) -> str:

@@ -235,8 +235,16 @@ class TestValidVotes:
         token = self.token(call, by="dora")
         self.approve_with(token, call)
         assert self.approve(people["dora"], call) == 409
+        assert "Withdraw your decision" in visible_text(people["dora"].get(url(call)))
+        answer = {"kind": "respond", "answer": "Done by hand.", "revision": ToolCall.objects.get().revision}
+        assert people["dora"].post(url(call), answer).status_code == 302  # it takes the place of the token's decision
         assert self.approve(people["bob"], call) == 302
+        assert self.approve(people["alice"], call) == 302
         assert self.status(call) == CallStatus.APPROVED
+        page = visible_text(people["dora"].get(url(call)))
+        decision = page.partition("Wrong decision?")[0].rpartition("Decision ")[2]
+        assert "bob" in decision
+        assert "token nightly" not in decision
 
     def test_owner_and_later_token_count_once(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
