@@ -107,7 +107,8 @@ class DatabaseExecution:
         return str(self.owned_session.run_id)
 
     def write_outcome(self, outcome: CallOutcome) -> None:
-        write_outcomes.write_call_outcome(self.store, self.owned_session, self.issued_call, outcome)
+        with quarantine.quarantine_on_integrity_error(self.store, self.session_id):
+            write_outcomes.write_call_outcome(self.store, self.owned_session, self.issued_call, outcome)
 
     def settle_by_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         call = yield from _settle_call_by_verify_hook_flow(
