@@ -750,7 +750,7 @@ def test_amounts_are_rounded_to_cents_and_exact_on_hover(amount: str, shown: str
     assert render_rounded_money(Decimal(amount)) == shown
 
 
-def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader: Client) -> None:
+def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     begun(0, "1", agent="desk", status=SessionStatus.FAILED)
     begun(0, "1", agent="desk")
     begun(15, "1", agent="desk")
@@ -759,11 +759,16 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     assert "50 % of 2 started" in page
     assert "$2.00 Waiting" not in page
     assert "was $" not in page
+    assert "Last 14 days Sessions started2" in page
     begun(40, "1", agent="desk")
+    lost = datetime.now(UTC) - timedelta(days=15)
+    make_run(session=begun(15, agent="desk"), owner=False, status=RunStatus.LOST, ended_at=lost)
     recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 %, up from 0 %" in page
     assert "+100 %, was $1.00" in page
+    assert "no run was lost, 14 days (was 1)" in page
+    assert "Last 14 days, compared with the period before Sessions started2+100 %, was 1 Failed" in page
 
 
 @pytest.mark.parametrize(
