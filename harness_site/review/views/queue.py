@@ -40,7 +40,7 @@ from harness_site.sessions.selectors import multi_person_approvals
 @require_member(Role.AUDITOR)
 def show_review_queue(request: MemberRequest) -> HttpResponse:
     interrupt_calls_of_lost_runs(request.membership.workspace)
-    query_filters = parse_queue_filters(request.GET)
+    query_filters = parse_queue_filters(request.GET, request.membership.user.get_username())
     filters = query_filters.build_call_filters(request.membership)
     interrupted, awaiting = (
         pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
