@@ -230,8 +230,15 @@ def _try_get_first_value(using: str, values: Iterator[MistypedValue]) -> Mistype
 
 
 def _try_find_session_pk(store: Store, session_id: str) -> int | None:
+    """Find the key of a session; None if there is none, or if the database cannot answer.
+
+    A run knows the key of its session, whose row somebody may have renamed or moved to another workspace.
+    """
     if connections[store.using].needs_rollback:
         return None
+    owned_session = store.find_owned_session(session_id)
+    if owned_session is not None:
+        return owned_session.pk
     try:
         sessions = _select_sessions_without_verifying_seals(store.using)
         names = sessions.filter(workspace_id=store.workspace_id, session_id=session_id)

@@ -20,6 +20,8 @@ MAX_ENTRIES_PER_PAGE: Final = 400
 _FIRST_BATCH: Final = 2 * ROWS_PER_PAGE
 #: From this number on, equal entries are folded into one row.
 _MIN_FOLDED: Final = 3
+#: What readers saw. Readers cause most entries of a trail.
+_PAGE_VIEWS: Final = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
 #: Kind → the details in which entries of one row may differ, because they are facts of one session.
 _DETAILS_OF_ONE_SESSION: Final[dict[str, frozenset[str]]] = {
     AuditKind.RUN_STARTED: frozenset({"pid"}),
@@ -67,14 +69,23 @@ class EntryRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """Rows of a page, newest first. `before` is the key before which the next page starts; None on the last page."""
+    """Rows of a page, newest first. `before` is the key before which the next page starts; None on the last page.
+
+    `hidden` counts the page views that the page leaves out.
+    """
 
     rows: tuple[EntryRow, ...]
+    hidden: int
     before: int | None
 
 
 def load_folded_page(
-    workspace_pk: int, wanted: AuditFilter, *, before: int | None = None, oldest: int | None = None
+    workspace_pk: int,
+    wanted: AuditFilter,
+    *,
+    before: int | None = None,
+    oldest: int | None = None,
+    hides_page_views: bool = False,
 ) -> AuditPage:
     """Load a page of about `ROWS_PER_PAGE` rows, from at most `MAX_ENTRIES_PER_PAGE` entries.
 
@@ -83,6 +94,7 @@ def load_folded_page(
         wanted: Filter that the entries match.
         before: Only entries with a smaller key.
         oldest: Only entries with at least this key, each in a row of its own: the entries of one folded row.
+        hides_page_views: Whether to leave out what readers saw. Entries that are not intact are shown.
     """
     # One entry more than a page may have shows that there is another page.
     entries = iterate_entries(
@@ -95,13 +107,24 @@ def load_folded_page(
     )
     get_key = _get_fold_key if oldest is None else _get_pk
     rows: list[EntryRow] = []
-    for (is_beyond, _), group in groupby(
-        enumerate(entries), lambda pair: (pair[0] == MAX_ENTRIES_PER_PAGE, get_key(pair[1]))
+    hidden, last_pk = 0, None
+    for (is_beyond, is_hidden, _), group in groupby(
+        enumerate(entries),
+        lambda pair: (pair[0] == MAX_ENTRIES_PER_PAGE, hides_page_views and _is_page_view(pair[1]), get_key(pair[1])),
     ):
         if is_beyond or len(rows) >= ROWS_PER_PAGE:
-            return AuditPage(tuple(rows), rows[-1].oldest.pk)
-        rows += _build_folded_or_single_rows(tuple(entry for _, entry in group))
-    return AuditPage(tuple(rows), None)
+            return AuditPage(tuple(rows), hidden, last_pk)
+        equal_entries = tuple(entry for _, entry in group)
+        last_pk = equal_entries[-1].pk
+        if is_hidden:
+            hidden += len(equal_entries)
+        else:
+            rows += _build_folded_or_single_rows(equal_entries)
+    return AuditPage(tuple(rows), hidden, None)
+
+
+def _is_page_view(entry: AuditEntry | UnreadableRecord) -> bool:
+    return isinstance(entry, AuditEntry) and entry.intact and entry.kind in _PAGE_VIEWS
 
 
 def _build_folded_or_single_rows(equal_entries: tuple[AuditEntry | UnreadableRecord, ...]) -> Iterator[EntryRow]:

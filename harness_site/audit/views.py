@@ -29,7 +29,10 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     audit_filter = _parse_audit_filter(request.GET)
     before, oldest = (_parse_entry_key(request.GET.get(name, "")) for name in ("before", "oldest"))
-    page = folded_entries.load_folded_page(workspace, audit_filter, before=before, oldest=oldest)
+    shows_views = "views" in request.GET or audit_filter.subject is AuditSubject.READING
+    page = folded_entries.load_folded_page(
+        workspace, audit_filter, before=before, oldest=oldest, hides_page_views=not shows_views and oldest is None
+    )
     calls = calls_of_entries.load_calls_of_entries(workspace, page.rows)
     mark_excerpts_shown_in_response(request, "audit", {call.session_pk for call in calls.values()})
     context = {
@@ -46,6 +49,9 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "place": f"{here}&" if here else "?",
         "following": _build_query_string(request, before=page.before, oldest=oldest) if page.before else "",
         "folded_here": _build_query_string(request, before=before),
+        "with_views": _build_query_string(request, before=before, views=1),
+        "without_views": _build_query_string(request, before=before, views=None),
+        "are_views_wanted": "views" in request.GET,
         "later": before is not None,
     }
     return render(request, "audit/log.html", context)
@@ -111,9 +117,9 @@ def _parse_entry_key(text: str) -> int | None:
 
 
 def _build_query_string(request: HttpRequest, **place: int | None) -> str:
-    """Build the query of the filter, with another place in the trail."""
+    """Build the query of the filter, with another place in the trail. Parameters that are None are left out."""
     query = request.GET.copy()
-    for name in ("before", "oldest"):
+    for name in ("before", "oldest", *place):
         query.pop(name, None)
     for name, key in place.items():
         if key is not None:

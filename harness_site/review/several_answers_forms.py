@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from re import ASCII, fullmatch
 from typing import Any, Final
 
 from django import forms
@@ -11,8 +13,12 @@ from django.utils.translation import gettext_lazy
 
 from checkpoints.enums import DecisionKind
 from harness_site.review.bulk_decisions import CallAnswer
-from harness_site.review.decision_options import OUTCOMES
+from harness_site.review.decision_options import APPROVALS, OUTCOMES
 from harness_site.review.forms import build_answer_choices, build_evidence_from_text
+from harness_site.review.selectors.outage_groups import PAGE
+
+#: Answers that can be the same for several calls that await approval.
+_ANSWERS_FOR_SEVERAL: Final = (DecisionKind.APPROVE, DecisionKind.REJECT)
 
 
 def _build_shared_text_field(label: Any, default_for: str, *, max_length: int) -> forms.CharField:
@@ -151,3 +157,46 @@ class CallAnswerForm(forms.Form):
             build_evidence_from_text(evidence),
             counting["result"],
         )
+
+
+class SameApprovalForm(forms.Form):
+    """One answer with one reason, for several calls of a tool that await the same approval.
+
+    The value of a selected call is its key and the revision that the person has seen: `17.2`.
+    """
+
+    answer = forms.ChoiceField(
+        label=gettext_lazy("Answer"),
+        choices=build_answer_choices(tuple(option for option in APPROVALS if option.kind in _ANSWERS_FOR_SEVERAL)),
+        widget=forms.RadioSelect,
+        error_messages={"required": gettext_lazy("Choose an answer.")},
+    )
+    reason = forms.CharField(
+        max_length=4000,
+        label=gettext_lazy("Reason"),
+        widget=forms.Textarea(attrs={"rows": 2}),
+        error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name for each call.")},
+    )
+
+    def __init__(self, data: QueryDict | None = None) -> None:
+        super().__init__(data)
+        #: Keys of the selected calls, with the revisions that the person has seen.
+        self.selected = {} if data is None else dict(_parse_selected_calls(data.getlist("call")))
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        if not self.selected:
+            self.add_error(None, _("Select at least one call."))
+        return data
+
+    def build_answers(self) -> list[CallAnswer]:
+        """Build the answers to record, the same for each selected call; the agents of rejected calls get the reason."""
+        kind, reason = DecisionKind(self.cleaned_data["answer"]), self.cleaned_data["reason"]
+        own_reason, result = ("", reason) if kind == DecisionKind.REJECT else (reason, "")
+        return [CallAnswer(pk, revision, kind, own_reason, {}, result) for pk, revision in self.selected.items()]
+
+
+def _parse_selected_calls(values: Sequence[str]) -> Iterator[tuple[int, int]]:
+    for value in values[:PAGE]:
+        if match := fullmatch(r"(\d{1,18})\.(\d{1,9})", value, ASCII):
+            yield int(match[1]), int(match[2])

@@ -53,11 +53,12 @@ function nameFirstError(form) {
 
 /** Say on the button of a form about several calls how many decisions it records. */
 function countAnswers(form) {
-  const shared = form.elements["shared-answer"];
-  if (!shared) return;
-  const answers = [...form.querySelectorAll("li .answer select")].map((each) => each.value || shared.value);
-  const count = answers.filter((answer) => answer && answer !== "undecided").length;
   const button = form.querySelector("button[data-label]");
+  if (!button) return;
+  const shared = form.elements["shared-answer"];
+  const answers = [...form.querySelectorAll("li .answer select")].map((each) => each.value || shared.value);
+  const selected = form.querySelectorAll("li input[name='call']:checked");
+  const count = selected.length + answers.filter((answer) => answer && answer !== "undecided").length;
   button.textContent = count ? ngettext("Record %(count)s decision", "Record %(count)s decisions", count) : button.dataset.label;
 }
 
@@ -78,6 +79,16 @@ for (const type of ["change", "input"]) {
     removeMendedErrors(decide, event.target);
   });
 }
+
+// A reason that the reader has given before takes the place of an empty text.
+document.addEventListener("click", (event) => {
+  const earlier = event.target.closest?.("button[data-fill]");
+  if (!earlier) return;
+  const field = document.getElementById(earlier.dataset.fill);
+  field.value = earlier.textContent;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  field.focus();
+});
 
 // A form whose button is hidden only keeps the text: the call is decided, or the deadline has passed. It sends nothing.
 document.addEventListener(
@@ -207,8 +218,9 @@ function countAllAnswers() {
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const decide = form();
   countAllAnswers();
-  const isSent = target.id === "main" && document.activeElement === document.body;
-  if (isSent && (decide ? decide.querySelector("[data-recorded]") : document.querySelector("#decision-state, #outage"))) focusWhatFollows();
+  // A form that is still there, because more decisions are needed, has kept the focus.
+  const isRecorded = decide?.querySelector("[data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage"));
+  if (target.id === "main" && isRecorded) focusWhatFollows();
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);

@@ -46,7 +46,7 @@ from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_th
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
-from checkpoints.exceptions import InvalidInput, OwnershipLost
+from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, OwnershipLost
 from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -72,7 +72,9 @@ T = TypeVar("T")
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
 _DELTA_KEY = "counters_since_delta_snapshot"
 #: Parts of a state that are stored beside its body.
-_OWN_COLUMNS = frozenset({"id", "channel_values", "channel_versions"})
+_OWN_COLUMNS = frozenset({"channel_values", "channel_versions"})
+#: Parts of the body of a state that LangGraph needs.
+_BODY_PARTS = frozenset({"v", "versions_seen"})
 _PAGE_SIZE = 20
 #: Number of states that a saver remembers as the newest ones.
 _MAX_NEWEST = 10_000
@@ -226,12 +228,18 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return map(self._build_checkpoint_tuple, loaded)
 
     def _matches_metadata(self, wanted: Mapping[str, Any], metadata: Encoded) -> bool:
-        stored = self.serde.loads_typed(metadata)
+        try:
+            stored = self._decode_mapping(metadata, "", "its metadata")
+        except CheckpointCorrupted:
+            return True  # building this state raises the error again, with its name
         return all(stored.get(key) == value for key, value in wanted.items())
 
     def _build_checkpoint_tuple(self, loaded: LoadedState) -> CheckpointTuple:
         values = {name: self._decode_value(value) for name, value in loaded.values.items()}
-        stored = self.serde.loads_typed(loaded.body)
+        name = f"the body of the state {loaded.state_id!r}"
+        stored = self._decode_mapping(loaded.body, loaded.session_id, name, _BODY_PARTS)
+        if stored.get("id", loaded.state_id) != loaded.state_id:
+            raise CheckpointCorrupted(loaded.session_id, name, f"it is that of the state {stored['id']!r}")
         checkpoint: Checkpoint = {
             **stored,
             "id": loaded.state_id,
@@ -246,10 +254,24 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return CheckpointTuple(
             _build_checkpoint_config(loaded.session_id, loaded.namespace, loaded.state_id),
             checkpoint,
-            self.serde.loads_typed(loaded.metadata),
+            self._decode_mapping(loaded.metadata, loaded.session_id, f"the metadata of the state {loaded.state_id!r}"),
             parent,
             [(write.task_id, write.channel, self._decode_value(write.value)) for write in loaded.writes],
         )
+
+    def _decode_mapping(self, encoded: Encoded, session_id: str, name: str, parts: Collection[str] = ()) -> Any:
+        """Decode a mapping that has to have certain parts.
+
+        Without a key of seals, nothing but this notices that somebody has changed it.
+        """
+        try:
+            value = self.serde.loads_typed(encoded)
+        except Exception as error:
+            why = f"the serializer cannot read it: {type(error).__name__}: {error}"
+            raise CheckpointCorrupted(session_id, name, why) from error
+        if not isinstance(value, dict) or not value.keys() >= set(parts):
+            raise CheckpointCorrupted(session_id, name, "the serializer reads something else")
+        return value
 
     def _decode_value(self, value: EncodedValue) -> Any:
         if isinstance(value, tuple):

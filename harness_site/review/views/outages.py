@@ -33,14 +33,13 @@ from harness_site.review.bulk_decisions import (
     record_decisions_from_late_results,
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
-from harness_site.review.decision_card_context import has_agreement_of_person, may_member_decide_call
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.several_answers_forms import CallAnswerForm, SharedAnswerForm
 from harness_site.review.views.decision_card import build_decision_actor
+from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
-from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
 
@@ -280,22 +279,9 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             decision_effect_texts.find_run_waiting_for_decision(call.session),
             people.get(call.pk, claims_and_presence.NOBODY),
             probe_times.get((call.session_id, (call.call_id, call.step))),
-            _explain_why_reader_cannot_decide(
+            explain_why_reader_cannot_decide(
                 call, multi_person_approvals.list_incomplete_agreements(call, decisions[call.pk], electorate), reader
             ),
         )
         for call in calls
     ]
-
-
-def _explain_why_reader_cannot_decide(call: ToolCall, agreements: tuple[Agreement, ...], reader: Membership) -> str:
-    """Return why this member cannot decide about an undecided call now, or cannot any more; empty if they can."""
-    if not call.undecided or reader.role == Role.AUDITOR:
-        return ""
-    if has_agreement_of_person(agreements, reader.user.get_username()):
-        return _("you have decided, and another person has to agree")
-    if may_member_decide_call(call, reader):
-        return ""
-    if call.session.quarantined_at is not None:
-        return _("nobody can decide while its session is quarantined")
-    return _("only an admin can decide now")

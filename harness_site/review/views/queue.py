@@ -32,6 +32,7 @@ from harness_site.review.selectors.calls_by_decider import count_calls_by_decide
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, UrgentCalls
 from harness_site.review.selectors.queue_order import QueueSort
+from harness_site.review.selectors.same_approvals import group_same_approvals
 from harness_site.sessions.selectors import multi_person_approvals
 
 
@@ -39,7 +40,7 @@ from harness_site.sessions.selectors import multi_person_approvals
 @require_member(Role.AUDITOR)
 def show_review_queue(request: MemberRequest) -> HttpResponse:
     interrupt_calls_of_lost_runs(request.membership.workspace)
-    query_filters = parse_queue_filters(request.GET)
+    query_filters = parse_queue_filters(request.GET, request.membership.user.get_username())
     filters = query_filters.build_call_filters(request.membership)
     interrupted, awaiting = (
         pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
@@ -162,6 +163,7 @@ def _build_pending_context(
         **_list_tool_and_agent_suggestions((call.tool, call.session.agent) for call in shown),
         "first_time": is_first_use,
         "groups": [builder.build_outage_group(outage, calls) for outage, calls in first_calls.items()],
+        "same_approvals": group_same_approvals(shown) if request.membership.has_role(Role.APPROVER) else [],
     }
 
 

@@ -260,6 +260,7 @@ def get_link(page: Any, pattern: str) -> str:
 
 
 OPEN_ROW = r'hx-get="(/audit/[^"]+)"'
+SHOW_VIEWS = r'href="([^"]+)">Show page views'
 EARLIER = r'rel="next" href="([^"]+)"'
 
 
@@ -270,7 +271,7 @@ def test_equal_entries_are_folded_and_the_row_opens(reader: Client) -> None:
     ]
     other = happened(AuditKind.EXCERPTED, session=make_session(session_id="other"), page="search").pk
     audit.seal_events(make_workspace().pk)
-    page = reader.get("/audit/?actor=alice")
+    page = reader.get("/audit/?actor=alice&views=1")
     assert "alice saw excerpts of 30 sessions on the page “Review”" in visible_text(page)
     assert "Sealed, numbers 1–30" in visible_text(page)
     assert "alice saw excerpts of other on the page “Search”" in visible_text(page)
@@ -280,6 +281,26 @@ def test_equal_entries_are_folded_and_the_row_opens(reader: Client) -> None:
     assert shown_rows(reader.get(get_link(opened, r'href="([^"]+)">Show them as one line'))) == [keys[-1]]
 
 
+def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folded_entries, "MAX_ENTRIES_PER_PAGE", 9)
+    session = make_session(session_id="order-17")
+    first = happened(session=session, call_id="call_9").pk
+    keys = [happened(AuditKind.VIEWED, actor=f"a{number % 4}", session=session).pk for number in range(10)]
+    audit.seal_events(make_workspace().pk)
+    page = reader.get("/audit/?session=order-17")
+    assert (shown_rows(page), "Only page views were recorded in this period." in visible_text(page)) == ([], True)
+    assert "9 page views of this period are hidden." in visible_text(page)
+    last = reader.get(f"/audit/{get_link(page, EARLIER)}")
+    assert (shown_rows(last), "1 page view of this period is hidden." in visible_text(last)) == ([first], True)
+    shown = reader.get(f"/audit/{get_link(page, SHOW_VIEWS)}")
+    assert shown_rows(shown) == keys[:0:-1]
+    assert "Hide page views" in visible_text(shown)
+    assert shown_rows(reader.get("/audit/?subject=reading&session=order-17")) == keys[:0:-1]
+    AuditEvent.objects.filter(pk=keys[5]).update(actor="mallory")  # what is not intact is never hidden
+    assert shown_rows(reader.get("/audit/?session=order-17")) == [keys[5]]
+    assert len(lines(reader.get("/audit/export/?session=order-17"))) == 12
+
+
 def test_page_of_folded_entries_has_as_many_rows_as_any(reader: Client) -> None:
     sessions = [make_session(session_id=f"order-{number}") for number in range(4)]
     keys = [
@@ -287,7 +308,7 @@ def test_page_of_folded_entries_has_as_many_rows_as_any(reader: Client) -> None:
         for number in range(folded_entries.ROWS_PER_PAGE + 10)
         for session in sessions
     ]
-    first = reader.get("/audit/")
+    first = reader.get("/audit/?views=1")
     second = reader.get(f"/audit/{get_link(first, EARLIER)}")
     newest_of_each = keys[3::4][::-1]
     assert shown_rows(first) == newest_of_each[: folded_entries.ROWS_PER_PAGE]
@@ -299,7 +320,7 @@ def test_entries_of_one_page_are_bounded(reader: Client, monkeypatch: pytest.Mon
     monkeypatch.setattr(folded_entries, "MAX_ENTRIES_PER_PAGE", 12)
     monkeypatch.setattr(folded_entries, "_FIRST_BATCH", 5)
     keys = [happened(AuditKind.EXCERPTED, session=make_session(session_id=f"s{number}")).pk for number in range(24)]
-    first = reader.get("/audit/")
+    first = reader.get("/audit/?views=1")
     assert shown_rows(first) == [keys[23]]
     assert "alice saw excerpts of 12 sessions" in visible_text(first)
     happened(AuditKind.SIGNED_IN, actor="bob")  # entries that are added do not move the next page
@@ -321,7 +342,7 @@ def test_altered_entry_is_not_folded(reader: Client) -> None:
     keys = [happened(AuditKind.EXCERPTED, session=make_session(session_id=f"s{number}")).pk for number in range(7)]
     audit.seal_events(make_workspace().pk)
     AuditEvent.objects.filter(pk=keys[3]).update(created_at=timezone.now() + timedelta(hours=1))
-    page = reader.get("/audit/")
+    page = reader.get("/audit/?views=1")
     assert shown_rows(page) == [keys[6], keys[3], keys[2]]
     assert "This entry is not as it was recorded." in visible_text(page)
 
@@ -362,7 +383,7 @@ def test_repeated_entries_about_the_same_thing_say_how_often(reader: Client) -> 
     session = make_session(session_id="order-17")
     for _ in range(3):
         happened(AuditKind.VIEWED, session=session)
-    text = visible_text(reader.get("/audit/"))
+    text = visible_text(reader.get("/audit/?views=1"))
     assert "A sign-in as bob failed 4 times" in text
     assert "alice read order-17 3 times" in text
 

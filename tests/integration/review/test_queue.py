@@ -358,6 +358,11 @@ def test_decided_tab_lists_decisions_and_verifications(reader: Client) -> None:
         )
     response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == 2
+    make_decision(call=interrupted(0, status=CallStatus.COMPLETED), actor="alice", evidence='{"text": "Seen."}')
+    own = reader.get("/review/?tab=decided&by=me")
+    assert "with evidence" not in visible_text(response)
+    assert "with evidence" in visible_text(own)
+    assert own.content.decode().count("data-row") == 1
     assert "bob: “R”" in visible_text(response)
     assert "Verify hook: it happened" in visible_text(response)
 

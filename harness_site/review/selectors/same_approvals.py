@@ -1,0 +1,59 @@
+"""Calls of one tool that await approval by the same number of people, so that one answer can be about all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.urls import reverse
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import ToolCall, Workspace
+from harness_site.core.masking.reversible_tokens_for_masked_names import (
+    build_masked_reference,
+    resolve_masked_reference,
+)
+from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
+from harness_site.review.selectors.outage_groups import PAGE
+from harness_site.review.selectors.pending_calls import CallFilters, query_pending_calls
+
+
+@dataclass(frozen=True, slots=True)
+class SameApprovals:
+    """The calls of `tool` that await approval by `people`, `number` of them."""
+
+    tool: str
+    people: int
+    number: int = 0
+
+    @property
+    def url(self) -> str:
+        query = {"tool": build_masked_reference(self.tool), "people": self.people}
+        return f"{reverse('harness_review:same-approvals')}?{urlencode(query)}"
+
+
+def parse_same_approvals(query: QueryDict) -> SameApprovals:
+    people = query.get("people", "")
+    tool = resolve_masked_reference(query.get("tool", "").replace("\0", ""))
+    return SameApprovals(tool, int(people) if people.isascii() and people.isdecimal() and len(people) < 5 else 1)
+
+
+def group_same_approvals(calls: Iterable[ToolCall]) -> list[SameApprovals]:
+    """Group the calls that await the same approval, where there are several, in the order of the first ones."""
+    numbers = Counter((call.tool, call.approvals) for call in calls if _awaits_approval(call))
+    return [SameApprovals(tool, people, number) for (tool, people), number in numbers.items() if number > 1]
+
+
+def _awaits_approval(call: ToolCall) -> bool:
+    return call.status == CallStatus.AWAITING_APPROVAL and not call.is_question
+
+
+def load_same_approvals(workspace: Workspace, group: SameApprovals) -> list[ToolCall | UnreadableRecord]:
+    """Load the first `PAGE` calls of a group with their sessions, the longest waiting first."""
+    calls = query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, CallFilters(tool=group.tool))
+    calls = calls.filter(approvals=group.people).select_related("session__workspace", "run").order_by("issued_at", "pk")
+    loaded = load_rows_or_mark_unreadable(calls[:PAGE], "call", session_column="session_id")
+    return [call for call in loaded if isinstance(call, UnreadableRecord) or _awaits_approval(call)]

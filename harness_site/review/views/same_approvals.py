@@ -1,0 +1,121 @@
+"""Page of calls of one tool that await the same approval: one answer and one reason for those that are selected."""
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from checkpoints.db import clock
+from checkpoints.enums import Role
+from checkpoints.models import ToolCall
+from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.core import formatting
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
+from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
+from harness_site.review.claims_and_presence import NOBODY
+from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
+from harness_site.review.selectors.same_approvals import (
+    SameApprovals,
+    load_same_approvals,
+    parse_same_approvals,
+)
+from harness_site.review.several_answers_forms import SameApprovalForm
+from harness_site.review.views.decision_card import build_decision_actor
+from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
+from harness_site.sessions.selectors import multi_person_approvals
+
+
+@dataclass(frozen=True, slots=True)
+class SelectableCallRow:
+    """Call of the page. `value` is that of its checkbox; `refusal` says why the reader cannot decide about it."""
+
+    pk: int
+    row: PendingCallRow | UnverifiedCallRow
+    args: Any
+    value: str
+    is_selected: bool
+    refusal: str
+
+    @property
+    def can_be_decided(self) -> bool:
+        return self.row.is_verified and not self.refusal
+
+
+@require_http_methods(["GET", "POST"])
+@require_member(Role.AUDITOR)
+def show_or_decide_same_approvals(request: MemberRequest) -> HttpResponse:
+    """Show the calls, or record one answer about those that are selected; a refusal does not affect the others."""
+    if request.method == "GET":
+        return _render_page(request, parse_same_approvals(request.GET), SameApprovalForm())
+    return _decide_selected_calls(request)
+
+
+@require_member(Role.APPROVER)
+def _decide_selected_calls(request: MemberRequest) -> HttpResponse:
+    group, form = parse_same_approvals(request.POST), SameApprovalForm(request.POST)
+    if not form.is_valid():
+        return _render_page(request, group, form, status=422)
+    results = bulk_decisions.record_decisions_from_answers(
+        form.build_answers(), by=request.membership, actor=build_decision_actor(request)
+    )
+    name = bulk_results_in_user_session.store_bulk_results(request, results)
+    return redirect(f"{group.url}&settled={name}")
+
+
+def _render_page(
+    request: MemberRequest, group: SameApprovals, form: SameApprovalForm, *, status: int = 200
+) -> HttpResponse:
+    calls = load_same_approvals(request.membership.workspace, group)
+    outcome = bulk_results_in_user_session.load_bulk_results(request, request.GET.get("settled", ""))
+    shown = [*skip_unreadable_records(calls), *(result.call for result in (outcome.rows if outcome else ()))]
+    session_pks = {call.session_id for call in shown}
+    mark_excerpts_shown_in_response(request, "same approvals", session_pks)
+    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
+    rows = _build_rows(request, calls, form, PendingRowBuilder(request.GET, secrets))
+    may_decide = request.membership.has_role(Role.APPROVER)
+    selectable = [row for row in skip_unreadable_records(rows) if may_decide and row.can_be_decided]
+    context = {
+        "group": group,
+        "selectable": selectable,
+        "others": [row for row in rows if row not in selectable],
+        "form": form,
+        "outcome": outcome,
+        "secrets": secrets,
+        "invalid": not form.is_valid() if form.is_bound else False,
+    }
+    response = render(request, "review/same_approvals.html", context, status=status)
+    if context["invalid"]:
+        # The page stays where it is.
+        response["HX-Reswap"], response["HX-Push-Url"] = "outerHTML", "false"
+    return response
+
+
+def _build_rows(
+    request: MemberRequest,
+    calls: list[ToolCall | UnreadableRecord],
+    form: SameApprovalForm,
+    builder: PendingRowBuilder,
+) -> list[SelectableCallRow | UnreadableRecord]:
+    readable, reader, now = skip_unreadable_records(calls), request.membership, clock.now()
+    agreements_by_call = multi_person_approvals.load_agreements_of_calls(readable, build_electorate(reader.workspace))
+    people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
+
+    def build_row(call: ToolCall) -> SelectableCallRow:
+        agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
+        row = builder.build_row(call, agreements, company, None, now=now, hook_could_not_tell=False)
+        return SelectableCallRow(
+            call.pk,
+            row,
+            formatting.parse_json_or_text(call.args_json_in_caller_order) if row.is_verified else None,
+            f"{call.pk}.{call.revision}",
+            is_selected=not form.is_bound or call.pk in form.selected,
+            refusal=explain_why_reader_cannot_decide(call, agreements, reader),
+        )
+
+    return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))

@@ -1,0 +1,98 @@
+"""One answer about several calls of a tool that await the same approval."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import Decision, ToolCall
+from tests.integration.review.payment_agents import awaiting
+from tests.support.factories import make_call, make_user
+from tests.support.page_text import visible_text
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/review/approvals/"
+
+
+def sign_in(name: str, role: Role = Role.APPROVER) -> Client:
+    client = Client()
+    client.force_login(make_user(name=name, role=role))
+    return client
+
+
+def make_payments(number: int, **fields: Any) -> list[ToolCall]:
+    first = awaiting(call_id="first", sentence="Pay number 0", **fields)
+    others = [
+        make_call(
+            session=first.session,
+            call_id=f"call-{place}",
+            tool="pay",
+            args={"amount": "40.00", "order": place},
+            status=CallStatus.AWAITING_APPROVAL,
+            sentence=f"Pay number {place}",
+            **fields,
+        )
+        for place in range(1, number)
+    ]
+    return [first, *others]
+
+
+def test_selected_calls_get_one_answer_and_a_call_that_changed_meanwhile_does_not() -> None:
+    alice, calls = sign_in("alice"), make_payments(4)
+    queue = alice.get("/review/?tab=awaiting").content.decode()
+    [address] = re.findall(r'href="(/review/approvals/[^"]*)"', queue)
+    page = alice.get(address.replace("&amp;", "&"))
+    text = visible_text(page)
+    assert "pay: 4 calls need your decision" in text
+    assert "Pay number 3 40.00" in text
+    values = re.findall(r'name="call" value="(\d+\.\d+)" checked', page.content.decode())
+    assert len(values) == 4
+    nothing = alice.post(PAGE, {"tool": "pay", "people": 1})
+    assert nothing.status_code == 422
+    assert {"Choose an answer.", "Select at least one call."} <= set(
+        re.findall(r"[A-Z][a-z ]+\.", visible_text(nothing))
+    )
+    ToolCall.objects.filter(pk=calls[1].pk).update(revision=5)
+    sent = {"tool": "pay", "people": 1, "answer": "reject", "reason": "Paid by hand.", "call": values[:3]}
+    outcome = visible_text(alice.post(PAGE, sent, follow=True))
+    assert "Not recorded: Rejected" in outcome
+    assert "2 decisions recorded" in outcome
+    decisions = Decision.objects.order_by("pk")
+    assert [(each.tool_call_id, each.result_text, each.final) for each in decisions] == [
+        (calls[0].pk, "Paid by hand.", True),
+        (calls[2].pk, "Paid by hand.", True),
+    ]
+
+
+def test_votes_deadlines_and_roles_hold_as_on_the_decision_page() -> None:
+    alice, bob, carol = sign_in("alice"), sign_in("bob"), sign_in("carol", Role.AUDITOR)
+    long_ago = datetime.now(UTC) - timedelta(hours=2)
+    calls = make_payments(2, approvals=2)
+    late = make_call(
+        session=calls[0].session,
+        call_id="late",
+        tool="pay",
+        status=CallStatus.AWAITING_APPROVAL,
+        approvals=2,
+        issued_at=long_ago,
+        decide_within=timedelta(hours=1),
+    )
+    query = {"tool": "pay", "people": "2"}
+    assert "only an admin can decide now" in visible_text(alice.get(PAGE, query))
+    sent: dict[str, Any] = {
+        **query,
+        "answer": "approve",
+        "reason": "Fine.",
+        "call": [f"{call.pk}.1" for call in (*calls, late)],
+    }
+    assert carol.post(PAGE, sent).status_code == 403
+    assert "Not recorded: Approved" in visible_text(alice.post(PAGE, sent, follow=True))
+    assert "you have decided, and another person has to agree" in visible_text(alice.get(PAGE, query))
+    sent["call"] = [f"{call.pk}.2" for call in calls]
+    bob.post(PAGE, sent)
+    statuses = ToolCall.objects.order_by("pk").values_list("status", flat=True)
+    assert list(statuses) == [CallStatus.APPROVED, CallStatus.APPROVED, CallStatus.AWAITING_APPROVAL]
