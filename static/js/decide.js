@@ -218,8 +218,9 @@ function countAllAnswers() {
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const decide = form();
   countAllAnswers();
-  const isSent = target.id === "main" && document.activeElement === document.body;
-  if (isSent && (decide ? decide.querySelector("[data-recorded]") : document.querySelector("#decision-state, #outage"))) focusWhatFollows();
+  // A form that is still there, because more decisions are needed, has kept the focus.
+  const isRecorded = decide?.querySelector("[data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage"));
+  if (target.id === "main" && isRecorded) focusWhatFollows();
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);

@@ -98,7 +98,7 @@ def _record_decision_and_redirect(
         problem = _find_problem_of_other_decision(call, form) if isinstance(error, AlreadyDecided) else None
         problem = problem or build_decision_problem(error, call)
         return render_decision_card(request, call, form=form, problem=problem)
-    claim_services.remove_claims_after_decision(call, by=request.membership)
+    claim_services.remove_claims_after_decisions([call], by=request.membership)
     _add_message_if_call_waits_on(request, call, DecisionKind(form.cleaned_data["kind"]))
     return redirect("harness_review:card", call.pk)
 

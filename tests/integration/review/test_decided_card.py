@@ -12,7 +12,7 @@ from checkpoints.enums import CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import Membership
 from tests.integration.review.interrupted_calls import lost_call, page, raw
-from tests.support.factories import THEN, make_call, make_decision, make_run, make_session
+from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -141,6 +141,9 @@ def test_call_that_waits_for_others_leads_to_the_next_one(reader: Client) -> Non
     other = make_call(call_id="call_12", args={"order": 20}, approvals=2, **asked)
     assert all(f'href="/review/calls/{other.pk}/">Next call' in raw(reader, each) for each in (call, voted, overdue))
     assert "Next call" not in raw(reader, other)
+    make_user(name="bob")
+    make_decision(call=voted, kind=DecisionKind.RESPOND, actor="bob", final=False, revision=2)
+    assert f'href="/review/calls/{voted.pk}/">Next call' in raw(reader, call)  # people disagree
 
 
 def test_call_without_a_decision(reader: Client) -> None:

@@ -132,7 +132,8 @@ def test_people_who_disagree_see_that_and_may_agree_with_the_other_text(people: 
     people["bob"].post(url(call), {**RESPOND, "answer": "It is paid already.", "revision": 2})
     page = people["alice"].get(url(call))
     text = visible_text(page)
-    assert "People disagree about this call. Nothing happens until 2 people give the same answer." in text
+    assert "People disagree about this call. 1 of 2 decisions: alice answered" in text
+    assert "Nothing happens until 2 people give the same answer." in text
     assert text.count("1 of 2 decisions:") == 2
     assert text.count("Result given by bob: It is paid already.") == 1
     assert "disabled" not in option(page.content.decode(), "respond")
