@@ -39,7 +39,7 @@ from harness_site.review.question_choices import (
     remove_listed_choices,
     replace_choices_by_labels,
 )
-from harness_site.review.selectors import call_evidence, pending_calls
+from harness_site.review.selectors import call_evidence, calls_by_decider
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
@@ -139,9 +139,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     waits_for_others = card["own_votes"] or (reader.role == Role.APPROVER and not card["may_decide"])
     card["leads_onward"] = not undecided or waits_for_others
     if card["leads_onward"]:
-        card["next_call"] = pending_calls.find_next_call_to_decide(
-            reader.workspace, person, with_overdue=reader.role == Role.ADMIN, except_call=call.pk
-        )
+        card["next_call"] = calls_by_decider.find_next_call_to_decide(reader, except_call=call.pk)
     return card
 
 
