@@ -39,7 +39,8 @@ _ENOUGH_DECISIONS: Final = 20
 @require_member(Role.AUDITOR)
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    now, oldest_start = clock.now(), totals.find_oldest_start(workspace.pk)
+    now = clock.now()
+    oldest_start = totals.find_oldest_start(workspace.pk, now)
     usual = utc_periods.choose_default_period_key(oldest_start, now)
     period, problem = utc_periods.parse_period_and_problem(request.GET, now, usual)
     agent = read_unmasked_text_parameter(request.GET, "agent")

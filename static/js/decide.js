@@ -215,12 +215,20 @@ function countAllAnswers() {
   for (const several of document.querySelectorAll("form[data-decide-several]")) countAnswers(several);
 }
 
-document.body.addEventListener("htmx:afterSettle", ({ target }) => {
+/** Open the next call by itself after a decision, if the reader has chosen so. Return whether it opens. */
+function openNextCall(sent) {
+  const next = document.querySelector("main a[data-opens]");
+  if (!next || !sent?.matches?.("form[data-decide]") || document.querySelector(".refusal-note")) return false;
+  window.location.assign(next.dataset.opens);
+  return true;
+}
+
+document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const decide = form();
   countAllAnswers();
   // A form that is still there, because more decisions are needed, has kept the focus.
   const isRecorded = decide?.querySelector("[data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage"));
-  if (target.id === "main" && isRecorded) focusWhatFollows();
+  if (target.id === "main" && isRecorded && !openNextCall(detail.requestConfig?.elt)) focusWhatFollows();
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);
@@ -228,6 +236,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target }) => {
 document.body.addEventListener("htmx:afterSettle", observeForm);
 observeForm();
 countAllAnswers();
+document.getElementById("previous")?.focus({ preventScroll: true }); // it says that the decision before is recorded
 if (form()) {
   labelButton(form());
   focusInvalid(form());

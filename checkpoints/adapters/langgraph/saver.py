@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import islice
+from threading import Lock
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -74,6 +76,8 @@ _OWN_COLUMNS = frozenset({"channel_values", "channel_versions"})
 #: Parts of the body of a state that LangGraph needs.
 _BODY_PARTS = frozenset({"v", "versions_seen"})
 _PAGE_SIZE = 20
+#: Number of states that a saver remembers as the newest ones.
+_MAX_NEWEST = 10_000
 #: Digits of the version of a channel.
 _VERSION_WIDTH = 10
 #: Task of LangGraph that writes the input of a run.
@@ -128,6 +132,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         self.policies = policies or ToolPolicies()
         self.review_interrupts = review_interrupts
         self._memory = ListMemory()
+        #: States that were the newest of their thread and namespace when this saver loaded or stored them.
+        self._newest: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._newest_lock = Lock()
 
     @classmethod
     @contextmanager
@@ -183,6 +190,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         )
         if loaded is None:
             return None
+        self._note_if_newest(thread_id, namespace, loaded.state_id, is_newest=not get_checkpoint_id(config))
         with pause_garbage_collection():
             found = self._build_checkpoint_tuple(loaded)
             values = found.checkpoint["channel_values"]
@@ -296,7 +304,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for name in new_versions:
                 self._memory.remember_list((*_get_thread_and_namespace(config), name), None)
             self._store_state(config, checkpoint, metadata, new_versions)
-        return _build_checkpoint_config(*_get_thread_and_namespace(config), checkpoint["id"])
+        place = (*_get_thread_and_namespace(config), checkpoint["id"])
+        self._note_if_newest(*place, is_newest=True)
+        return _build_checkpoint_config(*place)
 
     def _store_state(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
@@ -623,6 +633,32 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 delete(self.sync_checkpointer.store, thread_id)
 
     # ---- ownership
+
+    def _note_if_newest(self, thread_id: str, namespace: str, state_id: str, *, is_newest: bool) -> None:
+        """Note that a state was the newest one; or that a run goes back to it, behind which newer ones may be."""
+        with self._newest_lock:
+            self._newest.pop((thread_id, namespace, state_id), None)
+            if is_newest:
+                self._newest[thread_id, namespace, state_id] = None
+            while len(self._newest) > _MAX_NEWEST:
+                self._newest.popitem(last=False)
+
+    def require_no_newer_state(self, thread_id: str, states: Mapping[str, str]) -> None:
+        """Require that nobody else has continued a thread from the states in which a task runs.
+
+        Args:
+            thread_id: Identifier of the thread.
+            states: Identifiers of the states of the root graph and its subgraphs, by namespace.
+
+        Raises:
+            OwnershipLost: Another run has continued from one of them.
+        """
+        store = self.sync_checkpointer.store
+        for namespace, state_id in states.items():
+            with self._newest_lock:
+                is_known = (thread_id, namespace, state_id) in self._newest
+            if is_known and state_store.has_newer_state(store, thread_id, namespace, state_id):
+                raise OwnershipLost(thread_id)
 
     def claim_write_ownership(self, thread_id: str) -> OwnedThreadSaver:
         """Become the only writer of a thread. The one before it gets `OwnershipLost` from then on.

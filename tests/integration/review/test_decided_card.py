@@ -13,6 +13,7 @@ from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import Membership
 from tests.integration.review.interrupted_calls import lost_call, page, raw
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -92,6 +93,13 @@ def test_card_links_to_the_next_call(reader: Client) -> None:
     link = re.search(r'<a [^>]*data-key="n"[^>]*href="(.*)">Next call', raw(reader, call))
     assert link is not None
     assert link[1] == f"/review/calls/{waiting.pk}/"
+    assert "data-opens" not in raw(reader, call)
+    reader.post("/accounts/display/", {"opens_next_call": "on"})
+    opened = re.search(r'data-opens="(.*?)"', raw(reader, call))
+    assert opened is not None
+    note = "Your decision about the call before is recorded. Open that call"
+    assert note in visible_text(reader.get(opened[1]))
+    assert note not in visible_text(reader.get(opened[1].replace(f"decided={call.pk}", f"decided={waiting.pk}")))
 
 
 def test_next_call_is_the_first_one_of_the_queue(reader: Client) -> None:
