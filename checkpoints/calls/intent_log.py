@@ -290,10 +290,10 @@ def _find_last_attempt(store: Store, owned_session: OwnedSession, intent: CallIn
     step_calls = ToolCall.objects.using(store.using).filter(
         session_id=owned_session.pk, step=step, call_id=intent.call_id
     )
+    row_seals.verify_rows(step_calls)
     candidates = step_calls.filter(run=owned_session.run_id) if intent.policy == KeyPolicy.UNANSWERED else step_calls
     if any(not _matches_intent(store, call, intent) for call in candidates):
         raise CallConflict(owned_session.session_id, intent.call_id, step)
-    row_seals.verify_rows(step_calls)
     return step_calls.select_related("run", "session").order_by("-attempt").first()
 
 

@@ -192,12 +192,17 @@ def _require_outcome_stored_after_lost_commit(
 def store_late_result_and_build_refusal(
     store: Store, session_id: str, call_pk: int, owned_session: OwnedSession | None, outcome: CallOutcome
 ) -> LateResultRefused:
-    """Keep a late result as evidence, and build the error to raise. Raises `SessionNotFound`."""
+    """Keep a late result as evidence, and build the error to raise.
+
+    Raises `SessionNotFound`, and `IntegrityError` if somebody has removed or altered the call.
+    """
     with transaction.atomic(using=store.using):
         session = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         call = ToolCall.objects.using(store.using).select_for_update().filter(pk=call_pk).first()
         if call is None:
+            log_completeness.require_complete_log(store.using, session)
             raise SessionNotFound(session_id)
+        row_seals.verify_row(call)
         LateResult.objects.using(store.using).create(
             session=session,
             tool_call=call,

@@ -22,6 +22,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
     CallInProgress,
+    CheckpointCorrupted,
     InvalidArguments,
     NotRepresentable,
     SessionNotFound,
@@ -107,7 +108,8 @@ class DatabaseExecution:
         return str(self.owned_session.run_id)
 
     def write_outcome(self, outcome: CallOutcome) -> None:
-        write_outcomes.write_call_outcome(self.store, self.owned_session, self.issued_call, outcome)
+        with quarantine.quarantine_on_integrity_error(self.store, self.session_id):
+            write_outcomes.write_call_outcome(self.store, self.owned_session, self.issued_call, outcome)
 
     def settle_by_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         call = yield from _settle_call_by_verify_hook_flow(
@@ -207,12 +209,21 @@ def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchR
 
 
 def _add_stored_result_value_flow(store: Store, tool: Tool, call: ToolCall, result: ToolResult) -> Flow[ToolResult]:
-    """Add the value of a replayed call, if its tool has a codec and the value is stored."""
+    """Add the value of a replayed call, if its tool has a codec and the value is stored.
+
+    Raises `CheckpointCorrupted` if the codec cannot read the stored value.
+    """
     codec = tool.codec
     if codec is None or result.is_error:
         return result
     encoded: tuple[str, bytes] | None = yield Transact(lambda: write_outcomes.load_encoded_result_value(store, call))
-    return result if encoded is None else replace(result, value=codec.decode(encoded))
+    if encoded is None:
+        return result
+    try:
+        return replace(result, value=codec.decode(encoded))
+    except Exception as error:
+        why = f"the codec of {tool.name!r} cannot read it: {type(error).__name__}: {error}"
+        raise CheckpointCorrupted(call.session.session_id, f"the value of call {call.call_id!r}", why) from error
 
 
 #: Tools of this process whose replay was logged, by object identity.

@@ -158,7 +158,8 @@ class DatabaseBackend:
         return create_finish_release.release_session(self.store, session_id)
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
-        create_finish_release.finish_session(self.store, session_id, status, result)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            create_finish_release.finish_session(self.store, session_id, status, result)
 
     def list_sessions(
         self,
@@ -331,7 +332,8 @@ class DatabaseBackend:
             )
 
     def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
-        return DatabaseStepLog.open(self.store, session_id, workflow_id)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return DatabaseStepLog.open(self.store, session_id, workflow_id)
 
     # decisions
 
@@ -375,7 +377,8 @@ class DatabaseBackend:
     # other agents
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
-        return pause_run_until_agents_respond.pause_run(self.store, session_id, state, joins)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return pause_run_until_agents_respond.pause_run(self.store, session_id, state, joins)
 
     def accept_response(
         self, peer_call_id: str, result: Any, *, session_id: str | None, peer: str | None, token: str | None

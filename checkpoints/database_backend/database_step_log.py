@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.enums import CallStatus, KeyPolicy
 from checkpoints.exceptions import StepRejected
 from checkpoints.formats.canonical_json import parse_json
+from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store import look_up_and_lock_rows
@@ -51,12 +53,14 @@ class DatabaseStepLog:
 
     def _get_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(self._store, self._session_id)
-        return owned_session, step_rows.get_or_create_step(self._store, owned_session, self._row, request)
+        with self._quarantine_on_integrity_error():
+            return owned_session, step_rows.get_or_create_step(self._store, owned_session, self._row, request)
 
     def _load_step_value_or_raise_rejected(self, step: WorkflowStep, call: ToolCall) -> Any:
         if call.status == CallStatus.REJECTED:
             raise StepRejected(self._session_id, self._row.workflow_id, step.step_id, call.result_text or "")
-        return step_rows.load_step_value(self._store, call)
+        with self._quarantine_on_integrity_error():
+            return step_rows.load_step_value(self._store, call)
 
     def ask_verify_hook_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
         owned_session, step = yield Transact(partial(self._get_or_create_step_of_owned_session, request))
@@ -73,10 +77,15 @@ class DatabaseStepLog:
         return (yield Transact(partial(self._load_step_value_of_call, issued_call.pk)))
 
     def _load_step_value_of_call(self, call_pk: int) -> Any:
-        return step_rows.load_step_value(self._store, call_queries.get_call(self._store, self._session_id, call_pk))
+        with self._quarantine_on_integrity_error():
+            return step_rows.load_step_value(self._store, call_queries.get_call(self._store, self._session_id, call_pk))
 
     def list_steps(self) -> list[dict[str, Any]]:
-        return step_rows.list_steps(self._store, self._row)
+        with self._quarantine_on_integrity_error():
+            return step_rows.list_steps(self._store, self._row)
+
+    def _quarantine_on_integrity_error(self) -> AbstractContextManager[None]:
+        return quarantine.quarantine_on_integrity_error(self._store, self._session_id)
 
 
 def _build_step_intent(step: WorkflowStep, request: StepRequest) -> CallIntent:

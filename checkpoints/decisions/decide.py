@@ -373,19 +373,19 @@ def _find_equal_decisions(
     result = to_canonical_json(verdict.result, "result") if verdict.kind in RESULT_GIVING_KINDS else None
     return [
         decision
-        for decision in list_open_votes(call, decisions, voters)
+        for decision in list_open_votes(call.args_digest, decisions, voters)
         if decision.kind == verdict.kind and (result is None or decision.result == result)
     ]
 
 
-def list_open_votes(call: ToolCall, decisions: Sequence[Decision], voters: Mapping[int, Vote]) -> list[Decision]:
+def list_open_votes(args_digest: str, decisions: Sequence[Decision], voters: Mapping[int, Vote]) -> list[Decision]:
     """List the decisions of single people about a call that wait for others to agree, oldest first.
 
     Each person has one vote: a new decision replaces the earlier one, and a withdrawal ends it. A decision that moves
     the call ends all of them.
 
     Args:
-        call: The call, with its current arguments; decisions about other arguments are left out.
+        args_digest: Digest of the arguments of the call; decisions about other arguments are left out.
         decisions: Decisions about the call that count or move it, in their order.
         voters: Person of each decision by its primary key; a decision without one has no vote.
     """
@@ -396,7 +396,7 @@ def list_open_votes(call: ToolCall, decisions: Sequence[Decision], voters: Mappi
             votes = []
         elif voter is not None:
             votes = [vote for vote in votes if voters[vote.pk].person != voter.person]
-            if decision.kind != DecisionKind.WITHDRAW and decision.args_digest == call.args_digest:
+            if decision.kind != DecisionKind.WITHDRAW and decision.args_digest == args_digest:
                 votes.append(decision)
     return votes
 

@@ -127,7 +127,8 @@ def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -
     decisions = list(rows.order_by("pk"))
     signed_decisions.verify_decisions(decisions)
     voters = actor.electorate(decisions)
-    own = [vote for vote in list_open_votes(call, decisions, voters) if voters[vote.pk].person == actor.person]
+    open_votes = list_open_votes(call.args_digest, decisions, voters)
+    own = [vote for vote in open_votes if voters[vote.pk].person == actor.person]
     if not own:
         raise NothingToWithdraw(session.session_id, call.call_id, call.status)
     return own[-1]

@@ -592,6 +592,15 @@ def load_state(
     return None
 
 
+def has_newer_state(store: Store, session_id: str, namespace: str, state_id: str) -> bool:
+    """Return whether a namespace of a session has a state that is newer than one."""
+    with database_operation(store.using, writes=False):
+        states = FrameworkState.objects.using(store.using).filter(
+            session__workspace=store.workspace_id, session__session_id=session_id, namespace=namespace
+        )
+        return states.filter(state_id__gt=state_id).exists()
+
+
 def iterate_states(
     store: Store,
     session_id: str | None = None,

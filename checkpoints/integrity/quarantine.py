@@ -77,7 +77,9 @@ def read_quarantine(session: Session) -> Quarantine | None:
 def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[None]:
     """Quarantine a session if the block raises `IntegrityError`, which is raised again.
 
-    The error may name another session, whose call this one was about to use; then that one is quarantined.
+    So does `CheckpointCorrupted` with a key of seals, as of a transcript whose messages somebody has deleted, if a row
+    is missing or does not match. The error may name another session, whose call this one was about to use; then that
+    one is quarantined.
     A row that merely has no seal does not quarantine its session: it may be from before sealing. Neither does a
     decision signed with a key that this process does not have: its settings may be behind those of the site.
 
@@ -89,6 +91,10 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
         yield
     except IntegrityError as error:
         _quarantine_session_of_error(store, session_id, error)
+        raise
+    except CheckpointCorrupted:
+        if get_seal_keys() is not None and (session_pk := _try_find_session_pk(store, session_id)) is not None:
+            try_quarantine_session_if_altered(session_pk, using=store.using)
         raise
     except UNREADABLE_VALUE_ERRORS as error:
         if isinstance(error, CheckpointsError):
@@ -230,8 +236,15 @@ def _try_get_first_value(using: str, values: Iterator[MistypedValue]) -> Mistype
 
 
 def _try_find_session_pk(store: Store, session_id: str) -> int | None:
+    """Find the key of a session; None if there is none, or if the database cannot answer.
+
+    A run knows the key of its session, whose row somebody may have renamed or moved to another workspace.
+    """
     if connections[store.using].needs_rollback:
         return None
+    owned_session = store.find_owned_session(session_id)
+    if owned_session is not None:
+        return owned_session.pk
     try:
         sessions = _select_sessions_without_verifying_seals(store.using)
         names = sessions.filter(workspace_id=store.workspace_id, session_id=session_id)

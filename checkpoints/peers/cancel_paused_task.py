@@ -9,6 +9,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, PauseStatus, SessionStatus
 from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
+from checkpoints.integrity import quarantine
 from checkpoints.models import Session
 from checkpoints.peers import deliver_notices
 from checkpoints.peers.call_join_and_pause_types import Told
@@ -37,7 +38,11 @@ def cancel_paused_session_flow(
 
 def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
     """End the session as cancelled; the notices become due. Returns its number."""
-    with database_operation(store.using), transaction.atomic(using=store.using):
+    with (
+        quarantine.quarantine_on_integrity_error(store, session_id),
+        database_operation(store.using),
+        transaction.atomic(using=store.using),
+    ):
         row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         if row.finished:
             raise SessionFinished(session_id, row.status)

@@ -20,6 +20,7 @@ from checkpoints.exceptions import (
     OwnershipLost,
     ResultNotRecorded,
     ReviewRequired,
+    SealError,
     StorageError,
     TooLarge,
     WitnessError,
@@ -278,7 +279,7 @@ def record_outcome_flow(execution: Execution, outcome: CallOutcome, content: str
             if attempt == RECORD_ATTEMPTS:
                 raise ResultNotRecorded(execution.session_id, execution.issued_call.call_id, content) from error
             yield Sleep(0.1 * attempt)
-        except InsideTransaction as error:  # the tool has left a transaction open
+        except (InsideTransaction, SealError) as error:  # the tool has left a transaction open, or a row was altered
             raise ResultNotRecorded(execution.session_id, execution.issued_call.call_id, content) from error
         else:
             return

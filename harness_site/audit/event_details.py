@@ -80,6 +80,7 @@ _PAGES: Final[dict[str, Promise]] = {
     "outage": _("Outage"),
     "overview": _("Overview"),
     "review queue": _("Review"),
+    "same approvals": _("Approvals of one tool"),
     "search": _("Search"),
     "tool calls": _("Tool calls"),
 }

@@ -18,6 +18,8 @@ from harness_site.display.time_zones import is_time_zone
 THEME_KEY: Final = "display_theme"
 #: Key of the chosen language in the user session.
 LANGUAGE_KEY: Final = "display_language"
+#: Key in the user session of whether the next call opens by itself after a decision.
+NEXT_CALL_KEY: Final = "display_opens_next_call"
 
 
 def load_display_choice_into_session(*, request: HttpRequest | None, user: User, **_: Any) -> None:
@@ -27,10 +29,18 @@ def load_display_choice_into_session(*, request: HttpRequest | None, user: User,
         _copy_preference_to_session(request, preference)
 
 
-def save_display_choice(request: HttpRequest, user: User, *, time_zone: str, language: str, theme: str) -> None:
+def save_display_choice(
+    request: HttpRequest, user: User, *, time_zone: str, language: str, theme: str, opens_next_call: bool
+) -> None:
     """Save the choice of a user. Other browsers of this user follow at their next sign-in."""
     preference, _ = DisplayPreference.objects.update_or_create(
-        user=user, defaults={"time_zone": time_zone, "language": language, "theme": theme}
+        user=user,
+        defaults={
+            "time_zone": time_zone,
+            "language": language,
+            "theme": theme,
+            "opens_next_call": opens_next_call,
+        },
     )
     _copy_preference_to_session(request, preference)
 
@@ -55,7 +65,13 @@ def get_reader_language(request: HttpRequest) -> str:
     return language if language in dict(settings.LANGUAGES) else ""
 
 
+def opens_next_call(request: HttpRequest) -> bool:
+    """Return whether the reader wants the next call to open by itself after a decision."""
+    return bool(request.session.get(NEXT_CALL_KEY, False))
+
+
 def _copy_preference_to_session(request: HttpRequest, preference: DisplayPreference) -> None:
     request.session[TIME_ZONE_KEY] = preference.time_zone
     request.session[LANGUAGE_KEY] = preference.language
     request.session[THEME_KEY] = preference.theme
+    request.session[NEXT_CALL_KEY] = preference.opens_next_call

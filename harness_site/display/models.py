@@ -1,4 +1,4 @@
-"""Table of the theme and time zone of users."""
+"""Table of the display settings of users."""
 
 from django.conf import settings
 from django.db import models
@@ -20,6 +20,8 @@ class DisplayPreference(models.Model):
     #: Code of one of `settings.LANGUAGES`; empty for the language of the browser.
     language = models.CharField(max_length=15, blank=True)
     theme = models.CharField(max_length=5, choices=Theme, blank=True, default=Theme.SYSTEM)
+    #: Whether the next call opens by itself after a decision.
+    opens_next_call = models.BooleanField(default=False)
 
     def __str__(self) -> str:
         return f"{self.time_zone or 'browser'}, {self.theme or 'system'}"

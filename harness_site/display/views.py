@@ -1,4 +1,4 @@
-"""Page on which a user chooses time zone, language and theme."""
+"""Page on which a user chooses the display settings."""
 
 from typing import Any, cast
 
@@ -32,6 +32,9 @@ class DisplayForm(forms.Form):
         label=_("Language"),
     )
     theme = forms.ChoiceField(required=False, choices=Theme, label=_("Theme"))
+    opens_next_call = forms.BooleanField(
+        required=False, label=_("After a decision, open the next call of the review queue by itself")
+    )
 
     def __init__(self, *args: Any, browser_zone: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -60,6 +63,7 @@ def edit_display(request: HttpRequest) -> HttpResponse:
         "time_zone": request.session.get(time_zones.SESSION_KEY, ""),
         "language": display_preferences.get_reader_language(request),
         "theme": display_preferences.get_reader_theme(request),
+        "opens_next_call": display_preferences.opens_next_call(request),
     }
     browser_zone = time_zones.get_browser_time_zone_name_or_empty(request)
     form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial, browser_zone=browser_zone)

@@ -66,19 +66,28 @@ def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
     )
 
 
-def count_sessions_with_lost_runs(workspace: int, period: Period, agent: str = "") -> BoundedCount:
-    """Count the sessions of which a run was lost in a period, as the list of sessions finds them."""
+def count_sessions_with_lost_runs(
+    workspace: int, period: Period, agent: str = ""
+) -> tuple[BoundedCount, BoundedCount | None]:
+    """Count the sessions of which a run was lost in a period and in the preceding one, in one query.
+
+    The list of sessions finds the same. The second count is None if there are too many runs to know it.
+    """
     of_agent = {"session__agent": agent} if agent else {}
     # With an index for its condition on the workspace, a plan reads all sessions of it instead of the few lost runs.
     lost = Run.objects.alias(workspace_without_index=F("session__workspace") + 0).filter(
         status=RunStatus.LOST,
         workspace_without_index=workspace,
-        ended_at__gte=period.start,
+        ended_at__gte=period.preceding_period.start,
         ended_at__lt=period.end,
         **of_agent,
     )
-    sessions = list(lost.order_by("-ended_at").values_list("session", flat=True)[: LIMIT + 1])
-    return BoundedCount(len(set(sessions[:LIMIT])), len(sessions) > LIMIT)
+    rows = list(lost.order_by("-ended_at").values_list("session", "ended_at")[: LIMIT + 1])
+    is_bounded = len(rows) > LIMIT
+    sessions = {session for session, ended_at in rows[:LIMIT] if ended_at is not None and ended_at >= period.start}
+    preceding = {session for session, ended_at in rows[:LIMIT] if ended_at is not None and ended_at < period.start}
+    is_period_bounded = is_bounded and not preceding
+    return BoundedCount(len(sessions), is_period_bounded), None if is_bounded else BoundedCount(len(preceding))
 
 
 def _build_bounded_count(number: int) -> BoundedCount:

@@ -17,6 +17,7 @@ from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
 from harness_site.overview.utc_periods import Period
 from harness_site.search.hourly_call_and_decision_sums import convert_wait_class_to_seconds
+from harness_site.search.hours_of_sums import get_start_of_hourly_sums
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 
 #: Number of agents and models, and of tools, that are listed; other agents and models are listed on request.
@@ -240,10 +241,12 @@ def leave_out_empty_start(period: Period, sums: PeriodTotals) -> tuple[Period, P
     )
 
 
-def find_oldest_start(workspace: int) -> datetime | None:
-    """Return the start of the oldest hour or day in which a session was started; None without any."""
+def find_oldest_start(workspace: int, now: datetime) -> datetime | None:
+    """Return the start of the oldest day in which a session was started, or of its hour; None without any."""
     starts = SessionSums.objects.filter(workspace=workspace).order_by("start").values_list("start", flat=True)
-    return starts.first()
+    day = starts.filter(hourly=False).first()
+    has_hours = day is not None and day >= get_start_of_hourly_sums(now)
+    return (starts.filter(hourly=True).first() if has_hours else None) or day
 
 
 def _split_at_start(period: Period, rows: Mapping[datetime, Row]) -> tuple[dict[datetime, Row], dict[datetime, Row]]:
@@ -327,8 +330,13 @@ def _iterate_tool_totals(rows: Iterable[_ToolSumsRow], unsettled: Counter[str]) 
 
 
 def _filter_by_scope_and_period(sums: QuerySet[Any, Any], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
-    wanted: dict[str, Any] = {"workspace": scope.workspace, "start__gte": period.start, "start__lt": period.end}
-    return sums.filter(**wanted, agent=scope.agent) if scope.agent else sums.filter(**wanted)
+    of_period = sums.filter(
+        workspace=scope.workspace,
+        start__gte=period.start,
+        start__lt=period.end,
+        hourly=period.has_hourly_steps,
+    )
+    return of_period.filter(agent=scope.agent) if scope.agent else of_period
 
 
 @cache

@@ -39,7 +39,8 @@ _ENOUGH_DECISIONS: Final = 20
 @require_member(Role.AUDITOR)
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    now, oldest_start = clock.now(), totals.find_oldest_start(workspace.pk)
+    now = clock.now()
+    oldest_start = totals.find_oldest_start(workspace.pk, now)
     usual = utc_periods.choose_default_period_key(oldest_start, now)
     period, problem = utc_periods.parse_period_and_problem(request.GET, now, usual)
     agent = read_unmasked_text_parameter(request.GET, "agent")
@@ -57,6 +58,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     if first_calls:
         mark_excerpts_shown_in_response(request, "overview", {first.call.session_id for first in first_calls})
     waiting = count_calls_by_decider(request.membership)
+    lost, lost_before = current_counts.count_sessions_with_lost_runs(workspace.pk, period, agent)
     drawn_period, sums = totals.leave_out_empty_start(period, sums)
     drawn = {
         "sessions": charts.draw_session_outcome_chart(drawn_period, sums.steps),
@@ -77,7 +79,8 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
         "present": current_counts.load_current_counts(workspace.pk, agent),
-        "lost": current_counts.count_sessions_with_lost_runs(workspace.pk, period, agent),
+        "lost": lost,
+        "lost_before": lost_before if sums.preceding.sessions else None,
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total,
         "waiting_calls": waiting.own,
         "own_share": waiting.own if waiting.has_others and not agent else None,
@@ -90,8 +93,15 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "failed_words": _describe_failures(sums.total, sums.preceding),
         "failed_trend": _get_trend_of_failures(sums.total, sums.preceding),
-        "cost_change": _describe_cost_change(sums.total.cost, sums.preceding.cost),
-        "cost_trend": _get_trend_of_cost(sums.total.cost, sums.preceding.cost),
+        "totals_words": _describe_totals(period, has_comparison=bool(sums.preceding.sessions)),
+        "sessions_change": _describe_change(
+            sums.total.sessions, sums.preceding.sessions, format_count(sums.preceding.sessions)
+        ),
+        "sessions_trend": _get_neutral_trend(sums.total.sessions, sums.preceding.sessions),
+        "cost_change": _describe_change(
+            sums.total.cost, sums.preceding.cost, format_money(sums.preceding.cost.quantize(Decimal("0.01")))
+        ),
+        "cost_trend": _get_neutral_trend(sums.total.cost, sums.preceding.cost),
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
         "charts": drawn,
@@ -127,8 +137,8 @@ def _get_trend_of_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) ->
     return "better" if waits.p95 < preceding.p95 else "worse"
 
 
-def _get_trend_of_cost(amount: Decimal, before: Decimal) -> str:
-    """Return `changed` or an empty text: more cost may be more work, so it is neither better nor worse."""
+def _get_neutral_trend(amount: Decimal | int, before: Decimal | int) -> str:
+    """Return `changed` or an empty text: more sessions or cost may be more work, so it is neither better nor worse."""
     return "changed" if before and _has_really_changed(float(amount), float(before)) else ""
 
 
@@ -145,15 +155,30 @@ def _describe_period(period: Period) -> str:
     return _("%(first)s to %(last)s, days in UTC") % values
 
 
-def _describe_cost_change(amount: Decimal, before: Decimal) -> str:
-    """Describe the change from the preceding period; empty if that had nothing to compare with."""
+def _describe_totals(period: Period, *, has_comparison: bool) -> str:
+    """Describe which time the totals are of, and whether they are compared."""
+    if not period.key:
+        return _("This period, compared with the one before") if has_comparison else _("This period")
+    values = {"period": utc_periods.CHOICES[period.key][0]}
+    if not has_comparison:
+        return _("Last %(period)s") % values
+    return _("Last %(period)s, compared with the period before") % values
+
+
+def _describe_change(amount: Decimal | int, before: Decimal | int, preceding: str) -> str:
+    """Describe the change from the preceding period; empty if that had nothing to compare with.
+
+    Args:
+        amount: The total of the period.
+        before: The total of the preceding period.
+        preceding: The same as a text.
+    """
     if not before:
         return ""
     percent = round((amount - before) / before * 100)
     if not percent:
         return _("as in the period before")
     sign = "+" if percent > 0 else "−"
-    preceding = format_money(before.quantize(Decimal("0.01")))
     return _("%(change)s, was %(preceding)s") % {"change": f"{sign}{abs(percent)} %", "preceding": preceding}
 
 

@@ -87,23 +87,35 @@ def record_decisions_from_answers(
     store = Store(workspace=by.workspace.slug)
     calls = ToolCall.objects.filter(workspace=by.workspace, pk__in=[answer.pk for answer in answers])
     calls_by_pk = {call.pk: call for call in calls.select_related("session", "run")}
-    results = []
-    for answer in answers:
-        call = calls_by_pk.get(answer.pk)
-        if call is None:
-            continue
-        problem = find_session_problem_with_decision(call, answer.kind)
-        if problem is None:
-            try:
-                _record_answer(store, call, answer, actor)
-            except CheckpointsError as error:
-                call.refresh_from_db()
-                problem = build_decision_problem(error, call)
-            else:
-                claim_services.remove_claims_after_decision(call, by=by)
-        final = problem is not None or not call.undecided
-        results.append(BulkDecisionResult(call, answer.kind, problem, final=final))
-    return results
+    outcomes = [
+        (call, answer.kind, _try_to_record_answer(store, call, answer, actor))
+        for answer in answers
+        if (call := calls_by_pk.get(answer.pk)) is not None
+    ]
+    return _remove_claims_and_build_results(outcomes, by=by)
+
+
+def _try_to_record_answer(store: Store, call: ToolCall, answer: CallAnswer, actor: Actor) -> DecisionProblem | None:
+    """Record a decision; return why it was refused, if it was."""
+    problem = find_session_problem_with_decision(call, answer.kind)
+    if problem is not None:
+        return problem
+    try:
+        _record_answer(store, call, answer, actor)
+    except CheckpointsError as error:
+        call.refresh_from_db()
+        return build_decision_problem(error, call)
+    return None
+
+
+def _remove_claims_and_build_results(
+    outcomes: Sequence[tuple[ToolCall, DecisionKind, DecisionProblem | None]], *, by: Membership
+) -> list[BulkDecisionResult]:
+    claim_services.remove_claims_after_decisions([call for call, _kind, problem in outcomes if problem is None], by=by)
+    return [
+        BulkDecisionResult(call, kind, problem, final=problem is not None or not call.undecided)
+        for call, kind, problem in outcomes
+    ]
 
 
 def _record_answer(store: Store, call: ToolCall, answer: CallAnswer, actor: Actor) -> None:
@@ -130,19 +142,13 @@ def record_decisions_from_late_results(
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
     for result in LateResult.objects.filter(tool_call__in=calls_by_pk).select_related("run").order_by("pk"):
         late_results[result.tool_call_id].append(result)
-    return [
-        _try_to_record_late_result_decision(
-            store,
-            calls_by_pk[choice.pk],
-            choice,
-            outage_groups.summarize_agreeing_late_results(late_results[choice.pk]),
-            by=by,
-            actor=actor,
-            reason=reason,
-        )
-        for choice in chosen
-        if choice.pk in calls_by_pk
-    ]
+    outcomes = []
+    for choice in chosen:
+        if (call := calls_by_pk.get(choice.pk)) is not None:
+            witness = outage_groups.summarize_agreeing_late_results(late_results[choice.pk])
+            problem = _try_to_record_late_result_decision(store, call, choice, witness, actor=actor, reason=reason)
+            outcomes.append((call, choice.kind, problem))
+    return _remove_claims_and_build_results(outcomes, by=by)
 
 
 def _try_to_record_late_result_decision(
@@ -151,21 +157,20 @@ def _try_to_record_late_result_decision(
     seen: ChosenCall,
     witness: LateResultSummary | None,
     *,
-    by: Membership,
     actor: Actor,
     reason: str,
-) -> BulkDecisionResult:
+) -> DecisionProblem | None:
+    """Record the decision that the evidence supports; return why it was refused, if it was."""
     if witness is None or witness.kind != seen.kind:
         message = _("The late results of this call have changed.")
         todo = _("Open the call to decide it.")
-        return BulkDecisionResult(call, seen.kind, DecisionProblem(409, message, f"{NOTHING} {todo}"))
+        return DecisionProblem(409, message, f"{NOTHING} {todo}")
     try:
         _record_decision_from_late_result(store, call, seen, witness, actor, reason)
     except CheckpointsError as error:
         call.refresh_from_db()
-        return BulkDecisionResult(call, seen.kind, build_decision_problem(error, call))
-    claim_services.remove_claims_after_decision(call, by=by)
-    return BulkDecisionResult(call, seen.kind, None, final=not call.undecided)
+        return build_decision_problem(error, call)
+    return None
 
 
 def _record_decision_from_late_result(

@@ -1,16 +1,17 @@
 """Trace of one call: the known events in order of time, with gaps marked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from checkpoints.db import clock
+from checkpoints.decisions.actors import Vote
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason
 from checkpoints.models import ToolCall
 from harness_site.review.selectors.call_evidence import CallEvidence
-from harness_site.sessions.selectors.multi_person_approvals import number_equal_decisions
+from harness_site.sessions.selectors.multi_person_approvals import list_agreeing_votes
 from harness_site.sessions.timeline.selectors.run_lanes import find_end_of_unknown_period
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents
 
@@ -37,9 +38,11 @@ def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
     return call.status in NOT_RUN_CALL_STATUSES or was_answered or call.is_question
 
 
-def list_call_trace_events(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[TraceEvent]:
-    """Build the events of the card's trace section."""
-    decision_events = list(_build_decision_events(call, evidence))
+def list_call_trace_events(
+    call: ToolCall, evidence: CallEvidence, occasions: RunEvents, votes: Mapping[int, Vote]
+) -> list[TraceEvent]:
+    """Build the events of the card's trace section; `votes` has the person of each decision of a call of several."""
+    decision_events = list(_build_decision_events(call, evidence, votes))
     if has_never_run(call, evidence):
         return [
             TraceEvent("asked", call.run.number, call.issued_at),
@@ -84,13 +87,14 @@ def _build_interruption_or_settling_events(call: ToolCall, events_of_runs: RunEv
     return [gap, TraceEvent("lost", call.run, ended_at)]
 
 
-def _build_decision_events(call: ToolCall, evidence: CallEvidence) -> Iterator[TraceEvent]:
-    places = number_equal_decisions(evidence.decisions)
+def _build_decision_events(call: ToolCall, evidence: CallEvidence, votes: Mapping[int, Vote]) -> Iterator[TraceEvent]:
     for decision in evidence.decisions:
-        needs_several = call.approvals > 1 and decision.kind in RULES and not RULES[DecisionKind(decision.kind)].by_one
+        is_vote = call.approvals > 1 and decision.kind in RULES and not RULES[DecisionKind(decision.kind)].by_one
         kind = "decision" if decision.kind in DECIDING_KINDS else "probe"
         # A vote that did not count any more when the last one was given has made that number too large.
-        number = min(places.get(decision.pk, 0), call.approvals) if needs_several else 0
+        number = (
+            min(len(list_agreeing_votes(decision, evidence.decisions, votes)) + 1, call.approvals) if is_vote else 0
+        )
         yield TraceEvent(kind, decision, decision.created_at, place=number)
 
 

@@ -3,10 +3,12 @@
 A claim informs other reviewers; it blocks nobody.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 from django.http import HttpRequest
 
 from checkpoints.client import SyncCheckpointer
@@ -71,11 +73,16 @@ def release_all_claims(user: User, *, request: HttpRequest) -> None:
         release_claim_of_member(call, by=members_by_call[call.pk], request=request)
 
 
-def remove_claims_after_decision(call: ToolCall, *, by: Membership) -> None:
-    """Remove the claims on a decided call; if more approvals are needed, only the member's own claim."""
-    claims = Claim.objects.filter(call=call)
-    call.refresh_from_db(fields=["status"])
-    (claims.filter(member=by) if call.undecided else claims).delete()
+def remove_claims_after_decisions(calls: Sequence[ToolCall], *, by: Membership) -> None:
+    """Remove the claims on calls about which a member has decided, and load the statuses of the calls again.
+
+    If more approvals are needed, only the member's own claim is removed.
+    """
+    statuses = dict(ToolCall.objects.filter(pk__in=[call.pk for call in calls]).values_list("pk", "status"))
+    for call in calls:
+        call.status = statuses.get(call.pk, call.status)
+    is_own_claim = Q(call__in=[call.pk for call in calls], member=by)
+    Claim.objects.filter(is_own_claim | Q(call__in=[call.pk for call in calls if not call.undecided])).delete()
     claims_and_presence.delete_expired_presence_and_claims_and_orphaned_comments()
 
 

@@ -41,6 +41,7 @@ class DecidedRow:
     asked_args_digest: str
     is_question: bool
     approvals: int
+    has_evidence: bool
     #: Chip shape and label of whether the call has run since; None if the decision does not let it run.
     run_since: tuple[str, str] | None
     session_pk: int
@@ -71,6 +72,7 @@ def build_decided_row(decisions: Sequence[Decision]) -> DecidedRow:
         asked_args_digest=call.asked_args_digest,
         is_question=call.is_question,
         approvals=call.approvals,
+        has_evidence=decision.evidence is not None,
         run_since=None
         if call.is_question or not decision.final
         else status_labels.get_run_shape_and_label(call.status, final_kind=decision.kind),

@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy
 
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
-from checkpoints.decisions.decide import RESULT_GIVING_KINDS
 from checkpoints.enums import (
     DECIDING_KINDS,
     UNDECIDED_CALL_STATUSES,
@@ -40,12 +39,12 @@ from harness_site.review.question_choices import (
     remove_listed_choices,
     replace_choices_by_labels,
 )
-from harness_site.review.selectors import call_evidence, pending_calls
+from harness_site.review.selectors import call_evidence, calls_by_decider
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
-    is_same_answer,
-    list_incomplete_agreements,
+    group_open_votes_by_answer,
+    list_agreeing_votes,
 )
 from harness_site.sessions.session_formatting import mask_link_if_safe
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
@@ -92,7 +91,8 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     undecided = call.status in UNDECIDED_CALL_STATUSES
     decision = None if undecided else evidence.final_decision
     no_events: list[TraceEvent] = []
-    agreements = list_incomplete_agreements(call, evidence.decisions, build_electorate(reader.workspace))
+    votes = build_electorate(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
+    agreements = group_open_votes_by_answer(call, evidence.decisions, votes)
     person = reader.user.get_username()
     card: dict[str, Any] = {
         "call": call,
@@ -112,7 +112,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "decision": decision,
         "chosen": find_chosen_option(call, decision),
         "own_decision": decision is not None and decision.actor_kind == ActorKind.PERSON and decision.actor == person,
-        "agreed_before": _list_earlier_agreeing_decisions(evidence, decision),
+        "agreed_before": list_agreeing_votes(decision, evidence.decisions, votes) if decision and votes else [],
         "agreements": agreements,
         "own_votes": undecided and has_agreement_of_person(agreements, person),
         "edit": call_or_use_fallback(
@@ -123,7 +123,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         ),
         "events": call_or_use_fallback(
             f"What happened to call {call.pk}",
-            lambda: list_call_trace_events(call, evidence, events_of_runs),
+            lambda: list_call_trace_events(call, evidence, events_of_runs, votes),
             no_events,
         ),
         "takeovers": events_of_runs.takeovers,
@@ -139,9 +139,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     waits_for_others = card["own_votes"] or (reader.role == Role.APPROVER and not card["may_decide"])
     card["leads_onward"] = not undecided or waits_for_others
     if card["leads_onward"]:
-        card["next_call"] = pending_calls.find_next_call_to_decide(
-            reader.workspace, person, with_overdue=reader.role == Role.ADMIN, except_call=call.pk
-        )
+        card["next_call"] = calls_by_decider.find_next_call_to_decide(reader, except_call=call.pk)
     return card
 
 
@@ -159,7 +157,7 @@ def _get_shown_arguments(call: ToolCall) -> Any:
 
 
 def has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
-    return any(voice.actor == name for agreement in agreements for voice in agreement.voices)
+    return any(name in agreement.persons for agreement in agreements)
 
 
 def _load_preceding_conversation(call: ToolCall) -> conversation_window.Conversation | None:
@@ -237,20 +235,6 @@ def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
     successful_results = [late_result.result_text for late_result in shown["known"].late_results if late_result.success]
     result = result_texts.get(DecisionKind.CONFIRM_LANDED) or (successful_results[-1] if successful_results else "")
     return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
-
-
-def _list_earlier_agreeing_decisions(evidence: call_evidence.CallEvidence, decision: Decision | None) -> list[Decision]:
-    """List the earlier decisions that agree with the one that counted."""
-    if decision is None:
-        return []
-    agreeing_decisions: list[Decision] = []
-    for other in evidence.decisions[: evidence.decisions.index(decision)]:
-        if other.kind not in DECIDING_KINDS:
-            continue
-        agreeing_decisions = [each for each in agreeing_decisions if not other.final and each.actor != other.actor]
-        if not other.final and is_same_answer(other, decision):
-            agreeing_decisions.append(other)
-    return agreeing_decisions
 
 
 def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) -> dict[str, Any] | None:
@@ -337,7 +321,6 @@ def _find_decision_that_reader_can_only_repeat(
 ) -> Decision | None:
     """Return the reader's decision of this kind; None without one, or if others have given another text with theirs,
     which the reader may agree to."""
-    voices = [voice for agreement in agreed if agreement.kind == kind for voice in agreement.voices]
-    own = next((voice for voice in voices if voice.actor == reader), None)
-    has_other_text = own is not None and any(voice.result != own.result for voice in voices)
-    return None if kind in RESULT_GIVING_KINDS and has_other_text else own
+    of_kind = [agreement for agreement in agreed if agreement.kind == kind]
+    own = next(filter(None, (agreement.find_decision_of_person(reader) for agreement in of_kind)), None)
+    return own if len(of_kind) == 1 else None

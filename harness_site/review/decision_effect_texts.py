@@ -61,7 +61,7 @@ def preview_decision_effects(call: ToolCall, agreed: Sequence[Agreement], reader
 
 def _find_agreement_to_join(agreed: Sequence[Agreement], kind: DecisionKind, reader: str) -> Agreement | None:
     """Return the agreement of most people on an answer of this kind, without those that the reader is part of."""
-    others = [one for one in agreed if one.kind == kind and all(voice.actor != reader for voice in one.voices)]
+    others = [one for one in agreed if one.kind == kind and reader not in one.persons]
     return max(others, key=lambda one: one.people, default=None)
 
 

@@ -147,7 +147,7 @@ class ApprovalForm(DecisionForm):
     )
     written_as = forms.ChoiceField(choices=[("json", "json"), ("fields", "fields")], required=False)
     args = _build_text_field(gettext_lazy("Arguments"))
-    message = _build_text_field(gettext_lazy("Why"))
+    message = _build_text_field(gettext_lazy("Why"), placeholder=" ")  # as that of the reason
     answer = _build_text_field(gettext_lazy("Answer to the agent"))
     shown = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
@@ -22,23 +22,30 @@ from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.call_amounts import find_visible_amount
+from harness_site.core.call_amounts import Amount, add_amounts, find_visible_amount
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
+from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks
-from harness_site.templatetags.harness_tags import build_filter_url, lowercase_label_in_sentence, render_time_ago
+from harness_site.templatetags.harness_tags import (
+    build_filter_url,
+    lowercase_label_in_sentence,
+    put_in_quotation_marks,
+    render_icon,
+    render_time_ago,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OutageCallLine:
     """Call in the row of an outage, masked for the reader.
 
-    `session_id` and `agent`, which is not masked, are empty if its seal does not match.
+    What only a call has whose seal matches is empty for any other. `agent` is not masked.
     """
 
     pk: int
@@ -46,6 +53,8 @@ class OutageCallLine:
     sentence: str
     session_id: str = ""
     agent: str = ""
+    error_message: str = ""
+    amount: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,11 @@ class OutageGroupRow:
     calls: tuple[OutageCallLine | UnreadableRecord, ...] = ()
     #: Agents of the first calls, the one with the most of them first.
     agents: tuple[FilterLink, ...] = ()
+    #: Why the outcome is unknown: the message that the errors of the first calls have in common, or that their
+    #: processes ended; empty if the messages differ.
+    cause: str = ""
+    #: Sum of the amounts; empty if the row does not have all calls, or if they cannot be added.
+    amount: str = ""
 
     @property
     def omitted_count(self) -> int:
@@ -124,9 +138,8 @@ class PendingCallRow:
     why: str
     #: Amount in the arguments; empty without one.
     amount: str
-    risk: str
-    #: Link to the calls of the same risk; a question has none.
-    risk_link: FilterLink | None
+    #: Amount, and the risk as a link to the calls of the same risk; a question has none.
+    facts: SafeString
     since: SafeString
     #: The text of `since`, by which rows that have waited as long as the row before them are found.
     age: str
@@ -174,6 +187,7 @@ class PendingRowBuilder:
         self._secrets = secrets
         self._sessions = SessionLinks()
         self._links: dict[tuple[str, str, str], FilterLink] = {}
+        self._risk_links: dict[str, SafeString] = {}
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
@@ -201,7 +215,9 @@ class PendingRowBuilder:
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()) -> OutageGroupRow:
         lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call", attrgetter("session_id"))
-        agents = Counter(line.agent for line in lines if isinstance(line, OutageCallLine) and line.agent)
+        readable = skip_unreadable_records(lines)
+        agents = Counter(line.agent for line in readable if line.agent)
+        amount = add_amounts(line.amount for line in readable) if len(readable) == outage.number else None
         return OutageGroupRow(
             tool=outage.tool,
             error_type=outage.error_type,
@@ -214,6 +230,8 @@ class PendingRowBuilder:
             agents=tuple(
                 self._build_filter_link("agent", agent, self._only_agent) for agent, _ in agents.most_common()
             ),
+            cause=_describe_common_cause(outage, readable),
+            amount="" if amount is None else str(amount),
         )
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
@@ -227,8 +245,15 @@ class PendingRowBuilder:
             mask_values_of_secret_fields_in_context(args),
         ):
             sentence = call_sentences.format_call_sentence(call)
-            session_id = mask_and_reveal_hidden(call.session.session_id)
-        return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id, call.session.agent)
+            return OutageCallLine(
+                call.pk,
+                f"{self._cards}{call.pk}/",
+                sentence,
+                session_id=mask_and_reveal_hidden(call.session.session_id),
+                agent=call.session.agent,
+                error_message=formatting.mask_and_shorten_to_one_line(call.error_message, 200),
+                amount=find_visible_amount(args),
+            )
 
     def _build_row_in_masking_context(
         self,
@@ -243,7 +268,7 @@ class PendingRowBuilder:
         session, deadline = call.session, call.deadline
         css_class, _ = status_labels.get_status_shape_and_label(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
-        waiting_since = call.interrupted_at or call.issued_at
+        waiting_since, amount = call.interrupted_at or call.issued_at, str(find_visible_amount(args) or "")
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
@@ -259,9 +284,8 @@ class PendingRowBuilder:
             asking=asking,
             overdue=deadline is not None and deadline < now,
             why=why,
-            amount=str(find_visible_amount(args) or ""),
-            risk=call.risk,
-            risk_link=None if call.is_question else self._build_risk_filter_link(call.risk),
+            amount=amount,
+            facts=self._render_facts(amount, "" if call.is_question else call.risk),
             since=render_time_ago(waiting_since),
             age=formatting.format_time_ago(waiting_since, now),
             deadline=deadline,
@@ -288,13 +312,32 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def _build_risk_filter_link(self, risk: str) -> FilterLink:
-        link = self._links.get(("risk", risk, ""))
+    def _render_facts(self, amount: str, risk: str) -> SafeString:
+        facts = build_html('<span class="amount">{}</span>', amount) if amount else SafeString()
+        if not risk:
+            return facts
+        link = self._risk_links.get(risk)
         if link is None:
-            words = str(translate_label(Risk(risk))) if risk in Risk.values else risk
-            label = gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)}
-            link = self._links["risk", risk, ""] = FilterLink(words, build_filter_url(self._query, risk=risk), label)
-        return link
+            link = self._risk_links[risk] = self._render_risk_link(risk)
+        return SafeString(facts + link)
+
+    def _render_risk_link(self, risk: str) -> SafeString:
+        words = str(translate_label(Risk(risk))) if risk in Risk.values else risk
+        return build_html(
+            '<a class="risk {}" href="{}" aria-label="{}">{}{}</a>',
+            risk,
+            build_filter_url(self._query, risk=risk),
+            gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)},
+            render_icon("triangle-alert") if risk == Risk.HIGH else "",
+            words,
+        )
+
+
+def _describe_common_cause(outage: Outage, lines: Sequence[OutageCallLine]) -> str:
+    if not outage.error_type:
+        return gettext("The processes ended during these calls")
+    messages = {line.error_message for line in lines}
+    return put_in_quotation_marks(messages.pop()) if len(messages) == 1 and "" not in messages else ""
 
 
 def _describe_peculiarity(call: ToolCall, *, hook_could_not_tell: bool) -> str:

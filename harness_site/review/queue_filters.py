@@ -29,8 +29,8 @@ AGES: Final = {
     "1d": (timedelta(days=1), _("longer than a day")),
 }
 CLAIMED: Final = {"me": _("Claimed by me"), "nobody": _("Not claimed"), "somebody": _("Claimed by anyone")}
-#: Value of the parameter `by` that selects the final decisions of people, and its label.
-PEOPLE: Final = ("people", _("People"))
+#: Values of the parameter `by` with their labels: the final decisions of people, and the decisions of the reader.
+DECIDED_BY: Final = {"people": _("People"), "me": _("Me")}
 #: Maximum length of a text parameter in characters.
 _MAX_FILTER_LENGTH: Final = 255
 
@@ -46,6 +46,7 @@ class QueueFilters:
     limit: DeadlineFilter | None
     claimed: str
     sort: QueueSort
+    decided_by: str
     decided: DecisionFilters
 
     @property
@@ -103,9 +104,9 @@ class QueueFilters:
         )
 
 
-def parse_queue_filters(asked: QueryDict) -> QueueFilters:
+def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
     risk, limit, sort = (asked.get(name, "") for name in ("risk", "deadline", "sort"))
-    age, claimed = asked.get("age", ""), asked.get("claimed", "")
+    age, claimed, decided_by = (asked.get(name, "") for name in ("age", "claimed", "by"))
     return QueueFilters(
         tool=_read_unmasked_text_parameter(asked, "tool"),
         agent=_read_unmasked_text_parameter(asked, "agent"),
@@ -114,7 +115,10 @@ def parse_queue_filters(asked: QueryDict) -> QueueFilters:
         limit=DeadlineFilter(limit) if limit in DeadlineFilter.values else None,
         claimed=claimed if claimed in CLAIMED else "",
         sort=QueueSort(sort) if sort in QueueSort.values else QueueSort.OLDEST,
-        decided=DecisionFilters(TimeRange.parse_query(asked), asked.get("by", "") == PEOPLE[0]),
+        decided_by=decided_by if decided_by in DECIDED_BY else "",
+        decided=DecisionFilters(
+            TimeRange.parse_query(asked), decided_by == "people", reader_name if decided_by == "me" else ""
+        ),
     )
 
 
@@ -129,5 +133,5 @@ CHOICES: Final = {
     "limits": DeadlineFilter.choices,
     "claims": list(CLAIMED.items()),
     "sorts": [("" if value == QueueSort.OLDEST else value, words) for value, words in QueueSort.choices],
-    "people": PEOPLE,
+    "deciders": list(DECIDED_BY.items()),
 }

@@ -1,4 +1,4 @@
-"""Numbers of settled calls and of decisions, added to the sums of their hour.
+"""Numbers of settled calls and of decisions, added to the sums of their hour and of their day.
 
 A call is counted once, when it is indexed for the last time, and a decision when it is indexed.
 """
@@ -6,7 +6,7 @@ A call is counted once, when it is indexed for the last time, and a decision whe
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from math import log
 from typing import Any, Final
 
@@ -55,13 +55,13 @@ COUNTED_INTERRUPTIONS: Final = Q(interrupted_at__isnull=False) & ~Q(reason=Inter
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Amounts for one row of sums.
+    """Amounts for the sums of an hour and of its day.
 
-    `key` is workspace, start, whether it is an hour, agent, and tool or class of waiting times.
+    `key` is workspace, start of the hour, agent, and tool or class of waiting times.
     """
 
     model: type[ToolSums] | type[DecisionSums]
-    key: tuple[int, datetime, bool, str, Any]
+    key: tuple[int, datetime, str, Any]
     amounts: tuple[float, ...]
 
 
@@ -85,9 +85,7 @@ def build_call_tally(workspace: int, call: Any) -> Tally | None:
     timed = not interrupted and not asked_people and call.settled_at not in {None, call.issued_at}
     seconds = (call.settled_at - call.issued_at).total_seconds() if timed else 0.0
     amounts = (1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0))
-    return Tally(
-        ToolSums, (workspace, _truncate_to_utc_hour(call.issued_at), True, call.session__agent, call.tool), amounts
-    )
+    return Tally(ToolSums, (workspace, _truncate_to_utc_hour(call.issued_at), call.session__agent, call.tool), amounts)
 
 
 def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
@@ -102,7 +100,7 @@ def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     if is_withdrawal or not decision.final or decision.actor_kind not in DECIDING_PEOPLE or since is None:
         return None
     wait = convert_seconds_to_wait_class((decision.created_at - since).total_seconds())
-    key = (workspace, _truncate_to_utc_hour(decision.created_at), True, decision.session__agent, wait)
+    key = (workspace, _truncate_to_utc_hour(decision.created_at), decision.session__agent, wait)
     return Tally(DecisionSums, key, (1,))
 
 
@@ -163,8 +161,11 @@ def add_tallies_to_sums(tallies: Iterable[Tally]) -> None:
     """
     sums: defaultdict[Any, dict[Any, list[float]]] = defaultdict(dict)
     for tally in tallies:
-        totals = sums[tally.model].get(tally.key, [0] * len(tally.amounts))
-        sums[tally.model][tally.key] = [total + number for total, number in zip(totals, tally.amounts, strict=True)]
+        workspace, hour, agent, value = tally.key
+        for start, hourly in ((hour, True), (get_utc_day_start(hour), False)):
+            key = (workspace, start, hourly, agent, value)
+            totals = sums[tally.model].get(key, [0] * len(tally.amounts))
+            sums[tally.model][key] = [total + number for total, number in zip(totals, tally.amounts, strict=True)]
     with connection.cursor() as cursor:
         for model in sorted(sums, key=lambda model: str(model.__name__)):
             fields = ("workspace", "start", "hourly", *KEYS[model], *AMOUNTS[model])
@@ -179,6 +180,10 @@ def _build_add_to_totals_sql(model: type[ToolSums] | type[DecisionSums], fields:
     additions = ", ".join(f"{name} = {quote_table(model)}.{name} + excluded.{name}" for name in AMOUNTS[model])
     conflict = f"workspace_id, start, hourly, {', '.join(KEYS[model])}"
     return f"{build_insert_sql(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"
+
+
+def get_utc_day_start(moment: datetime) -> datetime:
+    return datetime.combine(moment.astimezone(UTC).date(), time.min, UTC)
 
 
 def _truncate_to_utc_hour(moment: datetime) -> datetime:

@@ -111,8 +111,8 @@ class Fact(models.Model):
 class Sums(models.Model):
     """Numbers of one hour or one day (UTC), which pages add up for longer periods.
 
-    Only today and the two days before have hours; older ones are added up to days by
-    `hourly_to_daily_sums.merge_hourly_sums_into_days`.
+    Each day has its sums. Today and the two days before have those of their hours, too, until
+    `hours_of_sums.delete_old_hours` deletes these.
     """
 
     workspace = models.ForeignKey(

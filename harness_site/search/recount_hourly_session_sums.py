@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from operator import add
 from typing import Any, Final
 
 from django.db import transaction
@@ -19,7 +20,7 @@ from checkpoints.enums import SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import session_models_and_cost_by_model
-from harness_site.search.hourly_to_daily_sums import get_start_of_hourly_sums, merge_hourly_sums_into_days
+from harness_site.search.hours_of_sums import delete_old_hours, get_start_of_hourly_sums
 from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
 #: Number of days that are kept up to date.
@@ -49,7 +50,7 @@ def recount_sums_of_changed_sessions(since: datetime | None) -> datetime:
         for day in sorted(days):
             recount_session_sums_of_day(workspace, day, hourly=day >= get_start_of_hourly_sums(now).date())
     if since is None or since.hour != now.hour:
-        merge_hourly_sums_into_days(now)
+        delete_old_hours(now)
     Progress.objects.filter(kind=Kind.SESSION).update(sums_at=now)
     return now
 
@@ -142,23 +143,39 @@ def _list_newest_days(now: datetime, number: int) -> set[date]:
 
 
 def recount_session_sums_of_day(workspace: int, day: date, *, hourly: bool) -> None:
-    """Recount one day, by hours or as a whole."""
+    """Recount one day as a whole, and with `hourly` its hours."""
     start = datetime.combine(day, time.min, UTC)
     sessions = _query_sessions_of_day(workspace, start)
     keys = {"period": TruncHour("created_at", tzinfo=UTC)} if hourly else {}
+    sums = _sum_sessions_by_agent(sessions, start, keys)
     agents = [
-        SessionSums(agent=agent, start=period, **amounts)
-        for (period, agent), amounts in _sum_sessions_by_agent(sessions, start, keys).items()
+        SessionSums(agent=agent, start=period, hourly=is_hour, **dict(zip(_AGENT_AMOUNTS, amounts, strict=True)))
+        for (is_hour, period, agent), amounts in _add_sums_of_day(sums, start, hourly=hourly).items()
     ]
-    _replace_stored_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents, hourly=hourly)
+    _replace_stored_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents)
     if _is_message_backlog_indexed():
+        model_sums = _sum_sessions_by_model(sessions, start, keys)
         models = [
-            ModelSums(agent=agent, model=model, several=several, start=period, sessions=number, cost=cost)
-            for (period, agent, model, several), (number, cost) in _sum_sessions_by_model(sessions, start, keys).items()
+            ModelSums(agent=agent, model=model, several=several, start=period, hourly=is_hour, sessions=n, cost=cost)
+            for (is_hour, period, agent, model, several), (n, cost) in _add_sums_of_day(
+                model_sums, start, hourly=hourly
+            ).items()
         ]
-        _replace_stored_sums(
-            workspace, ModelSums, ("agent", "model", "several"), _MODEL_AMOUNTS, start, models, hourly=hourly
-        )
+        _replace_stored_sums(workspace, ModelSums, ("agent", "model", "several"), _MODEL_AMOUNTS, start, models)
+
+
+def _add_sums_of_day(
+    sums: Mapping[Any, tuple[Any, ...]], start: datetime, *, hourly: bool
+) -> dict[Any, tuple[Any, ...]]:
+    """Return sums by whether they are those of an hour and their key, with those of the day that the hours add up to.
+
+    Without `hourly`, the sums are those of the day.
+    """
+    found = {(hourly, *key): amounts for key, amounts in sums.items()}
+    for (_hour, *names), amounts in sums.items() if hourly else ():
+        key = (False, start, *names)
+        found[key] = tuple(map(add, found[key], amounts)) if key in found else amounts
+    return found
 
 
 def _replace_stored_sums(
@@ -168,22 +185,20 @@ def _replace_stored_sums(
     amounts: tuple[str, ...],
     start: datetime,
     rows: Sequence[Any],
-    *,
-    hourly: bool,
 ) -> None:
     """Store the sums of one day in place of those that there are."""
 
     def get_key(row: Any) -> tuple[Any, ...]:
-        return (row.start, *(getattr(row, name) for name in keys))
+        return (row.start, row.hourly, *(getattr(row, name) for name in keys))
 
     for row in rows:
-        row.workspace_id, row.hourly = workspace, hourly
+        row.workspace_id = workspace
     kept = {get_key(row) for row in rows}
     with transaction.atomic():
         stored = model._default_manager.filter(
             workspace=workspace, start__gte=start, start__lt=start + timedelta(days=1)
         )
-        outdated = [row.pk for row in stored if row.hourly != hourly or get_key(row) not in kept]
+        outdated = [row.pk for row in stored if get_key(row) not in kept]
         model._default_manager.filter(pk__in=outdated).delete()
         model._default_manager.bulk_create(
             sorted(rows, key=get_key),
@@ -200,7 +215,7 @@ def _query_sessions_of_day(workspace: int, start: datetime) -> QuerySet[Session]
 
 def _sum_sessions_by_agent(
     sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
-) -> dict[tuple[datetime, str], dict[str, Any]]:
+) -> dict[tuple[datetime, str], tuple[Any, ...]]:
     # A quarantined session has no other status, as in the list that these numbers lead to.
     statuses = {
         "completed": SessionStatus.COMPLETED,
@@ -213,7 +228,7 @@ def _sum_sessions_by_agent(
         **{name: Count("pk", filter=Q(status=status, quarantined_at=None)) for name, status in statuses.items()},
         cost=Sum("budget_spent_usd"),
     )
-    return {(row.get("period", start), row["agent"]): {name: row[name] for name in _AGENT_AMOUNTS} for row in rows}
+    return {(row.get("period", start), row["agent"]): tuple(row[name] for name in _AGENT_AMOUNTS) for row in rows}
 
 
 def _sum_sessions_by_model(

@@ -80,6 +80,16 @@ for (const type of ["change", "input"]) {
   });
 }
 
+// A reason that the reader has given before takes the place of an empty text.
+document.addEventListener("click", (event) => {
+  const earlier = event.target.closest?.("button[data-fill]");
+  if (!earlier) return;
+  const field = document.getElementById(earlier.dataset.fill);
+  field.value = earlier.textContent;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  field.focus();
+});
+
 // A form whose button is hidden only keeps the text: the call is decided, or the deadline has passed. It sends nothing.
 document.addEventListener(
   "submit",
@@ -205,11 +215,20 @@ function countAllAnswers() {
   for (const several of document.querySelectorAll("form[data-decide-several]")) countAnswers(several);
 }
 
-document.body.addEventListener("htmx:afterSettle", ({ target }) => {
+/** Open the next call by itself after a decision, if the reader has chosen so. Return whether it opens. */
+function openNextCall(sent) {
+  const next = document.querySelector("main a[data-opens]");
+  if (!next || !sent?.matches?.("form[data-decide]") || document.querySelector(".refusal-note")) return false;
+  window.location.assign(next.dataset.opens);
+  return true;
+}
+
+document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const decide = form();
   countAllAnswers();
-  const isSent = target.id === "main" && document.activeElement === document.body;
-  if (isSent && (decide ? decide.querySelector("[data-recorded]") : document.querySelector("#decision-state, #outage"))) focusWhatFollows();
+  // A form that is still there, because more decisions are needed, has kept the focus.
+  const isRecorded = decide?.querySelector("[data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage"));
+  if (target.id === "main" && isRecorded && !openNextCall(detail.requestConfig?.elt)) focusWhatFollows();
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);
@@ -217,6 +236,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target }) => {
 document.body.addEventListener("htmx:afterSettle", observeForm);
 observeForm();
 countAllAnswers();
+document.getElementById("previous")?.focus({ preventScroll: true }); // it says that the decision before is recorded
 if (form()) {
   labelButton(form());
   focusInvalid(form());

@@ -87,7 +87,7 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
     expect(page_actions.reason_field(bob)).to_have_value("I am still reading.")
     bob.get_by_role("link", name="reload the page").click()
     approve(bob, "The contract says so.")
-    approval_line = re.compile(r"^\s*bob approved at [:0-9]+\s*$")
+    approval_line = re.compile(r"^\s*bob approved at [:0-9]+\s*The contract says so\.\s*$")
     for page in (bob, alice):
         expect(page.get_by_text("1 of 2 decisions:")).to_be_visible()
         expect(page.get_by_role("listitem").filter(has_text=approval_line)).to_be_visible()

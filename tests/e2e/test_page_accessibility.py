@@ -185,7 +185,7 @@ def test_numbers_of_a_bar_are_shown_on_hover_and_on_focus(sample_site: SampleSit
     tip = page.locator(".chart-tip")
     first.hover()
     assert tip.inner_text().split("\n") == ["Tue 10 Nov", "1 started", "0 failed"]
-    page.get_by_role("heading", level=1).hover()
+    page.mouse.move(0, 0)  # where no other chart comes to lie when the page scrolls
     expect(tip).to_have_count(0)
     first.focus()
     page.keyboard.press("Tab")

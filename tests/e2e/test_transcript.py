@@ -278,6 +278,6 @@ def test_transcript_begins_in_the_upper_half_of_a_phone(open_page: OpenPage, lon
     first = page.locator("section.transcript").bounding_box()
     assert first
     assert first["y"] < 844 / 2
-    assert not page.locator("#lanes").is_visible()
+    assert page.locator("#lanes").is_visible()
     page.locator(".transcript-options > summary").click()
     assert page.get_by_role("button", name="Go", exact=True).is_visible()

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import islice
+from threading import Lock
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -44,7 +46,7 @@ from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_th
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
-from checkpoints.exceptions import InvalidInput, OwnershipLost
+from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, OwnershipLost
 from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -70,8 +72,12 @@ T = TypeVar("T")
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
 _DELTA_KEY = "counters_since_delta_snapshot"
 #: Parts of a state that are stored beside its body.
-_OWN_COLUMNS = frozenset({"id", "channel_values", "channel_versions"})
+_OWN_COLUMNS = frozenset({"channel_values", "channel_versions"})
+#: Parts of the body of a state that LangGraph needs.
+_BODY_PARTS = frozenset({"v", "versions_seen"})
 _PAGE_SIZE = 20
+#: Number of states that a saver remembers as the newest ones.
+_MAX_NEWEST = 10_000
 #: Digits of the version of a channel.
 _VERSION_WIDTH = 10
 #: Task of LangGraph that writes the input of a run.
@@ -126,6 +132,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         self.policies = policies or ToolPolicies()
         self.review_interrupts = review_interrupts
         self._memory = ListMemory()
+        #: States that were the newest of their thread and namespace when this saver loaded or stored them.
+        self._newest: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._newest_lock = Lock()
 
     @classmethod
     @contextmanager
@@ -181,6 +190,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         )
         if loaded is None:
             return None
+        self._note_if_newest(thread_id, namespace, loaded.state_id, is_newest=not get_checkpoint_id(config))
         with pause_garbage_collection():
             found = self._build_checkpoint_tuple(loaded)
             values = found.checkpoint["channel_values"]
@@ -218,12 +228,18 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return map(self._build_checkpoint_tuple, loaded)
 
     def _matches_metadata(self, wanted: Mapping[str, Any], metadata: Encoded) -> bool:
-        stored = self.serde.loads_typed(metadata)
+        try:
+            stored = self._decode_mapping(metadata, "", "its metadata")
+        except CheckpointCorrupted:
+            return True  # building this state raises the error again, with its name
         return all(stored.get(key) == value for key, value in wanted.items())
 
     def _build_checkpoint_tuple(self, loaded: LoadedState) -> CheckpointTuple:
         values = {name: self._decode_value(value) for name, value in loaded.values.items()}
-        stored = self.serde.loads_typed(loaded.body)
+        name = f"the body of the state {loaded.state_id!r}"
+        stored = self._decode_mapping(loaded.body, loaded.session_id, name, _BODY_PARTS)
+        if stored.get("id", loaded.state_id) != loaded.state_id:
+            raise CheckpointCorrupted(loaded.session_id, name, f"it is that of the state {stored['id']!r}")
         checkpoint: Checkpoint = {
             **stored,
             "id": loaded.state_id,
@@ -238,10 +254,24 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return CheckpointTuple(
             _build_checkpoint_config(loaded.session_id, loaded.namespace, loaded.state_id),
             checkpoint,
-            self.serde.loads_typed(loaded.metadata),
+            self._decode_mapping(loaded.metadata, loaded.session_id, f"the metadata of the state {loaded.state_id!r}"),
             parent,
             [(write.task_id, write.channel, self._decode_value(write.value)) for write in loaded.writes],
         )
+
+    def _decode_mapping(self, encoded: Encoded, session_id: str, name: str, parts: Collection[str] = ()) -> Any:
+        """Decode a mapping that has to have certain parts.
+
+        Without a key of seals, nothing but this notices that somebody has changed it.
+        """
+        try:
+            value = self.serde.loads_typed(encoded)
+        except Exception as error:
+            why = f"the serializer cannot read it: {type(error).__name__}: {error}"
+            raise CheckpointCorrupted(session_id, name, why) from error
+        if not isinstance(value, dict) or not value.keys() >= set(parts):
+            raise CheckpointCorrupted(session_id, name, "the serializer reads something else")
+        return value
 
     def _decode_value(self, value: EncodedValue) -> Any:
         if isinstance(value, tuple):
@@ -274,7 +304,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for name in new_versions:
                 self._memory.remember_list((*_get_thread_and_namespace(config), name), None)
             self._store_state(config, checkpoint, metadata, new_versions)
-        return _build_checkpoint_config(*_get_thread_and_namespace(config), checkpoint["id"])
+        place = (*_get_thread_and_namespace(config), checkpoint["id"])
+        self._note_if_newest(*place, is_newest=True)
+        return _build_checkpoint_config(*place)
 
     def _store_state(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
@@ -601,6 +633,32 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 delete(self.sync_checkpointer.store, thread_id)
 
     # ---- ownership
+
+    def _note_if_newest(self, thread_id: str, namespace: str, state_id: str, *, is_newest: bool) -> None:
+        """Note that a state was the newest one; or that a run goes back to it, behind which newer ones may be."""
+        with self._newest_lock:
+            self._newest.pop((thread_id, namespace, state_id), None)
+            if is_newest:
+                self._newest[thread_id, namespace, state_id] = None
+            while len(self._newest) > _MAX_NEWEST:
+                self._newest.popitem(last=False)
+
+    def require_no_newer_state(self, thread_id: str, states: Mapping[str, str]) -> None:
+        """Require that nobody else has continued a thread from the states in which a task runs.
+
+        Args:
+            thread_id: Identifier of the thread.
+            states: Identifiers of the states of the root graph and its subgraphs, by namespace.
+
+        Raises:
+            OwnershipLost: Another run has continued from one of them.
+        """
+        store = self.sync_checkpointer.store
+        for namespace, state_id in states.items():
+            with self._newest_lock:
+                is_known = (thread_id, namespace, state_id) in self._newest
+            if is_known and state_store.has_newer_state(store, thread_id, namespace, state_id):
+                raise OwnershipLost(thread_id)
 
     def claim_write_ownership(self, thread_id: str) -> OwnedThreadSaver:
         """Become the only writer of a thread. The one before it gets `OwnershipLost` from then on.

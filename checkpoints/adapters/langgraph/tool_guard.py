@@ -58,6 +58,7 @@ class ToolGuard:
             agent: Name of the agent of new sessions, for lists and filters.
             release_after_call: Whether the session is released after each call. False keeps it until `release`.
         """
+        self._saver = checkpointer if isinstance(checkpointer, HarnessSaver) else None
         self._client = checkpointer.checkpointer if isinstance(checkpointer, HarnessSaver) else checkpointer
         sync = self._client.sync if isinstance(self._client, Checkpointer) else self._client
         self._async_claims = AsyncClaims(self._client)
@@ -84,15 +85,17 @@ class ToolGuard:
 
         Raises:
             SessionBusy: A run of another client owns the session and is alive.
+            OwnershipLost: Another run has continued the thread from the state in which this call is made.
             InvalidInput: The config of the graph has no `thread_id`.
         """
         call = request.tool_call
         if not self._policies.logs_calls(call["name"]):
             return handler(request)
-        thread_id = _get_thread_id(request)
+        thread_id, states = _get_thread_id_and_states(request)
         while True:
             try:
                 with self._claim_session_during_call(thread_id):
+                    self._require_no_newer_state(thread_id, states)
                     result = guard(
                         self._client,
                         thread_id,
@@ -118,12 +121,13 @@ class ToolGuard:
         call = request.tool_call
         if not self._policies.logs_calls(call["name"]):
             return await handler(request)
-        thread_id = _get_thread_id(request)
+        thread_id, states = _get_thread_id_and_states(request)
         while True:
             try:
                 async with self._async_claims.hold_session(
                     thread_id, self._description, release_after=self._release_after_call
                 ):
+                    await self._async_claims.run_blocking(partial(self._require_no_newer_state, thread_id, states))
                     result = await aguard(
                         self._client,
                         thread_id,
@@ -141,6 +145,10 @@ class ToolGuard:
             if not await self._async_claims.run_blocking(partial(self._withdraw_answered_requests, thread_id, calls)):
                 await self.arelease(thread_id)
                 interrupt(waiting)
+
+    def _require_no_newer_state(self, thread_id: str, states: Mapping[str, str]) -> None:
+        if self._saver is not None:
+            self._saver.require_no_newer_state(thread_id, states)
 
     def _withdraw_answered_requests(self, thread_id: str, calls: Sequence[Mapping[str, Any]]) -> bool:
         """Withdraw the question of an interrupt about a call that the graph makes now: the program has answered it."""
@@ -252,12 +260,14 @@ class HarnessMiddleware(AgentMiddleware[Any, Any]):
             await self.tool_guard.arelease(str(thread_id))
 
 
-def _get_thread_id(request: ToolCallRequest) -> str:
+def _get_thread_id_and_states(request: ToolCallRequest) -> tuple[str, Mapping[str, str]]:
+    """Return the thread of a call, and the states in which the graph and its subgraphs make it, by namespace."""
     config = request.runtime.config if request.runtime is not None else get_config()
-    thread_id = config.get("configurable", {}).get("thread_id")
+    configurable = config.get("configurable", {})
+    thread_id = configurable.get("thread_id")
     if thread_id is None:
         raise InvalidInput("A guarded tool needs a `thread_id` in the config of the graph, and a checkpointer.")
-    return str(thread_id)
+    return str(thread_id), configurable.get("checkpoint_map") or {}
 
 
 def _get_call_id(call: Any) -> str:

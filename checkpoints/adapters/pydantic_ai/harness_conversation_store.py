@@ -131,6 +131,20 @@ class HarnessConversationStore(ConversationStore):
         is_known = conversation_log.is_record_cached(store, _FRAMEWORK, conversation_id, revision)
         return record if is_known else None
 
+    async def find_revision(self, conversation_id: str) -> str | None:
+        """Return the revision of a conversation, which each save changes; None if it was never saved."""
+        stored = await self._run_blocking(
+            partial(
+                conversation_log.read_conversation_record, self.sync_checkpointer.store, _FRAMEWORK, conversation_id
+            )
+        )
+        return None if stored is None else stored.revision
+
+    def find_own_revision(self, conversation_id: str) -> str | None:
+        """Return the revision that this store has written last."""
+        written = self._written.get(conversation_id)
+        return None if written is None else written.revision
+
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         stored = await self._run_blocking(
             partial(conversation_log.read_conversation_records, self.sync_checkpointer.store, _FRAMEWORK)

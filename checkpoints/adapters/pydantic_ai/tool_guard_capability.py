@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 from pydantic_ai import exceptions
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import (
     DeferredToolRequests,
@@ -27,10 +28,12 @@ from checkpoints.aio import Checkpointer
 from checkpoints.calls import call_queries
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.client import SyncCheckpointer
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import CallStatus
-from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
+from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidInput, OwnershipLost, ReviewRequired
 from checkpoints.formats import parse_json
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: What a run does at the gate: end with the requests, wait for the decision, or fail with the error of this library.
@@ -84,6 +87,7 @@ class Harness(AbstractCapability[Any]):
         self._claims = AsyncClaims(self._store.checkpointer)
         self._agent_name = agent
         self._pause = pause
+        self._starts: dict[str | None, _RunStart] = {}
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -92,10 +96,13 @@ class Harness(AbstractCapability[Any]):
     # ---- the run
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> AgentRunResult[Any]:
+        session_id = _get_session_id(ctx)
+        self._starts[ctx.run_id] = _RunStart(await self._store.find_revision(session_id), _list_call_ids(ctx.messages))
         try:
             return await handler()  # type: ignore[no-any-return]
         finally:
-            await asyncio.shield(self._claims.release_session_when_idle(_get_session_id(ctx)))
+            self._starts.pop(ctx.run_id, None)
+            await asyncio.shield(self._claims.release_session_when_idle(session_id))
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
         """Let the log ask for the approval that a tool requires by its own definition."""
@@ -134,6 +141,7 @@ class Harness(AbstractCapability[Any]):
         description = NewSessionFields(_get_prompt(ctx), self._agent_name)
         try:
             async with self._claims.hold_session(session_id, description, release_after=False):
+                await self._require_no_newer_save(ctx.run_id, session_id, call.tool_call_id)
                 result = await aguard(
                     self._store.checkpointer,
                     session_id,
@@ -149,6 +157,29 @@ class Harness(AbstractCapability[Any]):
                 raise
             raise exceptions.ApprovalRequired(metadata={_KEY: _describe_calls_awaiting_decision(gate)}) from gate
         return _get_value_or_raise(result)
+
+    async def _require_no_newer_save(self, run_id: str | None, session_id: str, call_id: str) -> None:
+        """Require that nobody else has saved the conversation since the run began. Raises `OwnershipLost`."""
+        start = self._starts.get(run_id)
+        if start is None:
+            return
+        revision = await self._store.find_revision(session_id)
+        if revision not in {start.revision, self._store.find_own_revision(session_id)}:
+            raise OwnershipLost(session_id)
+        if call_id in start.call_ids and await self._claims.run_blocking(
+            partial(self._is_call_answered, session_id, call_id)
+        ):
+            raise OwnershipLost(session_id)  # saved between the load of the conversation and the run
+
+    def _is_call_answered(self, session_id: str, call_id: str) -> bool:
+        store = self._store.sync_checkpointer.store
+        with database_operation(store.using, writes=False):
+            row = look_up_and_lock_rows.get_session(store, session_id)
+            try:
+                call = look_up_and_lock_rows.get_latest_attempt(store, row, call_id)
+            except CallNotFound:
+                return False
+        return call.answered_version is not None
 
     def _choose_pause_mode(self, ctx: RunContext[Any]) -> Pause:
         if self._pause is not None:
@@ -203,6 +234,14 @@ class Harness(AbstractCapability[Any]):
         return found
 
 
+@dataclass(frozen=True)
+class _RunStart:
+    """What a run began with: the revision of its conversation, and the identifiers of the calls in its history."""
+
+    revision: str | None
+    call_ids: frozenset[str]
+
+
 class _DecisionLookup:
     """Search for the decisions about the calls that one deferred call waits for."""
 
@@ -239,6 +278,11 @@ def _get_session_id(ctx: RunContext[Any]) -> str:
     if session_id is None:
         raise InvalidInput("A guarded tool needs a conversation: give the run a `conversation` or `conversation_id`.")
     return session_id
+
+
+def _list_call_ids(messages: Sequence[ModelMessage]) -> frozenset[str]:
+    parts = [part for message in messages if isinstance(message, ModelResponse) for part in message.parts]
+    return frozenset(part.tool_call_id for part in parts if isinstance(part, ToolCallPart))
 
 
 def _get_prompt(ctx: RunContext[Any]) -> str:

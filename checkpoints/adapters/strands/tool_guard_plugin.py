@@ -18,7 +18,7 @@ from strands.types.events import ToolResultEvent
 from strands.types.session import decode_bytes_values, encode_bytes_values
 
 from checkpoints.adapters.async_session_claims import AsyncClaims
-from checkpoints.adapters.strands.session_repository import HarnessSessionRepository
+from checkpoints.adapters.strands.session_repository import HarnessSessionRepository, SessionConflict
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
@@ -26,6 +26,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsError, ReviewRequired, SessionNotFound
 from checkpoints.formats import parse_message_parts
+from checkpoints.framework_states import durable_message_list
 from checkpoints.models import ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
@@ -152,7 +153,7 @@ class Harness(Plugin):
                     _INTERRUPT if number == 1 else f"{_INTERRUPT} {number}",
                     reason=_describe_calls_awaiting_decision(gate),
                 )
-        except CheckpointsError as error:
+        except (CheckpointsError, SessionConflict) as error:
             raise _Refused(error) from error
         else:
             if result is not None and execution.result is None:
@@ -171,6 +172,10 @@ class Harness(Plugin):
             async with self._claims.hold_session(
                 place, self._build_session_description(context.agent), release_after=is_direct
             ):
+                if context.agent._session_manager is not None and not is_direct:
+                    await self._client.run_blocking(
+                        partial(self._require_newest_message_has_call, place, str(context.tool_use["toolUseId"]))
+                    )
                 return await aguard(
                     self._client.given,
                     place,
@@ -186,6 +191,16 @@ class Harness(Plugin):
             if error is not execution.error:
                 raise
             return None
+
+    def _require_newest_message_has_call(self, place: str, call_id: str) -> None:
+        """Require that nobody has continued the session since the model made a call. Raises `SessionConflict`."""
+        newest = durable_message_list.list_newest_messages(self._client.store, place, 1)
+        blocks = [block for message in newest for block in message["content"] if "toolUse" in block]
+        if newest and not any(block["toolUse"]["toolUseId"] == call_id for block in blocks):
+            raise SessionConflict(
+                f"Another process has continued the session {place} since the model made the call {call_id}. "
+                "Nothing was done; create the agent again."
+            )
 
     async def _raise_error_of_refused_call(self, event: AfterToolCallEvent[Any]) -> None:
         """End the invocation with the error of a call that was refused, which the model must not take for a result."""
@@ -265,7 +280,7 @@ class _ToolPaused(Exception):
 class _Refused(Exception):
     """Error of this library, which is not one of the tool."""
 
-    def __init__(self, error: CheckpointsError) -> None:
+    def __init__(self, error: CheckpointsError | SessionConflict) -> None:
         super().__init__(str(error))
         self.error = error
 

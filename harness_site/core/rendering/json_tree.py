@@ -35,6 +35,8 @@ _FOLD_LIST_LENGTH = 12
 #: Texts with more characters or lines show their first lines where nothing is folded, with a control for the others.
 _CLAMP_TEXT_LENGTH = 480
 _CLAMP_TEXT_LINES = 8
+#: Classes of the columns of a long list, by the number of characters of its longest value.
+_COLUMN_WIDTHS = ((8, "narrow"), (28, "wide"))
 #: Values nested deeper are written as JSON text.
 _DEEP = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
@@ -161,12 +163,14 @@ class _Writer:
                     self._render_text_value(MASK) if is_secret else self.render_value(inner, depth + 1),
                 )
             )
-        body = join_html("", '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>', rows)
+        columns = "" if self.fold or isinstance(value, dict) else _choose_columns(value)
+        row_html = '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>'
+        body = join_html("", f"<div>{row_html}</div>" if columns else row_html, rows)
         if len(rows) < len(pairs):
             self.whole = False
             missing = len(pairs) - len(rows)
             body += build_html('<dt>…</dt><dd class="omission">{} more</dd>', missing)
-        listing = build_html('<dl class="kv">{}</dl>', body)
+        listing = build_html('<dl class="kv{}">{}</dl>', columns, body)
         if self.fold and depth and len(pairs) > _FOLD_LIST_LENGTH:
             return build_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
         if is_clamped:
@@ -207,6 +211,14 @@ def _is_long(value: dict[str, Any] | list[Any], depth: int) -> bool:
     if isinstance(value, dict):
         return depth > 0 and len(value) > _FOLD_LIST_LENGTH
     return _count_leaves(value) > _FOLD_LIST_LENGTH
+
+
+def _choose_columns(items: list[Any]) -> str:
+    """Return the CSS classes of a long list of short values, which stand side by side; empty for other lists."""
+    if len(items) <= _FOLD_LIST_LENGTH or any(isinstance(item, dict | list) for item in items):
+        return ""
+    longest = max(len(item) if isinstance(item, str) else len(json.dumps(item)) for item in items)
+    return next((f" columns {width}" for limit, width in _COLUMN_WIDTHS if longest <= limit), "")
 
 
 def _count_leaves(value: Any) -> int:

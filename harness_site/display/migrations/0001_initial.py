@@ -28,6 +28,7 @@ class Migration(migrations.Migration):
                         max_length=5,
                     ),
                 ),
+                ("opens_next_call", models.BooleanField(default=False)),
                 (
                     "user",
                     models.OneToOneField(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
@@ -9,16 +10,24 @@ from operator import attrgetter
 from django.db.models import Exists, OuterRef, QuerySet
 
 from checkpoints.calls.require_unaltered_call import require_call_unaltered
-from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, DecisionKind, KeyScope
+from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, ActorKind, DecisionKind, KeyScope
 from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 EARLIER_LIMIT = 10
+#: Numbers of the latest decisions among which earlier reasons are looked for, and of the reasons of a kind.
+_SEARCHED_DECISIONS = 500
+_MAX_REASONS = 3
+#: Longer reasons are about one call rather than usual ones.
+_MAX_REASON_LENGTH = 200
 
 
 #: Decisions that end the wait; a call goes on waiting after an edit.
 _FINAL_KINDS = DECIDING_KINDS - {DecisionKind.EDIT, DecisionKind.WITHDRAW}
+#: Decisions whose text is about the one call.
+_WITHOUT_USUAL_REASON = sorted({DecisionKind.RESPOND, DecisionKind.WITHDRAW})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,26 @@ def load_call_evidence(call: ToolCall) -> CallEvidence:
         next_attempt=by_number.get(call.attempt + 1),
         same_key=[other for other in _list_calls_with_same_key(call) if other not in attempts],
     )
+
+
+def load_earlier_reasons(call: ToolCall, person: str) -> dict[str, list[str]]:
+    """Load what a person has written last with recent decisions about calls of the same tool, by kind of the decision.
+
+    Of a rejection this is the message to the agent. Answers and texts with secrets are left out.
+    """
+    if call.is_question:
+        return {}
+    recent = Decision.objects.order_by("-pk").values("pk")[:_SEARCHED_DECISIONS]
+    own = Decision.objects.filter(pk__in=recent, actor=person, actor_kind=ActorKind.PERSON)
+    same_tool = own.filter(tool_call__workspace=call.workspace_id, tool_call__tool=call.tool)
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for decision in same_tool.exclude(kind__in=_WITHOUT_USUAL_REASON).order_by("-pk"):
+        is_message = decision.kind == DecisionKind.REJECT
+        text = ((decision.result_text if is_message else None) or decision.reason).strip()
+        is_usual = 0 < len(text) <= _MAX_REASON_LENGTH and text not in reasons[decision.kind]
+        if is_usual and len(reasons[decision.kind]) < _MAX_REASONS and mask_and_reveal_hidden(text) == text:
+            reasons[decision.kind].append(text)
+    return dict(reasons)
 
 
 def _query_other_attempts(call: ToolCall) -> QuerySet[ToolCall]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from itertools import count, islice
+from typing import Any, Final, Literal, TypeAlias
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from checkpoints.db import clock
-from checkpoints.enums import ActorKind, Role
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_electorate
@@ -20,12 +21,18 @@ from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
+    TIME_LEFT_BY_FILTER,
     UNDECIDED_STATUS_LITERALS,
     BoundedCount,
+    DeadlineFilter,
     count_pending_calls,
+    get_waiting_since,
+    select_undecided_calls,
 )
 from harness_site.sessions.selectors import multi_person_approvals
 
+#: Number of calls that are searched with one query for the next one of the reader.
+_SEARCHED_AT_ONCE: Final = 50
 Decider: TypeAlias = Literal["reader", "admin", "others", "nobody"]
 
 
@@ -42,6 +49,8 @@ class CallsByDecider:
     need_admin: int
     need_others: int
     quarantined: int
+    #: Numbers by status; None if there are more calls than were counted.
+    numbers_by_status: Mapping[str, int] | None = None
 
     @property
     def has_others(self) -> bool:
@@ -71,47 +80,99 @@ def has_role_to_decide_at(reader: Membership, call: ToolCall, now: datetime) -> 
 
 
 def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
-    found = list(_query_undecided_calls_with_decider_columns().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
+    undecided = _select_decider_columns(_annotate_deadline().filter(workspace=reader.workspace_id))
+    found = list(undecided[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
-    voted = _list_pks_of_calls_voted_by_reader(reader, [call.pk for call in calls if call.approvals > 1])
+    waiting = _list_pks_of_calls_that_wait_for_others(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
-    numbers = Counter(_choose_decider_group(call, reader, voted, now) for call in calls)
+    numbers = Counter(_choose_decider_group(call, reader, waiting, now) for call in calls)
     return CallsByDecider(
-        BoundedCount(numbers["reader"], has_more), numbers["admin"], numbers["others"], numbers["nobody"]
+        BoundedCount(numbers["reader"], has_more),
+        numbers["admin"],
+        numbers["others"],
+        numbers["nobody"],
+        None if has_more else Counter(call.status for call in calls),
     )
 
 
-def _choose_decider_group(call: Any, reader: Membership, voted: frozenset[int], now: datetime) -> Decider:
+def _choose_decider_group(call: Any, reader: Membership, waiting: frozenset[int], now: datetime) -> Decider:
     if call.session__quarantined_at is not None:
         return "nobody"
-    if call.pk in voted:
+    if call.pk in waiting:
         return "others"
     is_overdue = call.due is not None and call.due < now
     return "admin" if is_overdue and reader.role != Role.ADMIN else "reader"
 
 
-def _list_pks_of_calls_voted_by_reader(reader: Membership, pks: Sequence[int]) -> frozenset[int]:
-    """List the keys of those of these calls about which the reader has decided, whose vote still counts, and about
-    which nobody has decided otherwise: then the reader can only wait for others."""
+def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[int]) -> frozenset[int]:
+    """List the keys of those of these calls about which the reader can only wait for others.
+
+    The reader has decided and that vote still counts, or has changed the arguments, and nobody has decided otherwise.
+    """
     if not pks:
         return frozenset()
     name = reader.user.get_username()
-    votes = Decision.objects.filter(tool_call__in=pks, actor=name, actor_kind=ActorKind.PERSON, final=False)
-    voted_once = set(votes.values_list("tool_call", flat=True))
-    if not voted_once:
+    own = Decision.objects.filter(
+        tool_call__in=pks, actor=name, actor_kind=ActorKind.PERSON, args_digest=F("tool_call__args_digest")
+    )
+    last_kinds = dict(own.order_by("pk").values_list("tool_call", "kind"))
+    decided = sorted(pk for pk, kind in last_kinds.items() if kind != DecisionKind.WITHDRAW)
+    if not decided:
         return frozenset()
     agreements = multi_person_approvals.load_agreements_of_calls(
-        list(ToolCall.objects.filter(pk__in=sorted(voted_once))), build_electorate(reader.workspace)
+        list(ToolCall.objects.filter(pk__in=decided)), build_electorate(reader.workspace)
     )
     return frozenset(
         pk
         for pk, groups in agreements.items()
-        if len(groups) == 1 and any(voice.actor == name for voice in groups[0].voices)
+        if len(groups) <= 1
+        and (
+            last_kinds[pk] == DecisionKind.EDIT
+            or any(voice.actor == name for group in groups for voice in group.voices)
+        )
     )
 
 
 @cache
-def _query_undecided_calls_with_decider_columns() -> QuerySet[Any, Any]:
-    calls: QuerySet[Any, Any] = ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS)
-    calls = calls.annotate(due=queue_order.build_deadline_expression(None))
-    return calls.values_list("pk", "approvals", "due", "session__quarantined_at", named=True)
+def _annotate_deadline() -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS).annotate(
+        due=queue_order.build_deadline_expression(None)
+    )
+
+
+def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
+    columns: QuerySet[Any, Any] = calls.values_list(
+        "pk", "status", "approvals", "due", "session__quarantined_at", named=True
+    )
+    return columns
+
+
+def find_next_call_to_decide(reader: Membership, *, except_call: int) -> ToolCall | None:
+    """Return the call that comes first in the review queue among those that count as the reader's own."""
+    now = clock.now()
+    urgent: list[int] = []
+    others: list[int] = []
+    for status in sorted(UNDECIDED_CALL_STATUSES):
+        calls = select_undecided_calls(status).filter(workspace=reader.workspace_id).exclude(pk=except_call)
+        calls = calls.annotate(due=queue_order.build_deadline_expression(status))
+        soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
+        urgent += _list_first_call_of_reader(soon.order_by("due", "pk"), reader, now)
+        others += _list_first_call_of_reader(calls.order_by("interrupted_at", "pk"), reader, now)
+    found = ToolCall.objects.in_bulk(urgent or others).values()
+    if urgent:
+        return min(found, key=lambda call: (call.deadline or now, call.pk), default=None)
+    return min(found, key=get_waiting_since, default=None)
+
+
+def _list_first_call_of_reader(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:
+    """List the key of the first of these calls that counts as the reader's own; empty if none does."""
+    columns = _select_decider_columns(calls)
+    for start in count(step=_SEARCHED_AT_ONCE):
+        found = list(columns[start : start + _SEARCHED_AT_ONCE])
+        waiting = _list_pks_of_calls_that_wait_for_others(reader, [call.pk for call in found if call.approvals > 1])
+        own = (call.pk for call in found if _choose_decider_group(call, reader, waiting, now) == "reader")
+        if first := list(islice(own, 1)):
+            return first
+        if len(found) < _SEARCHED_AT_ONCE:
+            break
+    return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, DecisionKind
+from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind
 from checkpoints.models import Decision, ToolCall, Workspace
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
@@ -24,14 +24,15 @@ class DecisionFilters:
     """Filters of the decisions themselves, beside those of their calls.
 
     `times` are those of the decisions. `only_people` selects the final decisions of people, whose waiting times the
-    overview shows.
+    overview shows. `person` selects the decisions of one person by name.
     """
 
     times: TimeRange = field(default_factory=TimeRange)
     only_people: bool = False
+    person: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.times or self.only_people)
+        return bool(self.times or self.only_people or self.person)
 
 
 def load_decided_page(
@@ -100,6 +101,8 @@ def _filter_decisions(decisions: QuerySet[Decision], wanted: DecisionFilters) ->
     decisions = decisions.filter(kind__in=SHOWN_DECISIONS)
     if wanted.only_people:
         decisions = decisions.filter(COUNTED_DECISIONS)
+    if wanted.person:
+        decisions = decisions.filter(actor=wanted.person, actor_kind=ActorKind.PERSON)
     if wanted.times.since is not None:
         decisions = decisions.filter(created_at__gte=wanted.times.since)
     if wanted.times.until is not None:

@@ -40,8 +40,9 @@ LOOKED_AT: Final = 2000
 PAGE: Final = 100
 #: Maximum number of outages that the queue shows as one row each; calls of others are rows of their own.
 MOST_GROUPS: Final = 20
-#: Number of calls that the row of an outage shows when it is opened.
+#: Number of calls that the row of an outage shows when it is opened, and up to which number it shows all.
 SHOWN_CALLS: Final = 5
+ALL_SHOWN: Final = 10
 #: Sort key that puts pending calls first.
 _WAITS: Final = Case(When(status=CallStatus.INTERRUPTED, then=Value(0)), default=Value(1), output_field=IntegerField())
 
@@ -64,7 +65,7 @@ class Outage:
     @property
     def first_call_pks(self) -> tuple[int, ...]:
         """Return the keys of the calls that the row of the outage shows."""
-        return self.call_pks[:SHOWN_CALLS]
+        return self.call_pks[: ALL_SHOWN if self.number <= ALL_SHOWN else SHOWN_CALLS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery, TextChoices
+from django.db.models import Q, QuerySet, TextChoices
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.db import clock
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, CallStatus, DecisionKind, Risk
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Risk
 from checkpoints.models import Decision, ToolCall, Workspace
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors import queue_order
@@ -75,7 +75,7 @@ class DeadlineFilter(TextChoices):
     NONE = "none", _("No deadline")
 
 
-_TIME_LEFT_BY_FILTER = {
+TIME_LEFT_BY_FILTER = {
     DeadlineFilter.OVERDUE: timedelta(),
     DeadlineFilter.HOUR: timedelta(hours=1),
     DeadlineFilter.DAY: timedelta(days=1),
@@ -111,7 +111,7 @@ def count_pending_calls(
             else query_pending_calls(workspace, status, filters)
         )
     else:
-        calls = _select_calls_with_status(status).filter(workspace=workspace)
+        calls = select_undecided_calls(status).filter(workspace=workspace)
     # Reading a hundred keys takes less time than building a query that counts a subquery.
     number = len(calls.values_list("pk")[: COUNT_LIMIT + 1])
     return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)
@@ -215,40 +215,10 @@ def list_first_calls_of_queue(
 def _get_place_in_queue(first_call: FirstCall) -> tuple[bool, datetime, int]:
     call = first_call.call
     due = call.deadline if first_call.is_urgent else None
-    return not first_call.is_urgent, due or _get_waiting_since(call), call.pk
+    return not first_call.is_urgent, due or get_waiting_since(call), call.pk
 
 
-def find_next_call_to_decide(
-    workspace: Workspace, person: str, *, with_overdue: bool, except_call: int
-) -> ToolCall | None:
-    """Return the call that comes first in the review queue among those that a person may decide now.
-
-    Nobody decides a call of a quarantined session, and only who may decide overdue calls gets one (`with_overdue`). A
-    call that waits for other people, because this person has decided it or changed its arguments, comes not either.
-    """
-    now = clock.now()
-    urgent: list[ToolCall] = []
-    others: list[ToolCall] = []
-    own_decisions = Decision.objects.filter(
-        tool_call=OuterRef("pk"), actor_kind=ActorKind.PERSON, actor=person, args_digest=OuterRef("args_digest")
-    ).order_by("-pk")
-    for status in sorted(UNDECIDED_CALL_STATUSES):
-        calls = _select_calls_with_status(status).filter(workspace=workspace, session__quarantined_at=None)
-        calls = calls.annotate(own_decision=Subquery(own_decisions.values("kind")[:1]))
-        waits_for_person = Q(approvals=1) | Q(own_decision=None) | Q(own_decision=DecisionKind.WITHDRAW)
-        calls = calls.exclude(pk=except_call).filter(waits_for_person)
-        calls = calls.annotate(due=queue_order.build_deadline_expression(status))
-        if not with_overdue:
-            calls = calls.filter(Q(decide_within=None) | Q(due__gte=now))
-        soon = calls.filter(due__lt=now + _TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
-        urgent += soon.order_by("due", "pk")[:1]
-        others += calls.order_by("interrupted_at", "pk")[:1]
-    if urgent:
-        return min(urgent, key=lambda call: (call.deadline or now, call.pk))
-    return min(others, key=_get_waiting_since, default=None)
-
-
-def _get_waiting_since(call: ToolCall) -> datetime:
+def get_waiting_since(call: ToolCall) -> datetime:
     return call.interrupted_at or call.issued_at
 
 
@@ -277,17 +247,17 @@ def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallF
     if filters.limit == DeadlineFilter.NONE:
         calls = calls.filter(decide_within=None)
     elif filters.limit is not None:
-        latest_deadline = clock.now() + _TIME_LEFT_BY_FILTER[filters.limit]
+        latest_deadline = clock.now() + TIME_LEFT_BY_FILTER[filters.limit]
         calls = calls.alias(until=queue_order.build_deadline_expression(status)).filter(until__lt=latest_deadline)
     return calls if filters.condition is None else calls.filter(filters.condition)
 
 
 def _query_undecided_calls(workspace: Workspace) -> QuerySet[ToolCall]:
-    return _select_calls_with_status(None).filter(workspace=workspace)
+    return select_undecided_calls(None).filter(workspace=workspace)
 
 
 @cache
-def _select_calls_with_status(status: CallStatus | None) -> QuerySet[ToolCall]:
+def select_undecided_calls(status: CallStatus | None) -> QuerySet[ToolCall]:
     """Select the calls with this status; None stands for all that wait for a decision."""
     calls = ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS)
     return calls if status is None else calls.filter(status=status)

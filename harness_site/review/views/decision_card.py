@@ -17,7 +17,7 @@ from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound
-from checkpoints.models import ToolCall
+from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
@@ -28,6 +28,7 @@ from harness_site.accounts.sessions_shown_in_response import (
 from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
+from harness_site.display.display_preferences import opens_next_call
 from harness_site.review import claim_services, claims_and_presence, decision_card_context, evidence_files
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decision_error_texts import (
@@ -98,7 +99,7 @@ def _record_decision_and_redirect(
         problem = _find_problem_of_other_decision(call, form) if isinstance(error, AlreadyDecided) else None
         problem = problem or build_decision_problem(error, call)
         return render_decision_card(request, call, form=form, problem=problem)
-    claim_services.remove_claims_after_decision(call, by=request.membership)
+    claim_services.remove_claims_after_decisions([call], by=request.membership)
     _add_message_if_call_waits_on(request, call, DecisionKind(form.cleaned_data["kind"]))
     return redirect("harness_review:card", call.pk)
 
@@ -240,6 +241,8 @@ def render_decision_card(
         "evidence_limit": settings.EVIDENCE_BYTES,
         "company": people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership),
         "refused": problem,
+        "opens_next_call": opens_next_call(request),
+        "previous_call": _find_previous_call_decided_by_reader(request),
         "seen": _get_seen_revision(request) or str(call.revision),
         "comment_form": comment_form,
         "withdraw_form": withdraw_form,
@@ -267,6 +270,16 @@ def render_decision_card(
     return response
 
 
+def _find_previous_call_decided_by_reader(request: MemberRequest) -> int | None:
+    """Return the primary key of the call from which this page opened by itself, if the reader has decided about it."""
+    previous = request.GET.get("decided", "")
+    if not previous.isdecimal() or int(previous) >= 2**63:
+        return None
+    own = Decision.objects.filter(actor_kind=ActorKind.PERSON, actor=request.membership.user.get_username())
+    own = own.filter(tool_call=int(previous), tool_call__workspace=request.membership.workspace)
+    return int(previous) if own.exists() else None
+
+
 def _build_decision_context(
     request: MemberRequest,
     card: dict[str, Any],
@@ -287,7 +300,8 @@ def _build_decision_context(
         form.initial["kind"] = _get_preselected_answer(request, call, answers)
     elif problem:
         form = _rebind_form_to_current_revision(request, call)
-    return {"answers": answers, "form": form}
+    reasons = call_evidence.load_earlier_reasons(call, membership.user.get_username())
+    return {"answers": answers, "form": form, "earlier_reasons": reasons}
 
 
 def _get_preselected_answer(request: MemberRequest, call: ToolCall, answers: list[dict[str, Any]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,8 +24,17 @@ class Agreement:
     kind: DecisionKind
     needed: int
     voices: tuple[Decision, ...]
-    #: Number of people who can decide.
-    people: int
+    #: Names of the people, in the order of their decisions: a token decides for its owner.
+    persons: tuple[str, ...]
+
+    @property
+    def people(self) -> int:
+        """Number of people who have decided so."""
+        return len(self.persons)
+
+    def find_decision_of_person(self, name: str) -> Decision | None:
+        """Return what a person, or a token of that person, has decided; None without a decision."""
+        return next((voice for voice, person in zip(self.voices, self.persons, strict=True) if person == name), None)
 
 
 def list_incomplete_agreements(
@@ -39,7 +48,7 @@ def list_incomplete_agreements(
     count.
     """
     votes = electorate(decisions) if call.approvals > 1 else {}
-    return _build_agreements_by_answer(call, decisions, votes)
+    return group_open_votes_by_answer(call, decisions, votes)
 
 
 def _get_answer(decision: Decision) -> tuple[str, str | None]:
@@ -52,11 +61,12 @@ def is_same_answer(one: Decision, other: Decision) -> bool:
     return _get_answer(one) == _get_answer(other)
 
 
-def _build_agreements_by_answer(
+def group_open_votes_by_answer(
     call: ToolCall, decisions: Iterable[Decision], votes: Mapping[int, Vote]
 ) -> tuple[Agreement, ...]:
+    """List the incomplete agreements of a call, as `list_incomplete_agreements` does, from votes of an electorate."""
     decisions_by_answer: defaultdict[tuple[str, str | None], list[Decision]] = defaultdict(list)
-    for vote in list_open_votes(call, [each for each in decisions if each.kind in DECIDING_KINDS], votes):
+    for vote in list_open_votes(call.args_digest, [each for each in decisions if each.kind in DECIDING_KINDS], votes):
         if votes[vote.pk].counts:
             decisions_by_answer[_get_answer(vote)].append(vote)
     return tuple(
@@ -64,7 +74,7 @@ def _build_agreements_by_answer(
             DecisionKind(kind),
             call.approvals,
             tuple(group),
-            len({votes[vote.pk].person for vote in group}),
+            tuple(votes[vote.pk].person for vote in group),
         )
         for (kind, _result), group in decisions_by_answer.items()
     )
@@ -80,27 +90,24 @@ def load_agreements_of_calls(
     for decision in _query_decisions_of_calls(sorted(calls_by_pk)) if calls_by_pk else ():
         decisions[decision.tool_call_id].append(decision)
     votes = electorate([decision for group in decisions.values() for decision in group]) if decisions else {}
-    return {pk: _build_agreements_by_answer(call, decisions[pk], votes) for pk, call in calls_by_pk.items()}
+    return {pk: group_open_votes_by_answer(call, decisions[pk], votes) for pk, call in calls_by_pk.items()}
 
 
 def _query_decisions_of_calls(calls: list[int]) -> QuerySet[Decision]:
     return Decision.objects.filter(tool_call__in=calls).order_by("pk")
 
 
-def number_equal_decisions(decisions: Iterable[Decision]) -> dict[int, int]:
-    """Map the primary key of each decision to its number among equal decisions of the same call, given in order.
+def list_agreeing_votes(decision: Decision, decisions: Sequence[Decision], votes: Mapping[int, Vote]) -> list[Decision]:
+    """List the decisions of other people that waited for others and agree with a later decision about the same call.
 
-    What a person has taken back or replaced is not counted any more.
+    Args:
+        decision: The later decision, which is not counted.
+        decisions: All decisions about the call, in their order.
+        votes: Person of each decision by its primary key, as an electorate function gives it.
     """
-    answers_by_actor: dict[str, tuple[str, str | None]] = {}
-    numbers: dict[int, int] = {}
-    for decision in decisions:
-        if decision.kind not in DECIDING_KINDS:
-            continue
-        answers_by_actor.pop(decision.actor, None)
-        if decision.kind != DecisionKind.WITHDRAW or decision.final:
-            answers_by_actor[decision.actor] = _get_answer(decision)
-            numbers[decision.pk] = Counter(answers_by_actor.values())[_get_answer(decision)]
-        if decision.final:
-            answers_by_actor.clear()
-    return numbers
+    earlier = [each for each in decisions if each.pk < decision.pk and each.kind in DECIDING_KINDS]
+    return [
+        vote
+        for vote in list_open_votes(decision.args_digest, earlier, votes)
+        if is_same_answer(vote, decision) and votes[vote.pk].person != votes[decision.pk].person
+    ]

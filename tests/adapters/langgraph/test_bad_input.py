@@ -72,6 +72,36 @@ def test_a_changed_blob_is_refused_before_it_is_read(cp: SyncCheckpointer, tmp_p
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("column", ["body", "body_type", "metadata", "metadata_type", "state_id"])
+def test_an_altered_column_of_a_state_is_a_typed_error(
+    cp: SyncCheckpointer, open_checkpointer: Open, column: str
+) -> None:
+    _build_graph(HarnessSaver(cp)).invoke(QUESTION, config())
+    states = FrameworkState.objects.order_by("-state_id")
+    newest, count = states[0], states.count()
+    values: dict[str, list[Any]] = {
+        "body": [b"", b"\x80", b"\xc0", bytes(newest.body)[:9]],
+        "metadata": [b"", b"\xc0"],
+        "state_id": [f"{newest.state_id}x", f"2{newest.state_id[1:]}"],
+    }
+    acts: list[Callable[[HarnessSaver], object]] = [
+        lambda saver: _build_graph(saver).get_state(config()),
+        lambda saver: list(_build_graph(saver).get_state_history(config())),
+        lambda saver: _build_graph(saver).invoke({"messages": [HumanMessage("And now?")]}, config()),
+        lambda saver: saver.build_resume(config()),
+    ]
+    if column.startswith("metadata"):
+        acts.append(lambda saver: list(saver.list(None, filter={"step": 1})))
+    for value in values.get(column, ["", "null", "json", "other"]):
+        FrameworkState.objects.filter(pk=newest.pk).update(**{column: value})
+        for act in acts:
+            with pytest.raises(CheckpointCorrupted, match=r"session 's', the \w+ of the state"):
+                act(HarnessSaver(open_checkpointer()))
+    assert states.count() == count
+    FrameworkState.objects.filter(pk=newest.pk).update(**{column: getattr(newest, column)})
+    assert _build_graph(HarnessSaver(open_checkpointer())).get_state(config()).values["messages"]
+
+
 def test_a_value_whose_type_is_gone_is_loaded_without_it(cp: SyncCheckpointer) -> None:
     saver = HarnessSaver(cp)
     gone = ormsgpack.packb(ormsgpack.Ext(1, ormsgpack.packb(("shop_of_last_year", "Order", (17,)))))

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
@@ -14,8 +16,10 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.models import AuditEvent, Session
-from examples.langgraph_refunds.agent import ScriptedModel
+from examples.kill_and_decision_helpers import make_kill_function
+from examples.langgraph_refunds.agent import POLICIES, ScriptedModel, build_agent, build_tools
 from tests.adapters.langgraph.agents import QUESTION, config
+from tests.support.processes import database_url
 
 Step = Callable[[HarnessSaver], Coroutine[Any, Any, None]]
 
@@ -122,3 +126,39 @@ def test_a_guarded_agent_keeps_the_thread_that_its_saver_owns(cp: SyncCheckpoint
         agent.invoke(QUESTION, config())
     assert AuditEvent.objects.filter(kind="takeover").count() == 1
     assert Session.objects.get().owner is None
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_process_that_another_one_has_overtaken_does_not_make_its_call_again(
+    workspace: object, effects: Path, is_async: bool
+) -> None:
+    def continue_in_another_process() -> None:
+        with HarnessSaver.open(database_url()) as saver:
+            state = build_agent(saver, effects).invoke(None, config())
+            assert state["messages"][-1].content == "refunded 40 for order 17"
+
+    def ask(agent: Any) -> None:
+        if is_async:
+            asyncio.run(agent.ainvoke(QUESTION, config(), durability="sync"))
+        else:
+            agent.invoke(QUESTION, config(), durability="sync")
+
+    class Stall(AgentMiddleware[Any, Any]):
+        """Middleware that stands still before a refund, until another process has made it."""
+
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            if request.tool_call["name"] == "refund":
+                continue_in_another_process()
+            return handler(request)
+
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            if request.tool_call["name"] == "refund":
+                await asyncio.to_thread(continue_in_another_process)
+            return await handler(request)
+
+    with HarnessSaver.open(database_url()) as saver:
+        guard = HarnessMiddleware(saver, POLICIES)
+        tools = build_tools(effects, make_kill_function(None))
+        with pytest.raises(OwnershipLost):
+            ask(create_agent(ScriptedModel(), tools, checkpointer=saver, middleware=[Stall(), guard]))
+    assert effects.read_text() == "17\n"

@@ -18,8 +18,9 @@ from pydantic_ai.tools import DeferredToolResults, Tool, ToolApproved, ToolDenie
 
 from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
-from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
+from checkpoints.exceptions import ApprovalRequired, InvalidInput, OwnershipLost, ReviewRequired
 from checkpoints.models import Run, ToolCall
+from tests.conftest import Open
 
 ASKS = ToolPolicies({"pay": {"requires_approval": True, "sentence": "Pay {amount} on {day}"}})
 ARGS = {"amount": "12.50", "day": "2026-11-23"}
@@ -139,6 +140,41 @@ def test_each_decision_of_a_person_continues_the_conversation(
     latest = cp.load_latest("s")
     assert latest is not None
     assert [message["role"] for message in latest["transcript"]] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_a_call_that_another_process_has_made_meanwhile_is_refused(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    first, second = _Payments(cp, None), _Payments(open_checkpointer(), None)
+
+    async def answer_when_first_has_saved(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        await first.ask(first.build_agent())
+        return ModelResponse(parts=[ToolCallPart("pay", ARGS)])
+
+    agent = second.build_agent()
+    with pytest.raises(OwnershipLost):
+        asyncio.run(agent.run("Pay.", conversation_id="s", model=FunctionModel(answer_when_first_has_saved)))
+    assert (len(first.paid), second.paid) == (1, [])
+
+
+def test_a_decision_that_another_process_has_carried_out_meanwhile_is_not_again(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    first, second = _Payments(cp), _Payments(open_checkpointer())
+    asyncio.run(first.ask(first.build_agent()))
+    (call,) = cp.pending_tool_calls("s")
+    _approve(cp, call)
+
+    async def go_on_after_first() -> None:
+        conversation = await second.store.load("s")
+        assert conversation is not None
+        decisions = await second.harness.find_decisions(conversation.deferred_tool_requests)
+        await first.go_on(first.build_agent())
+        await second.build_agent().run(conversation=conversation, deferred_tool_results=decisions)
+
+    with pytest.raises(OwnershipLost):
+        asyncio.run(go_on_after_first())
+    assert (len(first.paid), second.paid) == (1, [])
 
 
 def test_an_approval_that_a_program_gives_itself_is_none(cp: SyncCheckpointer) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from strands import Agent, tool
+from strands.hooks import BeforeToolCallEvent
 from strands.multiagent import GraphBuilder, Swarm
 from strands.multiagent.base import Status
 from strands.session.repository_session_manager import RepositorySessionManager
@@ -13,7 +14,7 @@ from strands.types.exceptions import EventLoopException
 from strands.types.tools import ToolContext
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
-from checkpoints.adapters.strands import Harness, HarnessSessionRepository
+from checkpoints.adapters.strands import Harness, HarnessSessionRepository, SessionConflict
 from checkpoints.exceptions import InvalidInput, SessionBusy
 from checkpoints.models import Run, ToolCall
 from examples.strands_refunds.agent import ScriptedModel
@@ -185,6 +186,20 @@ def test_session_of_another_run_ends_the_invocation_before_the_tool_runs(
         agent("Do it.")
     assert isinstance(caught.value.original_exception, SessionBusy)
     assert runs == []
+
+
+def test_call_that_another_process_has_made_meanwhile_is_refused(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    payments, others = _Payments(cp), _Payments(open_checkpointer())
+    agent = payments.build_agent(policies=None)
+
+    def let_another_process_continue(_: BeforeToolCallEvent[Any]) -> None:
+        assert str(others.build_agent(policies=None)()).strip() == "success: [{'text': 'paid 12.50'}]"
+
+    agent.hooks.add_callback(BeforeToolCallEvent, let_another_process_continue)
+    with pytest.raises(EventLoopException) as caught:
+        agent("Pay it.")
+    assert isinstance(caught.value.original_exception, SessionConflict)
+    assert (payments.paid, others.paid) == ([], ["12.50"])
 
 
 def test_interrupt_of_the_tool_itself_pauses_its_call(cp: SyncCheckpointer) -> None:

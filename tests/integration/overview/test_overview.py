@@ -24,7 +24,7 @@ from harness_site.overview.totals import SessionTotals
 from harness_site.review.selectors import pending_calls
 from harness_site.search import (
     hourly_call_and_decision_sums,
-    hourly_to_daily_sums,
+    hours_of_sums,
     indexer,
     recount_hourly_session_sums,
 )
@@ -88,7 +88,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         settled(f"other-{number}")
     complete()
     recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
-    with django_assert_num_queries(23):
+    with django_assert_num_queries(24):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -356,23 +356,22 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
         assert set(re.findall(r'dir="auto">(\w+)</a>', listed)) == titles
 
 
-def test_hourly_sums_become_daily_sums_once() -> None:
+def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
     begun(0, "1")
+    begun(0, "2")
     settled("slow")
     complete()
     now = recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
-    assert SessionSums.objects.get().hourly
-    assert ToolSums.objects.get().hourly
-    later = now + timedelta(days=3)
-    recount_hourly_session_sums.recount_session_sums_of_day(make_workspace().pk, now.date(), hourly=False)
-    hourly_to_daily_sums.merge_hourly_sums_into_days(later)
     settled("slow")
     complete()
-    hourly_to_daily_sums.merge_hourly_sums_into_days(later)
-    day = [(hourly_to_daily_sums.get_utc_day_start(now), False)]
-    assert list(SessionSums.objects.values_list("start", "hourly")) == day
-    assert list(ToolSums.objects.values_list("start", "hourly")) == day
-    assert ToolSums.objects.get().calls == 2
+    for sums in (SessionSums, ToolSums):
+        assert set(sums.objects.values_list("hourly", flat=True)) == {True, False}
+    hours_of_sums.delete_old_hours(now + timedelta(days=2))
+    assert load("period=24h").total == load("period=7d").total == SessionTotals(3, cost=Decimal(3))
+    hours_of_sums.delete_old_hours(now + timedelta(days=3))
+    day = hourly_call_and_decision_sums.get_utc_day_start(now)
+    assert list(SessionSums.objects.values_list("start", "hourly", "sessions", "cost")) == [(day, False, 3, Decimal(3))]
+    assert list(ToolSums.objects.values_list("start", "hourly", "calls")) == [(day, False, 2)]
 
 
 def test_waiting_time_ends_with_the_decision_of_a_person() -> None:
@@ -392,7 +391,7 @@ def test_waiting_time_ends_with_the_decision_of_a_person() -> None:
         )
     complete()
     found = load("period=24h").waits
-    assert found.decisions == 3 == sum(DecisionSums.objects.values_list("decisions", flat=True))
+    assert found.decisions == 3 == sum(DecisionSums.objects.filter(hourly=False).values_list("decisions", flat=True))
     assert found.median == pytest.approx(120, rel=0.1)
     assert found.p95 == pytest.approx(3600, rel=0.1)
     assert load("first=2001-01-01&last=2001-01-02").waits.median is None
@@ -655,7 +654,7 @@ def test_changed_day_is_counted_again() -> None:
     since = recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     Session.objects.filter(pk=session.pk).update(budget_spent_usd=5, agent="mail", updated_at=since)
     recount_hourly_session_sums.recount_sums_of_changed_sessions(since)
-    assert list(SessionSums.objects.values_list("agent", "sessions", "cost")) == [("mail", 1, Decimal(5))]
+    assert set(SessionSums.objects.values_list("agent", "sessions", "cost")) == {("mail", 1, Decimal(5))}
 
 
 def test_deleted_sessions_are_removed_from_the_sums() -> None:
@@ -711,7 +710,7 @@ def test_each_settled_call_counts_once() -> None:
     assert sums.interrupted_call_count == sum(tool.interrupted for tool in sums.tools) == 2
     ToolCall.objects.filter(pk=waiting.pk).update(status="failed", revision=9)
     complete()
-    assert ToolSums.objects.get(tool="waiting").interrupted == 1
+    assert ToolSums.objects.get(tool="waiting", hourly=False).interrupted == 1
     assert load().interrupted_call_count == 2
 
 
@@ -720,7 +719,7 @@ def test_rebuilt_index_counts_nothing_twice() -> None:
     complete()
     indexer.clear_index_and_sums()
     complete()
-    assert ToolSums.objects.get().calls == 1
+    assert ToolSums.objects.get(hourly=False).calls == 1
 
 
 def test_hostile_names_are_escaped(reader: Client) -> None:
@@ -750,7 +749,7 @@ def test_amounts_are_rounded_to_cents_and_exact_on_hover(amount: str, shown: str
     assert render_rounded_money(Decimal(amount)) == shown
 
 
-def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader: Client) -> None:
+def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     begun(0, "1", agent="desk", status=SessionStatus.FAILED)
     begun(0, "1", agent="desk")
     begun(15, "1", agent="desk")
@@ -759,11 +758,16 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     assert "50 % of 2 started" in page
     assert "$2.00 Waiting" not in page
     assert "was $" not in page
+    assert "Last 14 days Sessions started2" in page
     begun(40, "1", agent="desk")
+    lost = datetime.now(UTC) - timedelta(days=15)
+    make_run(session=begun(15, agent="desk"), owner=False, status=RunStatus.LOST, ended_at=lost)
     recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 %, up from 0 %" in page
     assert "+100 %, was $1.00" in page
+    assert "no run was lost, 14 days (was 1)" in page
+    assert "Last 14 days, compared with the period before Sessions started2+100 %, was 1 Failed" in page
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from checkpoints.enums import CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import Membership
 from tests.integration.review.interrupted_calls import lost_call, page, raw
-from tests.support.factories import THEN, make_call, make_decision, make_run, make_session
+from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -92,6 +93,13 @@ def test_card_links_to_the_next_call(reader: Client) -> None:
     link = re.search(r'<a [^>]*data-key="n"[^>]*href="(.*)">Next call', raw(reader, call))
     assert link is not None
     assert link[1] == f"/review/calls/{waiting.pk}/"
+    assert "data-opens" not in raw(reader, call)
+    reader.post("/accounts/display/", {"opens_next_call": "on"})
+    opened = re.search(r'data-opens="(.*?)"', raw(reader, call))
+    assert opened is not None
+    note = "Your decision about the call before is recorded. Open that call"
+    assert note in visible_text(reader.get(opened[1]))
+    assert note not in visible_text(reader.get(opened[1].replace(f"decided={call.pk}", f"decided={waiting.pk}")))
 
 
 def test_next_call_is_the_first_one_of_the_queue(reader: Client) -> None:
@@ -141,6 +149,9 @@ def test_call_that_waits_for_others_leads_to_the_next_one(reader: Client) -> Non
     other = make_call(call_id="call_12", args={"order": 20}, approvals=2, **asked)
     assert all(f'href="/review/calls/{other.pk}/">Next call' in raw(reader, each) for each in (call, voted, overdue))
     assert "Next call" not in raw(reader, other)
+    make_user(name="bob")
+    make_decision(call=voted, kind=DecisionKind.RESPOND, actor="bob", final=False, revision=2)
+    assert f'href="/review/calls/{voted.pk}/">Next call' in raw(reader, call)  # people disagree
 
 
 def test_call_without_a_decision(reader: Client) -> None:

@@ -61,7 +61,8 @@ def test_values_of_the_sentence_are_bold(reader: Client, template: str, html: st
 def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     note = "long " * 2000 + "end"
     items = [{"sku": f"lamp-{n}"} for n in range(50)]
-    args = {"note": note, "items": items, "gift": {"wrapped": True, "card": None}}  # in the caller's order
+    ids = list(range(50))
+    args = {"note": note, "items": items, "ids": ids, "gift": {"wrapped": True, "card": None}}  # in the caller's order
     call = lost_call(args=args)
     content = raw(reader, call)
     listed, _, stored = content.partition("Technical details")
@@ -69,11 +70,28 @@ def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     assert all(f"lamp-{n}" in listed for n in range(50))
     assert "Show all 10,003 characters" in listed
     assert "Show all 50 values" in listed
+    assert listed.count('class="kv columns narrow"') == 1
     assert "lamp-49" in stored
     assert content.index(">note<") < content.index(">items<") < content.index(">gift<")
     assert content.index(">gift<") < content.index(">wrapped<") < content.index(">card<")
     assert call.args_digest not in content
     assert compute_keyed_fingerprint(call.args_digest) in stored
+
+
+def test_own_last_reasons_for_the_tool_are_offered(reader: Client) -> None:
+    failed = DecisionKind.MARK_FAILED
+    for number, (actor, tool, reason) in enumerate(
+        [
+            ("alice", "refund_card", "Not in the export."),
+            ("alice", "refund_card", "password=hunter2hunter2"),
+            ("alice", "send_mail", "The mail server says no."),
+            ("bob", "refund_card", "Seen by bob."),
+            ("alice", "refund_card", "Not in the export."),
+        ]
+    ):
+        make_decision(call=lost_call(session_id=f"s{number}", tool=tool), kind=failed, actor=actor, reason=reason)
+    offered = re.findall(r"data-fill[^>]*>(.*?)</button>", raw(reader, lost_call(session_id="now")))
+    assert offered == ["Not in the export."]
 
 
 def test_call_without_arguments_is_labelled(reader: Client) -> None:

@@ -87,10 +87,13 @@ def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Cli
         shown = visible_text(people["alice"].get(queue.context["groups"][0].address))
         assert remark in shown
         assert shown.count(f"“{messages[0]}”") == 1
+        in_queue = visible_text(people["alice"].get("/review/"))
+        assert ("“Reset by peer” Show calls" in in_queue) is (messages == equal)
+        assert "80.00 EUR in total Open these calls" in in_queue
 
 
 def test_outage_names_the_agents_of_its_first_calls(people: dict[str, Client], lost: Lost) -> None:
-    for agent, calls in {"shipping": 2, "returns": 3, "a": 1}.items():
+    for agent, calls in {"shipping": 2, "returns": 3, "a": 6}.items():
         for _ in range(calls):
             lost(0, agent=agent)
     page = people["carol"].get("/review/")

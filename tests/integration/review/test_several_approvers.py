@@ -132,7 +132,8 @@ def test_people_who_disagree_see_that_and_may_agree_with_the_other_text(people: 
     people["bob"].post(url(call), {**RESPOND, "answer": "It is paid already.", "revision": 2})
     page = people["alice"].get(url(call))
     text = visible_text(page)
-    assert "People disagree about this call. Nothing happens until 2 people give the same answer." in text
+    assert "People disagree about this call. 1 of 2 decisions: alice answered" in text
+    assert "Nothing happens until 2 people give the same answer." in text
     assert text.count("1 of 2 decisions:") == 2
     assert text.count("Result given by bob: It is paid already.") == 1
     assert "disabled" not in option(page.content.decode(), "respond")
@@ -235,8 +236,16 @@ class TestValidVotes:
         token = self.token(call, by="dora")
         self.approve_with(token, call)
         assert self.approve(people["dora"], call) == 409
+        assert "Withdraw your decision" in visible_text(people["dora"].get(url(call)))
+        answer = {"kind": "respond", "answer": "Done by hand.", "revision": ToolCall.objects.get().revision}
+        assert people["dora"].post(url(call), answer).status_code == 302  # it takes the place of the token's decision
         assert self.approve(people["bob"], call) == 302
+        assert self.approve(people["alice"], call) == 302
         assert self.status(call) == CallStatus.APPROVED
+        page = visible_text(people["dora"].get(url(call)))
+        decision = page.partition("Wrong decision?")[0].rpartition("Decision ")[2]
+        assert "bob" in decision
+        assert "token nightly" not in decision
 
     def test_owner_and_later_token_count_once(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)

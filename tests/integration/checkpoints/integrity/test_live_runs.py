@@ -15,14 +15,18 @@ from checkpoints import NotLanded, SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import (
     ApprovalRequired,
     IntegrityError,
+    NotOwner,
+    ResultNotRecorded,
     ReviewRequired,
     SessionNotFound,
     SessionQuarantined,
     StorageError,
     WitnessAhead,
 )
+from checkpoints.formats import digests
 from checkpoints.integrity.verification import VerificationCounts, find_session_problems
-from checkpoints.models import Checkpoint, Run, Session, ToolCall
+from checkpoints.models import Checkpoint, Run, Session, ToolCall, WorkflowStep
+from checkpoints.peers import Join, PeerCall
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -131,6 +135,51 @@ def test_run_whose_session_was_put_back_whole_writes_nothing_more(
             acts[act]()
     assert paid == [17, 18]
     plain(ToolCall).update(status="failed")  # nothing is left to interrupt
+
+
+@pytest.mark.parametrize("attack", ["deleted", "not live", "moved", "forged"])
+def test_result_of_a_tool_whose_call_is_altered_while_it_runs_is_not_lost(
+    open_checkpointer: Open, paid: list[int], attack: str
+) -> None:
+    cp = start_session(open_checkpointer())
+    start_session(cp, "other")
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+    forged = {"status": "completed", "result": '"forged"', "result_digest": digests.digest_text('"forged"')}
+
+    @registry.tool
+    def pay(order: int) -> str:
+        paid.append(order)
+        ATTACKS.get(attack, lambda: plain(ToolCall).update(**forged))()
+        return f"paid {order}"
+
+    with pytest.raises(ResultNotRecorded) as caught:
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    assert caught.value.result == "paid 17"
+    assert isinstance(caught.value.__cause__, IntegrityError)
+    with pytest.raises((IntegrityError, SessionQuarantined, NotOwner)):
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    assert paid == [17]
+    assert plain(Session).filter(quarantined_at=None).get().session_id == "other"
+    cp.save_checkpoint("other", conversation("ab"), {}, 0)
+
+
+ACTS: dict[str, Callable[[SyncCheckpointer], object]] = {
+    "finish": lambda cp: cp.finish_session("s", "completed", "done"),
+    "pause": lambda cp: cp.pause_for_peers("s", {}, [Join("j", [PeerCall("p", "stock")])]),
+    "workflow": lambda cp: cp.workflow("s", "books"),
+    "step": lambda cp: cp.workflow("s", "orders").step("two", str.upper, "b"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_act_that_finds_an_altered_row_puts_the_session_under_quarantine(open_checkpointer: Open, act: str) -> None:
+    cp = start_session(open_checkpointer())
+    cp.workflow("s", "orders").step("one", str.upper, "a")
+    plain(Session).update(session_id="renamed", head_number=99)
+    plain(WorkflowStep).update(function="other")
+    with pytest.raises(IntegrityError):
+        ACTS[act](cp)
+    assert plain(Session).get().quarantined_at is not None
 
 
 def test_call_that_is_gone_while_its_verify_hook_is_asked_is_a_typed_error(open_checkpointer: Open) -> None:

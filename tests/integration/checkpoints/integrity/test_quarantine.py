@@ -14,6 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (
+    CheckpointCorrupted,
     IntegrityError,
     NotPermitted,
     NotQuarantined,
@@ -196,3 +197,14 @@ def test_read_inside_a_transaction_raises_the_error(cp: SyncCheckpointer) -> Non
     with pytest.raises(IntegrityError), transaction.atomic():
         cp.load_latest("s")
     assert get_session().quarantined_at is None  # the commit would have been the caller's
+
+
+@pytest.mark.parametrize("act", ["load_latest", "messages", "resume"])
+def test_transcript_with_deleted_messages_puts_its_session_under_quarantine(open_checkpointer: Open, act: str) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("abcd"), {}, 0)
+    cp.release_session("s")
+    plain(Message).filter(position__gte=2).delete()
+    with pytest.raises((CheckpointCorrupted, IntegrityError)):
+        getattr(cp, act)("s")
+    assert plain(Session).get().quarantined_at is not None
