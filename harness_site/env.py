@@ -124,8 +124,8 @@ def create_state_dir_if_missing(path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"The state folder {str(path)!r} cannot be created: {error.strerror}. Set HARNESS_STATE_DIR to a folder that "
-            "this user may write to. A site with a PostgreSQL HARNESS_DATABASE_URL and a HARNESS_SECRET_KEY needs none."
+            f"The state folder {str(path)!r} cannot be created: {error.strerror}. Set HARNESS_STATE_DIR to a folder "
+            "that this user may write to. A site with a PostgreSQL HARNESS_DATABASE_URL and a HARNESS_SECRET_KEY needs none."
         ) from error
     if not IS_CHECKOUT:
         sys.stderr.write(f"harness: keys and, without HARNESS_DATABASE_URL, the database are kept in {path}\n")
@@ -143,8 +143,8 @@ def load_or_create_secret(path: Path) -> str:
         return path.read_text().strip()
     except OSError as error:
         raise ImproperlyConfigured(
-            f"The secret key {str(path)!r} cannot be read or created: {error.strerror}. Run this command as the owner of "
-            "the file, or set HARNESS_SECRET_KEY_FILE to one that this user may read."
+            f"The secret key {str(path)!r} cannot be read or created: {error.strerror}. Run this command as the owner "
+            "of the file, or set HARNESS_SECRET_KEY_FILE to one that this user may read."
         ) from error
 
 

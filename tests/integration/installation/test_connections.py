@@ -64,7 +64,8 @@ def test_agent_is_told_to_set_the_keys_of_the_site_and_no_secret_is_shown(tmp_pa
     with set_sealed_environment(tmp_path):
         blocks = {block.key: block.text for block in get_connection_or_first("python").build_blocks()}
         keys = get_decision_keys()
-    assert keys is not None and keys.signing is not None
+    assert keys is not None
+    assert keys.signing is not None
     public = keys.signing.public_key().public_bytes_raw().hex()
     assert blocks["keys"].splitlines() == [
         "export HARNESS_SEAL_KEY=SEAL_KEY",
