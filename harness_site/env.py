@@ -125,7 +125,7 @@ def create_state_dir_if_missing(path: Path) -> None:
     except OSError as error:
         raise ImproperlyConfigured(
             f"The state folder {str(path)!r} cannot be created: {error.strerror}. Set HARNESS_STATE_DIR to a folder "
-            "that this user may write to. A site with a PostgreSQL HARNESS_DATABASE_URL and a HARNESS_SECRET_KEY needs none."
+            "that this user may write to. A site with a PostgreSQL HARNESS_DATABASE_URL and a secret key needs none."
         ) from error
     if not IS_CHECKOUT:
         sys.stderr.write(f"harness: keys and, without HARNESS_DATABASE_URL, the database are kept in {path}\n")
