@@ -24,6 +24,7 @@ from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.call_amounts import Amount, add_amounts, find_visible_amount
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
+from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
@@ -35,6 +36,7 @@ from harness_site.templatetags.harness_tags import (
     build_filter_url,
     lowercase_label_in_sentence,
     put_in_quotation_marks,
+    render_icon,
     render_time_ago,
 )
 
@@ -136,9 +138,8 @@ class PendingCallRow:
     why: str
     #: Amount in the arguments; empty without one.
     amount: str
-    risk: str
-    #: Link to the calls of the same risk; a question has none.
-    risk_link: FilterLink | None
+    #: Amount, and the risk as a link to the calls of the same risk; a question has none.
+    facts: SafeString
     since: SafeString
     #: The text of `since`, by which rows that have waited as long as the row before them are found.
     age: str
@@ -186,6 +187,7 @@ class PendingRowBuilder:
         self._secrets = secrets
         self._sessions = SessionLinks()
         self._links: dict[tuple[str, str, str], FilterLink] = {}
+        self._risk_links: dict[str, SafeString] = {}
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
@@ -266,7 +268,7 @@ class PendingRowBuilder:
         session, deadline = call.session, call.deadline
         css_class, _ = status_labels.get_status_shape_and_label(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
-        waiting_since = call.interrupted_at or call.issued_at
+        waiting_since, amount = call.interrupted_at or call.issued_at, str(find_visible_amount(args) or "")
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
@@ -282,9 +284,8 @@ class PendingRowBuilder:
             asking=asking,
             overdue=deadline is not None and deadline < now,
             why=why,
-            amount=str(find_visible_amount(args) or ""),
-            risk=call.risk,
-            risk_link=None if call.is_question else self._build_risk_filter_link(call.risk),
+            amount=amount,
+            facts=self._render_facts(amount, "" if call.is_question else call.risk),
             since=render_time_ago(waiting_since),
             age=formatting.format_time_ago(waiting_since, now),
             deadline=deadline,
@@ -311,13 +312,25 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def _build_risk_filter_link(self, risk: str) -> FilterLink:
-        link = self._links.get(("risk", risk, ""))
+    def _render_facts(self, amount: str, risk: str) -> SafeString:
+        facts = build_html('<span class="amount">{}</span>', amount) if amount else SafeString()
+        if not risk:
+            return facts
+        link = self._risk_links.get(risk)
         if link is None:
-            words = str(translate_label(Risk(risk))) if risk in Risk.values else risk
-            label = gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)}
-            link = self._links["risk", risk, ""] = FilterLink(words, build_filter_url(self._query, risk=risk), label)
-        return link
+            link = self._risk_links[risk] = self._render_risk_link(risk)
+        return SafeString(facts + link)
+
+    def _render_risk_link(self, risk: str) -> SafeString:
+        words = str(translate_label(Risk(risk))) if risk in Risk.values else risk
+        return build_html(
+            '<a class="risk {}" href="{}" aria-label="{}">{}{}</a>',
+            risk,
+            build_filter_url(self._query, risk=risk),
+            gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)},
+            render_icon("triangle-alert") if risk == Risk.HIGH else "",
+            words,
+        )
 
 
 def _describe_common_cause(outage: Outage, lines: Sequence[OutageCallLine]) -> str:

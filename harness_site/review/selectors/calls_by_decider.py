@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -49,6 +49,8 @@ class CallsByDecider:
     need_admin: int
     need_others: int
     quarantined: int
+    #: Numbers by status; None if there are more calls than were counted.
+    numbers_by_status: Mapping[str, int] | None = None
 
     @property
     def has_others(self) -> bool:
@@ -85,7 +87,11 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
     now = clock.now()
     numbers = Counter(_choose_decider_group(call, reader, waiting, now) for call in calls)
     return CallsByDecider(
-        BoundedCount(numbers["reader"], has_more), numbers["admin"], numbers["others"], numbers["nobody"]
+        BoundedCount(numbers["reader"], has_more),
+        numbers["admin"],
+        numbers["others"],
+        numbers["nobody"],
+        None if has_more else Counter(call.status for call in calls),
     )
 
 
@@ -135,7 +141,9 @@ def _annotate_deadline() -> QuerySet[ToolCall]:
 
 
 def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
-    columns: QuerySet[Any, Any] = calls.values_list("pk", "approvals", "due", "session__quarantined_at", named=True)
+    columns: QuerySet[Any, Any] = calls.values_list(
+        "pk", "status", "approvals", "due", "session__quarantined_at", named=True
+    )
     return columns
 
 

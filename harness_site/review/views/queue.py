@@ -28,7 +28,7 @@ from harness_site.review.interrupt_calls_of_lost_runs import interrupt_calls_of_
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
-from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
+from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_by_decider
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, UrgentCalls
 from harness_site.review.selectors.queue_order import QueueSort
@@ -42,12 +42,8 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
     interrupt_calls_of_lost_runs(request.membership.workspace)
     query_filters = parse_queue_filters(request.GET, request.membership.user.get_username())
     filters = query_filters.build_call_filters(request.membership)
-    interrupted, awaiting = (
-        pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
-        for status in STATUS_OF.values()
-    )
-    counts = {"interrupted": interrupted, "awaiting": awaiting}
     waiting = count_calls_by_decider(request.membership)
+    counts = _count_calls_of_tabs(request, filters, waiting)
     urgent = {
         name: _list_first_urgent_calls_of_tab_and_count(request, name, filters) if count else UrgentCalls()
         for name, count in counts.items()
@@ -64,10 +60,9 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         "tab": tab,
         "wanted": query_filters,
         "page_size": pending_calls.PAGE,
-        "interrupted": interrupted,
-        "awaiting": awaiting,
+        **counts,
         "urgent": {name: calls.count for name, calls in urgent.items()},
-        "found": interrupted + awaiting,
+        "found": counts["interrupted"] + counts["awaiting"],
         "pending": waiting,
         "waiting_calls": waiting.own,
         "is_filtered": query_filters.has_filters,
@@ -82,6 +77,18 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
 def show_queue_count(request: MemberRequest) -> HttpResponse:
     """Render the number beside `Review` for open pages."""
     return render(request, "parts/waiting.html", {"waiting": count_calls_by_decider(request.membership).own})
+
+
+def _count_calls_of_tabs(
+    request: MemberRequest, filters: CallFilters, waiting: CallsByDecider
+) -> dict[str, BoundedCount]:
+    """Count the calls of each tab; without filters, and if there are few, they are counted already."""
+    if waiting.numbers_by_status is not None and not filters:
+        return {name: BoundedCount(waiting.numbers_by_status.get(status, 0)) for name, status in STATUS_OF.items()}
+    return {
+        name: pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
+        for name, status in STATUS_OF.items()
+    }
 
 
 def _list_first_urgent_calls_of_tab_and_count(request: MemberRequest, tab: str, filters: CallFilters) -> UrgentCalls:

@@ -35,7 +35,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute, verifiable=True)
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(18):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -46,7 +46,7 @@ def test_query_count_is_independent_of_the_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED))
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(13):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
 
