@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.db import connections
@@ -20,6 +20,10 @@ from checkpoints.constants import (
 )
 from checkpoints.exceptions import InvalidDatabaseUrl
 
+_PARTS_NOT_CLEAR: Final = (
+    "the parts of the PostgreSQL URL are not clear. Its port is a number, and in its user name, password and database "
+    "name / is written as %2F, @ as %40, : as %3A, # as %23, ? as %3F, [ as %5B and % as %25"
+)
 #: Held while the connections of this process are searched and one is added.
 _connections_lock = threading.Lock()
 
@@ -66,8 +70,10 @@ def _build_postgresql_settings(url: str) -> dict[str, Any]:
     try:
         url_parts = urlsplit(url)
         port = url_parts.port
-    except ValueError as error:
-        raise InvalidDatabaseUrl(f"the address is not understood ({error})") from error
+    except ValueError:  # its text may have a part of the password
+        raise InvalidDatabaseUrl(_PARTS_NOT_CLEAR) from None
+    if "@" in url_parts.path:
+        raise InvalidDatabaseUrl(_PARTS_NOT_CLEAR)
     if not url_parts.path.strip("/"):
         raise InvalidDatabaseUrl("the PostgreSQL URL names no database")
     return {

@@ -114,10 +114,17 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     lowered = reason.lower()
     if "no such table" in lowered or ("relation" in lowered and "does not exist" in lowered):
         return f"The tables are missing ({reason}). Run harness migrate first, with the same HARNESS_DATABASE_URL."
+    if "unable to open database file" in lowered:
+        from django.db import connection
+
+        return (
+            f"The SQLite file {connection.settings_dict['NAME']} cannot be opened. Its folder has to exist, and this "
+            "user has to be allowed to write to it. The URL of a PostgreSQL database begins with postgresql://"
+        )
     if "permission denied" in lowered:
         return (
-            f"The database refused it: {reason}. The login in HARNESS_DATABASE_URL has to own the database: "
-            "ALTER DATABASE … OWNER TO …"
+            f"The database refused it: {reason}. Run this command with a login in HARNESS_DATABASE_URL that owns the "
+            "database and its tables, or, after `database_roles`, with one in the role harness_migration."
         )
     if isinstance(error, ProgrammingError):
         return ""
@@ -158,21 +165,11 @@ def list_missing_site_packages() -> list[str]:
     return [name for name in SITE_PACKAGES if find_spec(name) is None]
 
 
-def _print_state_dir_before_creation() -> None:
-    """Print the state folder before the first command creates it."""
-    from harness_site import env
-
-    folder = env.get_state_dir()
-    if not folder.exists():
-        sys.stderr.write(f"harness: keys and, without HARNESS_DATABASE_URL, the database are kept in {folder}\n")
-
-
 def _configure_django(command: str) -> None:
     """Choose the settings of the site, or without its packages those of the library."""
     missing = list_missing_site_packages()
     if not missing:
         os.environ["DJANGO_SETTINGS_MODULE"] = "harness_site.settings"
-        _print_state_dir_before_creation()
     elif needs_site(command):
         raise SystemExit(
             f"harness: {command} is a command of the site, whose packages are not installed ({', '.join(missing)}): "

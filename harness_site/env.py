@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -113,16 +114,38 @@ def get_state_dir() -> Path:
 
 
 def create_state_dir_if_missing(path: Path) -> None:
-    """Create a folder that only its owner may enter, unless it exists: its database has what customers say."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Create a folder that only its owner may enter, unless it exists: its database has what customers say.
+
+    An installation from a wheel is told on the standard error which folder that is. Raises `ImproperlyConfigured`.
+    """
+    if path.exists():
+        return
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The state folder {str(path)!r} cannot be created: {error.strerror}. Set HARNESS_STATE_DIR to a folder "
+            "that this user may write to. A site with a PostgreSQL HARNESS_DATABASE_URL and a secret key needs none."
+        ) from error
+    if not IS_CHECKOUT:
+        sys.stderr.write(f"harness: keys and, without HARNESS_DATABASE_URL, the database are kept in {path}\n")
 
 
 def load_or_create_secret(path: Path) -> str:
-    """Return the random key in a file; create the file, readable for its owner only, if it does not exist."""
+    """Return the random key in a file; create the file, readable for its owner only, if it does not exist.
+
+    Raises `ImproperlyConfigured` if the file cannot be read or created.
+    """
     create_state_dir_if_missing(path.parent)
-    if not path.exists():
-        _create_file_once(path, secrets.token_urlsafe(48))
-    return path.read_text().strip()
+    try:
+        if not path.exists():
+            _create_file_once(path, secrets.token_urlsafe(48))
+        return path.read_text().strip()
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The secret key {str(path)!r} cannot be read or created: {error.strerror}. Run this command as the owner "
+            "of the file, or set HARNESS_SECRET_KEY_FILE to one that this user may read."
+        ) from error
 
 
 def _create_file_once(path: Path, value: str) -> None:

@@ -38,7 +38,6 @@ SECRET_KEY = env.read_or_collect_problem(
 )
 SECRET_KEY_FALLBACKS = env.read_list_setting("HARNESS_OLD_SECRET_KEYS")
 
-env.create_state_dir_if_missing(STATE_DIR)
 sqlite_path = str(STATE_DIR / "harness.sqlite3")
 database_url = env.read_text_setting("HARNESS_DATABASE_URL") or sqlite_path
 DATABASES = {
@@ -48,6 +47,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file and not memory, because threads and processes share it. One per process, so that test runs may overlap.
     # Opening the file costs more than most requests; the threads of the server are few.
     DATABASES["default"]["CONN_MAX_AGE"] = None
+    env.read_or_collect_problem(lambda: env.create_state_dir_if_missing(STATE_DIR), None)
     DATABASES["default"]["TEST"] = {"NAME": str(STATE_DIR / f"test-{os.getpid()}.sqlite3")}
 else:
     # Prepared statements are planned for their values each time: a generic plan cannot know that a partial index covers

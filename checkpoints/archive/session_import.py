@@ -238,9 +238,8 @@ class _SessionImport:
         session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
         chain = self._get_hash_chain_at(self.head, session.message_count - 1)
         self._require_or_set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
-        if session.status not in FINISHED_SESSION_STATUSES and unfinished_call_queries.list_undecided_calls(
-            self.store, session
-        ):
+        undecided = unfinished_call_queries.list_undecided_calls(self.store, session)
+        if session.status not in FINISHED_SESSION_STATUSES and undecided:
             session.status = SessionStatus.NEEDS_REVIEW
         session.updated_at = Now()
         session.save(using=self.store.using, update_fields=["head_segment", "head_chain", "status", "updated_at"])
@@ -252,6 +251,9 @@ class _SessionImport:
             version=session.latest_version,
             rows=sum(self.counts.values()),
         )
+        for call in undecided:
+            if call.status == CallStatus.INTERRUPTED:
+                insert_unchained_events.record_call_interrupted(self.store, call, actor="import")
 
 
 def _mark_call_undecided_if_open(call: ToolCall) -> None:

@@ -99,6 +99,12 @@ def _translate_database_error(error: Error, connection: BaseDatabaseWrapper, sen
         "no such table" in lowered or "does not exist" in lowered or "no such column" in lowered
     ):
         return MigrationsMissing(description, may_have_happened=False)
+    if "permission denied" in lowered:
+        missing_right = (
+            "The login lacks a right. An administrator grants those of agents with `harness create_agent_login "
+            "--rights-only`, and those of all roles with the SQL of `harness database_roles`."
+        )
+        return StorageError(f"{description} {missing_right}", may_have_happened=False)
     if "readonly" in lowered or "read-only" in lowered:
         return StorageReadOnly(description, may_have_happened=False)
     if "disk is full" in lowered or "no space left" in lowered:

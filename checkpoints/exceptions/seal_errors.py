@@ -182,7 +182,10 @@ class SealKeyInvalid(SealError):
     """A configured key of seals cannot be used."""
 
     code = "seal_key_invalid"
-    hint = 'Make a key with: python -c "import secrets; print(secrets.token_hex(32))". Nothing was run.'
+    hint = (
+        "Correct the setting: a new key does not verify rows that are sealed already. The first key is made with: "
+        'python -c "import secrets; print(secrets.token_hex(32))". Nothing was run.'
+    )
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The keys of seals cannot be used: {why}.")

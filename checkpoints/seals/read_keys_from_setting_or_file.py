@@ -38,8 +38,10 @@ def _read_setting_text(name: str, invalid: type[SealError]) -> str:
         raise invalid(f"{name} and {name}_FILE are both set")
     try:
         content = Path(path).read_text(encoding="ascii")
-    except (OSError, UnicodeError) as error:
-        raise invalid(f"the file of {name}_FILE cannot be read ({type(error).__name__})") from error
+    except OSError as error:
+        raise invalid(f"the file of {name}_FILE, {path}, cannot be read ({error.strerror})") from error
+    except UnicodeError as error:
+        raise invalid(f"the file of {name}_FILE, {path}, contains other characters than hexadecimal digits") from error
     if not content.strip():
-        raise invalid(f"the file of {name}_FILE is empty")
+        raise invalid(f"the file of {name}_FILE, {path}, is empty")
     return content

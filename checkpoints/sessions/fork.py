@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +19,7 @@ from checkpoints.exceptions import SessionExists, SessionNotFound, VersionNotFou
 from checkpoints.formats import exact_amounts
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine, verification
-from checkpoints.models import Checkpoint, Run, Segment, Session
+from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.seals import row_seals, witnessed_session_names
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.store import look_up_and_lock_rows
@@ -89,10 +90,11 @@ def fork_session(
             source.version,
         )
         copy_calls_and_workflows_to_fork.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
+        undecided = unfinished_call_queries.list_undecided_calls(store, fork)
         fork.head_segment = segment
-        fork.status = _get_status_of_fork(store, fork)
+        fork.status = _get_status_of_fork(undecided)
         fork.save(using=store.using, update_fields=["head_segment", "status"])
-        _record_fork_events(store, origin, fork, source.version, actor, actor_kind)
+        _record_fork_events(store, origin, fork, source.version, undecided, actor, actor_kind)
     return 1
 
 
@@ -131,14 +133,14 @@ def create_fork_without_versions_if_missing(store: Store, session_id: str, new_s
             origin.latest_version,
             with_imported=False,
         )
-        fork.status = _get_status_of_fork(store, fork)
+        undecided = unfinished_call_queries.list_undecided_calls(store, fork)
+        fork.status = _get_status_of_fork(undecided)
         fork.save(using=store.using, update_fields=["status"])
-        _record_fork_events(store, origin, fork, origin.latest_version, "fork", ActorKind.MACHINE)
+        _record_fork_events(store, origin, fork, origin.latest_version, undecided, "fork", ActorKind.MACHINE)
 
 
-def _get_status_of_fork(store: Store, fork: Session) -> SessionStatus:
-    has_undecided_calls = bool(unfinished_call_queries.list_undecided_calls(store, fork))
-    return SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE
+def _get_status_of_fork(undecided: Sequence[ToolCall]) -> SessionStatus:
+    return SessionStatus.NEEDS_REVIEW if undecided else SessionStatus.ACTIVE
 
 
 def _get_source_version(store: Store, origin: Session, version: int | None) -> Checkpoint:
@@ -215,8 +217,15 @@ def _create_first_version(store: Store, fork: Session, run: Run, segment: Segmen
 
 
 def _record_fork_events(
-    store: Store, origin: Session, fork: Session, version: int, actor: str, actor_kind: ActorKind
+    store: Store,
+    origin: Session,
+    fork: Session,
+    version: int,
+    undecided: Sequence[ToolCall],
+    actor: str,
+    actor_kind: ActorKind,
 ) -> None:
+    """Record the fork in both sessions, and in the fork that each of its undecided calls is interrupted there."""
     for row, related in ((origin, fork), (fork, origin)):
         insert_unchained_events.record_event(
             store,
@@ -230,3 +239,5 @@ def _record_fork_events(
             other=related.pk,
         )
         look_up_and_lock_rows.increment_session_revision(store, row.pk)
+    for call in undecided:
+        insert_unchained_events.record_call_interrupted(store, call, actor="fork")

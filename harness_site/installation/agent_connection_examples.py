@@ -16,6 +16,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from checkpoints.seals.decision_keys import VERIFY_SETTING, get_decision_keys
+from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
+from checkpoints.seals.witness import SETTING as WITNESS_SETTING
+from checkpoints.seals.witness import get_witness
 from harness_site.core.management_command_format import format_management_command
 from harness_site.database_role_privileges import format_psql_of_administrator, may_create_roles
 from harness_site.env import BASE_DIR, IS_CHECKOUT
@@ -132,23 +136,45 @@ def _build_program_block(program: str) -> Block:
     return Block("program", _("Save this program as first_agent.py, and run it: python first_agent.py"), program)
 
 
-def _build_database_blocks(extra: str) -> list[Block]:
-    """Build the commands that create a login of agents, install the library with an extra, and name the database."""
+def _build_database_blocks(framework: str) -> list[Block]:
+    """Build the commands that create a login of agents, install the library, and name the database and the keys."""
+    extras = [framework] if framework else []
+    if connection.vendor != "sqlite":
+        extras.append("postgres")
+    if get_decision_keys() is not None:
+        extras.append("secrets")
+    install = f'pip install "{_get_pip_requirement(",".join(extras))}"'
     if connection.vendor == "sqlite":
         database = shlex.quote(_get_sqlite_path())
-        shell = f'pip install "{_get_pip_requirement(extra)}"\nexport HARNESS_DATABASE_URL={database}'
         sentence = _("Install the library on this machine, and tell it where the database is:")
-        return [Block("shell", sentence, shell, "bash")]
-    package = _get_pip_requirement(",".join(filter(None, [extra, "postgres"])))
-    return [
-        _build_login_block(),
-        Block(
-            "shell",
-            _("Where the agent runs, install the library. Then run the line there that the first command has printed:"),
-            f'pip install "{package}"',
-            "bash",
-        ),
-    ]
+        blocks = [Block("shell", sentence, f"{install}\nexport HARNESS_DATABASE_URL={database}", "bash")]
+    else:
+        sentence = _(
+            "Where the agent runs, install the library. Then run the line there that the first command has printed:"
+        )
+        blocks = [_build_login_block(), Block("shell", sentence, install, "bash")]
+    lines = _list_key_settings()
+    if lines:
+        sentence = _(
+            "This site verifies what agents write, so an agent needs these settings too. The words in capitals stand "
+            "for values from the settings of the site:"
+        )
+        blocks.append(Block("keys", sentence, "\n".join(lines), "bash"))
+    return blocks
+
+
+def _list_key_settings() -> list[str]:
+    """List the commands that set the keys of an agent. Secret values are left out."""
+    lines = []
+    if get_seal_keys() is not None:
+        lines.append(f"export {KEY_SETTING}=SEAL_KEY")
+    decision_keys = get_decision_keys()
+    if decision_keys is not None:
+        public = ",".join(key.public_bytes_raw().hex() for key in decision_keys.verifying.values())
+        lines.append(f"export {VERIFY_SETTING}={public}")
+    if get_witness() is not None:
+        lines.append(f"export {WITNESS_SETTING}=WITNESS")
+    return lines
 
 
 def _build_login_block() -> Block:

@@ -1,10 +1,13 @@
 import contextlib
+import os
+import socket
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 
 from harness_site.accounts import first_admin
@@ -27,6 +30,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["unix_socket"]:
+            _refuse_unusable_folder(Path(options["unix_socket"]).absolute().parent)
+        else:
+            _refuse_unusable_address(options["host"], options["port"])
         if is_guessed_address_local():
             settings.SITE_ADDRESS = f"http://127.0.0.1:{options['port']}"
         probe.call_when_tables_complete(self._print_setup_link)
@@ -60,3 +67,19 @@ class Command(BaseCommand):
                     "No account exists yet. Open this link to create the first admin "
                     f"(it works once, within {hours:.0f} hours):\n\n    {link}\n"
                 )
+
+
+def _refuse_unusable_address(host: str, port: int) -> None:
+    """Refuse an address before the site is loaded, because uvicorn says that only after its message of success."""
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except (OSError, OverflowError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise CommandError(
+            f"The site cannot listen on {host}, port {port}: {reason}. Choose others with --host and --port."
+        ) from error
+
+
+def _refuse_unusable_folder(folder: Path) -> None:
+    if not os.access(folder, os.W_OK):
+        raise CommandError(f"The folder of the socket does not exist, or cannot be written to: {folder}")

@@ -265,7 +265,7 @@ def test_sentence_with_a_short_secret_is_masked(client: Client) -> None:
     client.force_login(make_user(role=Role.APPROVER))
     page = client.get(f"/review/calls/{call.pk}/").content.decode()
     assert "Open door 2 with 7" not in page
-    assert "Refund card: pin_token ‹masked›, door 2" in page.partition("<title>")[2].partition("</title>")[0]
+    assert "Refund card: pin token ‹masked›, door 2" in page.partition("<title>")[2].partition("</title>")[0]
     assert call.args_digest not in page
 
 

@@ -13,11 +13,13 @@ from django.test import Client
 from django.utils.html import strip_tags
 
 from checkpoints.enums import Role
+from checkpoints.seals.decision_keys import get_decision_keys
 from harness_site.core import management_command_format
 from harness_site.installation import agent_connection_examples
 from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, get_connection_or_first
 from tests.support.factories import make_user
 from tests.support.page_text import visible_text
+from tests.support.sealed_mode import set_sealed_environment
 from tests.support.site_process import create_tables_and_accounts, fresh_database
 
 
@@ -55,6 +57,22 @@ def test_programs_contain_no_database_password() -> None:
     password = str(settings.DATABASES["default"].get("PASSWORD") or "no password")
     texts = [block.text for way in CONNECTIONS for block in way.build_blocks()]
     assert all(password not in text for text in texts)
+
+
+@pytest.mark.django_db
+def test_agent_is_told_to_set_the_keys_of_the_site_and_no_secret_is_shown(tmp_path: Path) -> None:
+    with set_sealed_environment(tmp_path):
+        blocks = {block.key: block.text for block in get_connection_or_first("python").build_blocks()}
+        keys = get_decision_keys()
+    assert keys is not None
+    assert keys.signing is not None
+    public = keys.signing.public_key().public_bytes_raw().hex()
+    assert blocks["keys"].splitlines() == [
+        "export HARNESS_SEAL_KEY=SEAL_KEY",
+        f"export HARNESS_DECISION_VERIFY_KEYS={public}",
+        "export HARNESS_WITNESS=WITNESS",
+    ]
+    assert "secrets]" in blocks["shell"]
 
 
 @pytest.mark.django_db

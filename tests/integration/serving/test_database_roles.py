@@ -259,6 +259,10 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
         assert f"create_agent_login --rights-only --role no_role_yet --print-sql | {psql}" in rights_only.error
         with psycopg.connect(re.sub(r"/[^/]*$", f"/{database}", server.url), autocommit=True) as admin:
             admin.execute(printed.output.encode())
+            admin.execute("REVOKE harness_agent FROM third")
+        (without_rights,) = run_commands(with_options.partition("'")[2].removesuffix("'"), "pending")
+        assert "permission denied" in without_rights.error
+        assert "The login lacks a right." in without_rights.error
         second = printed.error_output.strip().removeprefix("export HARNESS_DATABASE_URL='").removesuffix("'")
         assert value(second, "SELECT count(*) FROM checkpoints_session") == 1
 

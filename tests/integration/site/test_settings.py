@@ -71,6 +71,13 @@ def test_postgresql_random_page_cost_is_low() -> None:
     assert "-c random_page_cost=1.1" in options
 
 
+def test_site_with_postgresql_and_a_key_creates_no_state_folder(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    variables = {"HARNESS_STATE_DIR": str(state), "HARNESS_SECRET_KEY": KEY}
+    assert shown("s.STATE_DIR", HARNESS_DATABASE_URL="postgresql://db/agents", **variables) == str(state)
+    assert not state.exists()
+
+
 def test_sqlite_test_database_is_a_file(tmp_path: Path) -> None:
     name = shown("s.DATABASES['default']['TEST']['NAME']", HARNESS_DATABASE_URL=f"sqlite:///{tmp_path}/h.db")
     assert name.endswith(".sqlite3")

@@ -104,3 +104,10 @@ print(json.dumps([len(set(aliases)), aliases[:4] == aliases[4:]]))
 
 def test_threads_that_open_databases_at_one_time_find_one_alias_of_each() -> None:
     assert in_a_fresh_process(FIND_ALIASES_ON_THREADS) == [4, True]
+
+
+@pytest.mark.parametrize("password", ["sec/ret", "sec#ret", "sec?ret", "s@c/ret"])
+def test_characters_that_have_to_be_escaped_are_named_without_the_password(password: str) -> None:
+    with pytest.raises(InvalidDatabaseUrl, match="/ is written as %2F, @ as %40") as refused:
+        database_from_url(f"postgresql://harness:{password}@127.0.0.1:5432/harness")
+    assert "sec" not in str(refused.value)

@@ -36,6 +36,7 @@ def test_version_is_that_of_this_package(argument: str, capsys: pytest.CaptureFi
         ),
         (ProgrammingError('relation "django_session" does not exist'), "harness: The tables are missing (relation"),
         (ProgrammingError("permission denied for schema public"), "harness: The database refused it: permission"),
+        (OperationalError("unable to open database file"), "harness: The SQLite file "),
         (WorkspaceNotFound("x"), "harness: There is no workspace 'x' in this database. Create it"),
         (OperationalError("refused"), "harness: The database does not answer: refused. Check HARNESS_DATABASE_URL"),
     ],

@@ -72,6 +72,15 @@ def test_stored_secret_is_created_once_with_private_permissions(tmp_path: Path) 
     assert [one.name for one in path.parent.iterdir()] == ["secret_key"]
 
 
+def test_state_folder_or_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ImproperlyConfigured, match=r"The state folder '.*/file/state' cannot be created: Not a dir"):
+        env.load_or_create_secret(tmp_path / "file" / "state" / "secret_key")
+    (tmp_path / "secret_key").mkdir()
+    with pytest.raises(ImproperlyConfigured, match=r"The secret key '.*/secret_key' cannot be read or created: Is a"):
+        env.load_or_create_secret(tmp_path / "secret_key")
+
+
 def test_one_of_two_processes_creates_the_secret(tmp_path: Path) -> None:
     path = tmp_path / "secret_key"
     path.write_text("first")

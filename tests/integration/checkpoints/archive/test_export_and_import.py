@@ -136,6 +136,8 @@ def test_running_call_is_undecided_after_import(open_checkpointer: Open, path: P
     with pytest.raises(ReviewRequired):
         cp.resume("s")
     assert Session.objects.get().status == "needs_review"
+    events = AuditEvent.objects.filter(kind="call_interrupted", session_id=Session.objects.get().pk)
+    assert list(events.values_list("actor", flat=True)) == ["import"]
 
 
 def test_decisions_are_imported_and_new_ones_are_accepted(open_checkpointer: Open, path: Path) -> None:

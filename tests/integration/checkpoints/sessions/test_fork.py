@@ -13,7 +13,7 @@ from checkpoints.exceptions import (
     SessionNotFound,
     VersionNotFound,
 )
-from checkpoints.models import Message, Session
+from checkpoints.models import AuditEvent, Message, Session
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, interrupt_call, lose_run, start_session
 from tests.support.processes import append_line
@@ -130,6 +130,10 @@ def test_running_call_has_an_unknown_outcome_in_the_fork(cp: SyncCheckpointer) -
 
     assert [call["status"] for call in cp.pending_tool_calls("fork")] == ["interrupted"]
     assert [call["status"] for call in cp.pending_tool_calls("s")] == ["issued"]
+    events = AuditEvent.objects.filter(kind="call_interrupted")
+    assert [(event.session_id, event.actor) for event in events] == [
+        (Session.objects.get(session_id="fork").pk, "fork")
+    ]
 
 
 def test_fork_requires_no_ownership(origin: SyncCheckpointer, open_checkpointer: Open) -> None:
