@@ -115,8 +115,9 @@ def _describe_remedy(error: SealError | CheckpointCorrupted) -> str:
         )
     if isinstance(error, RowNotSealed):
         return _(
-            "If the row is from before sealing, an operator runs {command}. Otherwise somebody has changed the "
-            "database without this program."
+            "If an agent runs without HARNESS_SEAL_KEY, an operator sets it where the agent runs. Then, or if the row "
+            "is from before sealing, the operator runs {command}. Otherwise somebody has changed the database without "
+            "this program."
         ).format(command=format_management_command("seal_sessions"))
     if isinstance(error, DecisionNotSigned):
         return _(

@@ -41,8 +41,9 @@ class RowNotSealed(IntegrityError):
     code = "row_not_sealed"
     is_alteration = False
     hint = (
-        "Nothing was run. Rows from before sealing are sealed once by `manage.py seal_sessions`; until then "
-        "HARNESS_SEAL_REQUIRED=0 accepts them. If all rows were sealed, somebody has removed or invented one."
+        "Nothing was run. If an agent writes without HARNESS_SEAL_KEY, set it there. Its rows, and those from before "
+        "sealing, are sealed once by `manage.py seal_sessions`; until then HARNESS_SEAL_REQUIRED=0 accepts them. If "
+        "all rows were sealed, somebody has removed or invented one."
     )
 
     def __init__(self, table: str, row: str) -> None:
@@ -209,7 +210,10 @@ class DecisionKeyInvalid(SealError):
     """A configured key of the signatures of decisions cannot be used."""
 
     code = "decision_key_invalid"
-    hint = "`manage.py make_decision_keys` makes a pair of keys and prints both settings. Nothing was run."
+    hint = (
+        "Correct the setting: agents do not know the public key of a new pair. `manage.py make_decision_keys` makes "
+        "the first pair and prints both settings. Nothing was run."
+    )
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The keys of decisions cannot be used: {why}.")

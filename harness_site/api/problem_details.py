@@ -85,6 +85,9 @@ def build_problem_response(error: CheckpointsError, status: int | None = None) -
     elif status == HTTPStatus.SERVICE_UNAVAILABLE:
         response["Retry-After"] = str(_UNAVAILABLE_SECONDS)
     response["Cache-Control"] = "no-store"
+    if isinstance(error, exceptions.ReviewRequired):
+        # An agent that waits for a person asks again and again; Django would log a warning each time.
+        response._has_been_logged = True  # type: ignore[attr-defined]
     return response
 
 

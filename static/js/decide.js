@@ -62,6 +62,15 @@ function countAnswers(form) {
   button.textContent = count ? ngettext("Record %(count)s decision", "Record %(count)s decisions", count) : button.dataset.label;
 }
 
+/** Select all calls of a form, or none; the checkbox for all shows whether all are selected. */
+function selectCalls(form, changed) {
+  const all = form.querySelector("input[data-select-all]");
+  if (!all) return;
+  const calls = [...form.querySelectorAll("li input[name='call']")];
+  if (changed === all) for (const call of calls) call.checked = all.checked;
+  all.checked = calls.every((call) => call.checked);
+}
+
 function removeErrors(form, field) {
   const place = field.closest(field.name === "kind" ? "fieldset" : ".field");
   if (!place?.querySelector(".errorlist")) return;
@@ -74,6 +83,7 @@ for (const type of ["change", "input"]) {
     const decide = event.target.closest?.("form:is([data-decide], [data-decide-several])");
     if (!decide) return;
     if (type === "change") labelButton(decide);
+    selectCalls(decide, event.target);
     countAnswers(decide);
     if (type === "change" && event.target.name === "kind" && event.isTrusted) moveReason(decide);
     removeMendedErrors(decide, event.target);

@@ -21,6 +21,7 @@ PAGES = {
     "review, decided": "/review/?tab=decided",
     "review, decided by people": "/review/?tab=decided&by=people&first=2026-01-01",
     "review, awaiting": "/review/?tab=awaiting",
+    "review, approvals of one tool": "/review/approvals/?tool=pay_invoice&people=2",
     "card, one of two": "/review/calls/{awaiting_call}/",
     "card, rejected": "/review/calls/{rejected_call}/",
     "session, awaiting": "/sessions/{awaiting_session}/",
@@ -117,7 +118,7 @@ def _create_decided_sessions(page: Page, site: Site) -> dict[str, str]:
 
 
 def _create_payments(page: Page, site: Site) -> dict[str, str]:
-    """Create a payment with one of two approvals, and a rejected one; return their keys."""
+    """Create a payment with one of two approvals, a rejected one, and one without a decision; return the first keys."""
     keys = {}
     for name, answer in (("awaiting", "Approve"), ("rejected", "Reject")):
         site.payer(f"inv-{name}", "--approvals=2", "--decide-within=3600")
@@ -128,6 +129,8 @@ def _create_payments(page: Page, site: Site) -> dict[str, str]:
         field.fill("I have read the invoice.")
         page_actions.record_decision(page, answer)
         expect(page.get_by_text("I have read the invoice.").first).to_be_visible()
+    site.payer("inv-open", "--approvals=2", "--decide-within=3600")
+    page_actions.open_payment_card(page, "inv-open")
     page.goto(f"/review/calls/{keys['awaiting_call']}/")
     page.get_by_role("link", name="inv-awaiting", exact=True).click()
     page.wait_for_url("**/sessions/*/")

@@ -2,7 +2,7 @@
 
 from checkpoints.adapters.framework_versions import require_version
 
-require_version("claude-agent-sdk", at_least=(0, 2), below=(0, 3))
+require_version("claude-agent-sdk", at_least=(0, 2, 187), below=(0, 3))
 
 from checkpoints.adapters.claude.session_store import HarnessSessionStore  # noqa: E402
 from checkpoints.adapters.claude.tool_hooks import READING_TOOLS, tool_hooks  # noqa: E402

@@ -2,7 +2,8 @@
 
 from checkpoints.adapters.framework_versions import require_version
 
-require_version("langgraph", at_least=(1, 2), below=(2, 0))
+# Before, all interrupts of a node have one id, so that the answer to the first would be one to the second.
+require_version("langgraph", at_least=(1, 2, 20), below=(2, 0))
 
 from checkpoints.adapters.langgraph.saver import HarnessSaver  # noqa: E402
 from checkpoints.adapters.langgraph.tool_guard import HarnessMiddleware, ToolGuard  # noqa: E402

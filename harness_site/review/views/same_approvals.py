@@ -114,7 +114,7 @@ def _build_rows(
             row,
             formatting.parse_json_or_text(call.args_json_in_caller_order) if row.is_verified else None,
             f"{call.pk}.{call.revision}",
-            is_selected=not form.is_bound or call.pk in form.selected,
+            is_selected=call.pk in form.selected,
             refusal=explain_why_reader_cannot_decide(call, agreements, reader),
         )
 

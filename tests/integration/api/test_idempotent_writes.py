@@ -179,13 +179,18 @@ def test_note_of_an_intent_claims_the_call() -> None:
 
 
 @pytest.mark.parametrize("options", [{"requires_approval": True}, {"idempotency": "unanswered"}])
-def test_write_that_does_something_else_first_notes_its_key_before(options: dict[str, Any]) -> None:
+def test_write_that_does_something_else_first_notes_its_key_before(
+    options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     agent = Agent()
     body = {"call_id": "c1", "tool": "pay", "args": {}, **options}
     response = agent.send("POST", "calls", "issue c1", **body)
     assert response.status_code == (409 if "requires_approval" in options else 201)
     assert ApiWrite.objects.filter(key="issue c1").count() == 1
     assert ToolCall.objects.count() == 1
+    for key in ("issue c1", "issue c1 again"):
+        agent.send("POST", "calls", key, **body)
+    assert caplog.text == "", "an agent that waits for a person asks again and again"
 
 
 def test_key_that_another_process_noted_is_not_used_again() -> None:
