@@ -204,12 +204,13 @@ def _issue_call_under_session_lock(
     store: Store, owned_session: OwnedSession, intent: CallIntent
 ) -> IssuedCall | ToolCall:
     """Issue under the session's lock: the slow path, which finds out what prevented the fast one."""
+    known = owned_session.newest_head
     with transaction.atomic(using=store.using):
         session = look_up_and_lock_rows.lock_owned_session(store, owned_session)
         if session.status in FINISHED_SESSION_STATUSES:
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         optimistic_lock_on_heads.require_head_not_older_than_known(
-            owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal)
+            owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal), known
         )
         step = session.latest_version if intent.step is None else intent.step
         last = _find_last_attempt(store, owned_session, intent, step)

@@ -29,16 +29,17 @@ def get_or_load_expected_head(using: str, owned_session: OwnedSession) -> Sessio
     keys = get_seal_keys()
     if keys is None:
         return None
+    known = owned_session.newest_head
     if owned_session.sealed_head is None and witness.get_witness() is not None:
-        _remember_stored_head(owned_session, lock_head_and_seal_if_unsealed(using, owned_session.pk))
+        _remember_stored_head(owned_session, lock_head_and_seal_if_unsealed(using, owned_session.pk), known)
     elif owned_session.sealed_head is None:
         row = Session.objects.using(using).filter(pk=owned_session.pk).first()
         if row is None:
             return None
-        head = session_heads.build_verified_head(row, keys)
-        _remember_stored_head(
-            owned_session, head if head.seal is not None else lock_head_and_seal_if_unsealed(using, owned_session.pk)
-        )
+        head: SessionHead | None = session_heads.build_verified_head(row, keys)
+        if head is not None and head.seal is None:
+            head = lock_head_and_seal_if_unsealed(using, owned_session.pk)
+        _remember_stored_head(owned_session, head, known)
     return owned_session.sealed_head
 
 
@@ -64,16 +65,23 @@ def lock_and_reload_head(using: str, owned_session: OwnedSession) -> None:
     Raises `IntegrityError`.
     """
     owned_session.sealed_calls.clear()
-    _remember_stored_head(owned_session, lock_head_and_seal_if_unsealed(using, owned_session.pk))
+    known = owned_session.newest_head
+    _remember_stored_head(owned_session, lock_head_and_seal_if_unsealed(using, owned_session.pk), known)
 
 
-def _remember_stored_head(owned_session: OwnedSession, head: SessionHead | None) -> None:
+def _remember_stored_head(
+    owned_session: OwnedSession, head: SessionHead | None, known: tuple[int, bytes | None]
+) -> None:
+    """Remember a head that was read. `known` is the newest one that this run knew before: another thread of the run may
+    have written a newer one since."""
     if head is not None:
-        require_head_not_older_than_known(owned_session, head.number, head.seal)
+        require_head_not_older_than_known(owned_session, head.number, head.seal, known)
     owned_session.sealed_head = head
 
 
-def require_head_not_older_than_known(owned_session: OwnedSession, number: int, seal: bytes | None) -> None:
+def require_head_not_older_than_known(
+    owned_session: OwnedSession, number: int, seal: bytes | None, known: tuple[int, bytes | None]
+) -> None:
     """Require that the stored head of a session is not older than the newest one that this run knows.
 
     Nobody else can know that an old copy of all rows of a session is one, unless there is a witness.
@@ -82,11 +90,12 @@ def require_head_not_older_than_known(owned_session: OwnedSession, number: int, 
         owned_session: Session of the run.
         number: Number of the stored head.
         seal: Its seal.
+        known: Number and seal of the newest head that this run knew before the stored one was read.
 
     Raises:
         IntegrityError: The head is older, or another one with the same number.
     """
-    known_number, known_seal = owned_session.newest_head
+    known_number, known_seal = known
     if number > known_number or known_seal in {seal, None}:
         return
     row = f"{owned_session.pk} ({owned_session.session_id})"

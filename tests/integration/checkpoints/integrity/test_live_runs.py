@@ -27,6 +27,8 @@ from checkpoints.formats import digests
 from checkpoints.integrity.verification import VerificationCounts, find_session_problems
 from checkpoints.models import Checkpoint, Run, Session, ToolCall, WorkflowStep
 from checkpoints.peers import Join, PeerCall
+from checkpoints.seals import session_heads
+from checkpoints.store import optimistic_lock_on_heads
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -180,6 +182,25 @@ def test_act_that_finds_an_altered_row_puts_the_session_under_quarantine(open_ch
     with pytest.raises(IntegrityError):
         ACTS[act](cp)
     assert plain(Session).get().quarantined_at is not None
+
+
+def test_head_that_another_thread_of_the_run_replaces_after_it_was_read_is_no_former_state(
+    open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cp = start_session(open_checkpointer())
+    owned_session = cp.store.get_owned_session("s")
+    owned_session.sealed_head = None
+
+    def build_head_before_another_write(row: Any, keys: Any) -> Any:
+        head = build(row, keys)
+        owned_session.newest_head = (head.number + 1, b"another")
+        return head
+
+    build = session_heads.build_verified_head
+    monkeypatch.setattr(session_heads, "build_verified_head", build_head_before_another_write)
+    head = optimistic_lock_on_heads.get_or_load_expected_head("default", owned_session)
+    assert head is not None
+    assert head.number == owned_session.newest_head[0] - 1
 
 
 def test_call_that_is_gone_while_its_verify_hook_is_asked_is_a_typed_error(open_checkpointer: Open) -> None:
