@@ -178,7 +178,9 @@ class _SessionImport:
         if isinstance(row, Run) and row.status in OWNING_RUN_STATUSES:
             row.status, row.ended_at = RunStatus.LOST, row.heartbeat_at
         if isinstance(row, ToolCall):
-            why = require_unaltered_call.find_digest_mismatch(row.args, row.args_digest, row.result, row.result_digest)
+            why = require_unaltered_call.find_digest_mismatch(
+                row.args, row.args_digest, row.result, row.result_digest, row.error_message
+            )
             if why is not None:
                 raise ValueError(f"call {row.call_id!r} was altered: {why}")
             _mark_call_undecided_if_open(row)

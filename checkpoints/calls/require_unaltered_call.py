@@ -24,17 +24,24 @@ def require_matching_digests(call: ToolCall) -> None:
 
     Rows without a seal have these digests too.
     """
-    why = find_digest_mismatch(call.args, call.args_digest, call.result, call.result_digest)
+    why = find_digest_mismatch(call.args, call.args_digest, call.result, call.result_digest, call.error_message)
     if why is not None:
         error = IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
         error.session_pk = call.session_id
         raise error
 
 
-def find_digest_mismatch(args: str, args_digest: str, result: str | None, result_digest: str) -> str | None:
-    """Say which of the texts of a call does not match its logged digest; None if both do."""
+def find_digest_mismatch(
+    args: str, args_digest: str, result: str | None, result_digest: str, error_message: str
+) -> str | None:
+    """Say which of the texts of a call does not match its logged digest; None if all do.
+
+    Calls of older databases and files have digests of their results alone.
+    """
     if args_digest != digests.digest_text(args):
         return "its arguments do not match their digest"
-    if result is not None and result_digest != digests.digest_text(result):
-        return "its result does not match its digest"
-    return None
+    if result_digest in {digests.digest_outcome(result, error_message), digests.digest_outcome(result, "")}:
+        return None
+    if error_message:
+        return "its result or the message of its error does not match their digest"
+    return "its result does not match its digest"

@@ -50,7 +50,7 @@ def write_call_outcome(
     values = {
         "status": outcome.status,
         "result": outcome.result,
-        "result_digest": "" if outcome.result is None else digests.digest_text(outcome.result),
+        "result_digest": digests.digest_outcome(outcome.result, outcome.error_message),
         "error_type": outcome.error_type[:200],
         "error_message": outcome.error_message,
         "reason": outcome.reason,

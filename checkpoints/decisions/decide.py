@@ -219,6 +219,8 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             evidence = to_canonical_json({"args_before": call.args, **_evidence_to_dict(verdict.evidence)}, "evidence")
             changes["asked_args_digest"] = call.asked_args_digest or call.args_digest
             changes["sentence"] = format_sentence(call.sentence_template, parse_json(changes["args"]))
+        if "result" in changes:
+            changes["result_digest"] = digests.digest_outcome(changes["result"], call.error_message)
         _update_call_or_raise_stale(store, call, changes if final else {})
         decision = Decision(
             session=session,
@@ -272,7 +274,7 @@ def _build_call_changes(verdict: DecisionVerdict, rule: DecisionRule) -> dict[st
         if not isinstance(verdict.result, str):
             raise InvalidInput("The result has to be text: it is what the agent sees as the call's answer.")
         result = to_canonical_json(verdict.result, "result")
-        changes |= {"settled_at": Now(), "result": result, "result_digest": digests.digest_text(result)}
+        changes |= {"settled_at": Now(), "result": result}
     if verdict.kind == DecisionKind.EDIT:
         if not isinstance(verdict.args, dict):
             raise InvalidInput("The changed arguments have to be a dict; json.loads makes one of JSON text.")

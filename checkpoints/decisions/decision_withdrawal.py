@@ -39,6 +39,7 @@ from checkpoints.enums import (
     SessionStatus,
 )
 from checkpoints.exceptions import DecisionUsed, InvalidInput, NothingToWithdraw, StaleRevision
+from checkpoints.formats import digests
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
@@ -48,7 +49,7 @@ from checkpoints.store.database_client_state import Store
 #: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
 _PERMITTING_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})
 #: Column values of a call without an outcome.
-_NO_OUTCOME: dict[str, Any] = {"settled_at": None, "result": None, "result_digest": ""}
+_NO_OUTCOME: dict[str, Any] = {"settled_at": None, "result": None}
 
 
 def withdraw_decision(
@@ -169,7 +170,12 @@ def _reopen_call(store: Store, session: Session, call: ToolCall, decision: Decis
     )
     try:
         with transaction.atomic(using=store.using):
-            changed = unused_call.update(status=before, revision=F("revision") + 1, **_NO_OUTCOME)
+            changed = unused_call.update(
+                status=before,
+                revision=F("revision") + 1,
+                result_digest=digests.digest_outcome(None, call.error_message),
+                **_NO_OUTCOME,
+            )
     except IntegrityError as error:  # another call of the same operation is under way
         raise _build_decision_used_error(session, call, decision) from error
     if changed != 1:

@@ -55,6 +55,16 @@ def digest_text(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE, person=b"text").hexdigest()
 
 
+def digest_outcome(result: str | None, error_message: str) -> str:
+    """Return the hex digest of the outcome of a call: of its result, and of the message of its error if it has one.
+
+    Empty if it has neither.
+    """
+    if error_message:
+        return digest_text(to_canonical_json([result, error_message], "outcome"))
+    return "" if result is None else digest_text(result)
+
+
 def digest_key_parts(*parts: object) -> str:
     """Return the hex digest of an unambiguous encoding of `parts`: a JSON array keeps their borders and types apart."""
     return blake2b(to_canonical_json(list(parts), "key").encode(), digest_size=DIGEST_SIZE, person=b"key").hexdigest()

@@ -428,7 +428,7 @@ def _find_row_problems_of_model(
 
 def _find_call_digest_mismatch(values: Sequence[Any]) -> str | None:
     """Say which text of a call does not match its digest, from its sealed columns."""
-    select = _build_column_selector(ToolCall, "args", "args_digest", "result", "result_digest")
+    select = _build_column_selector(ToolCall, "args", "args_digest", "result", "result_digest", "error_message")
     return require_unaltered_call.find_digest_mismatch(*select(values))
 
 

@@ -141,6 +141,7 @@ class ToolCall(SealedModel):
     #: Canonical JSON text of what the agent gets as the answer, so that every character survives; NULL means that there
     #: is none.
     result = models.TextField(null=True)  # noqa: DJ001
+    #: Digest of the result, and of the message of the error if there is one; see `digests.digest_outcome`.
     result_digest = models.CharField(max_length=64, blank=True)
     error_type = models.CharField(max_length=200, blank=True)
     #: Message of the error that the tool raised. Nothing changes it afterwards: it is evidence for who decides.

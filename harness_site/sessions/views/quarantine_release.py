@@ -50,6 +50,9 @@ _SENTENCE_BY_FINDING: Final = {
     "its columns do not match its seal": gettext_lazy("It is not as Harness wrote it."),
     "its arguments do not match their digest": gettext_lazy("Its arguments are not those that Harness wrote."),
     "its result does not match its digest": gettext_lazy("Its result is not the one that Harness wrote."),
+    "its result or the message of its error does not match their digest": gettext_lazy(
+        "Its result, or the message of its error, is not the one that Harness wrote."
+    ),
     "its text does not match its chain": gettext_lazy("Its text is not the one that Harness wrote."),
     "its transcript is not the one it was saved with": gettext_lazy("Its messages are not those it was saved with."),
     "it is missing": gettext_lazy("It is missing."),

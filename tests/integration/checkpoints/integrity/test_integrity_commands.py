@@ -10,7 +10,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from checkpoints.exceptions import QuarantineStays, RowNotSealed, SealKeyMissing
+from checkpoints import ToolRegistry
+from checkpoints.exceptions import QuarantineStays, ReviewRequired, RowNotSealed, SealKeyMissing
 from checkpoints.framework_states import durable_message_list, state_store
 from checkpoints.framework_states.state_store import NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -201,6 +202,32 @@ def test_text_of_an_unsealed_call_is_compared_with_its_digest(
         cp.release_quarantine("s", actor="ann", reason="It looks better.", accept_altered=True)
     plain(ToolCall).filter(pk=call.pk).update(**{column: getattr(call, column)})
     assert cp.release_quarantine("s", actor="ann", reason="Restored.") == 0
+
+
+def test_message_of_the_error_of_an_unsealed_call_is_compared_with_its_digest(
+    open_checkpointer: Open, settings: Any
+) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    cp = start_session(open_checkpointer())
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+
+    @registry.tool
+    def pay(order: int) -> str:
+        raise TimeoutError("no answer") if order else ValueError("there is no such order")
+
+    registry.dispatch("pay", {"order": 0}, "call_1")
+    with pytest.raises(ReviewRequired):
+        registry.dispatch("pay", {"order": 17}, "call_2")
+    revision = ToolCall.objects.get(call_id="call_2").revision
+    cp.confirm_landed("s", "call_2", "paid", revision=revision, actor="ann", reason="I saw it.")
+    assert run("verify_integrity", "--all")[0].endswith(" 0 not as they were written.\n")
+    for call in list(plain(ToolCall)):
+        for forged in ("It was not paid.", ""):
+            plain(ToolCall).filter(pk=call.pk).update(error_message=forged)
+            with pytest.raises(CommandError, match="did not write"):
+                run("verify_integrity", "--all")
+        plain(ToolCall).filter(pk=call.pk).update(error_message=call.error_message)
+    assert run("verify_integrity", "--all")[0].endswith(" 0 not as they were written.\n")
 
 
 def test_forged_audit_entry_is_reported(open_checkpointer: Open) -> None:

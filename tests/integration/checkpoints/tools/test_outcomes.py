@@ -12,6 +12,7 @@ from django.db import connection
 from checkpoints import Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown, tool
 from checkpoints.enums import AuditKind
 from checkpoints.exceptions import LateResultRefused, ResultNotRecorded, ReviewRequired
+from checkpoints.formats import digests
 from checkpoints.models import AuditEvent, LateResult, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import call_statuses, lose_run, start_session
@@ -80,7 +81,7 @@ def test_decisions_and_withdrawals_leave_the_error_as_it_is(cp: SyncCheckpointer
         **dict.fromkeys(_EVIDENCE),
         "status": "interrupted",
         "reason": "ambiguous_error",
-        "result_digest": "",
+        "result_digest": digests.digest_outcome(None, "reset by \\ud800 peer"),
         "error_type": "ConnectionResetError",
         "error_message": "reset by \\ud800 peer",
     }
