@@ -105,6 +105,8 @@ def _translate_database_error(error: Error, connection: BaseDatabaseWrapper, sen
             "--rights-only`, and those of all roles with the SQL of `harness database_roles`."
         )
         return StorageError(f"{description} {missing_right}", may_have_happened=False)
+    if "unable to open database file" in lowered:
+        description += f" The folder of {connection.settings_dict['NAME']} has to exist, and this user to write to it."
     if "readonly" in lowered or "read-only" in lowered:
         return StorageReadOnly(description, may_have_happened=False)
     if "disk is full" in lowered or "no space left" in lowered:

@@ -156,8 +156,8 @@ def _build_database_blocks(framework: str) -> list[Block]:
     lines = _list_key_settings()
     if lines:
         sentence = _(
-            "This site verifies what agents write, so an agent needs these settings too. The words in capitals stand "
-            "for values from the settings of the site:"
+            "This site verifies what agents write, so an agent needs these settings too. In the place of SEAL_KEY and "
+            "WITNESS, put the values that the site has:"
         )
         blocks.append(Block("keys", sentence, "\n".join(lines), "bash"))
     return blocks

@@ -74,7 +74,7 @@ def _refuse_unusable_address(host: str, port: int) -> None:
     try:
         socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except (OSError, OverflowError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while ")[0]
         raise CommandError(
             f"The site cannot listen on {host}, port {port}: {reason}. Choose others with --host and --port."
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 from django.db import connections
@@ -53,6 +54,14 @@ def test_save_to_a_locked_file_fails_with_a_typed_error(file: SyncCheckpointer) 
         other.close()
     assert raised.value.may_have_happened is False
     assert file.save_checkpoint("s-1", [{"id": "m0"}, {"id": "m1"}], None, 0.0) == 2
+
+
+def test_file_in_a_folder_that_is_gone_is_named(file: SyncCheckpointer) -> None:
+    connection = connections[file.store.using]
+    connection.close()
+    path = connection.settings_dict["NAME"] = str(Path(connection.settings_dict["NAME"]).parent / "gone" / "agent.db")
+    with pytest.raises(StorageError, match=f"The folder of {path} has to exist"):
+        file.load_latest("s-1")
 
 
 def test_file_that_is_not_a_database_is_a_storage_error(file: SyncCheckpointer) -> None:

@@ -20,7 +20,7 @@ def _server_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_port_in_use_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CommandError, match=f"cannot listen on 127.0.0.1, port {port}: Address already in use"):
+        with pytest.raises(CommandError, match=f"on 127.0.0.1, port {port}: Address already in use[.] Choose"):
             call_command("serve", port=port)
 
 
