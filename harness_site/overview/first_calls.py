@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import chain
+from typing import Any
 
 from django.db.models import QuerySet
 
@@ -140,8 +141,8 @@ def _build_outage_row(
 
 
 @cache
-def _select_deadlines() -> QuerySet[ToolCall, tuple[int, datetime]]:
-    calls = select_undecided_calls(None).annotate(due=queue_order.build_deadline_expression(None))
+def _select_deadlines() -> QuerySet[Any, Any]:
+    calls: QuerySet[Any, Any] = select_undecided_calls(None).annotate(due=queue_order.build_deadline_expression(None))
     return calls.order_by("due", "pk").values_list("pk", "due")
 
 
