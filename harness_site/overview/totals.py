@@ -153,7 +153,8 @@ class PeriodTotals:
     def most_interrupted_tools(self) -> list[ToolTotals]:
         """Tools by their share of interrupted calls; rarely called tools come last."""
         interrupted = [tool for tool in self.tools if tool.interrupted]
-        return sorted(interrupted, key=lambda tool: (not tool.has_enough_calls, -tool.interrupted_share, tool.name))[:TOOLS]
+        interrupted.sort(key=lambda tool: (not tool.has_enough_calls, -tool.interrupted_share, tool.name))
+        return interrupted[:TOOLS]
 
 
 @dataclass(frozen=True, slots=True)
