@@ -147,7 +147,7 @@ def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     return columns
 
 
-def find_next_call_to_decide(reader: Membership, *, except_call: int) -> ToolCall | None:
+def find_next_call_to_decide(reader: Membership, *, except_call: int | None = None) -> ToolCall | None:
     """Return the call that comes first in the review queue among those that count as the reader's own."""
     now = clock.now()
     urgent: list[int] = []
