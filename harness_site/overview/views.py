@@ -15,20 +15,21 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_year, format_day, format_duration_rounded_up
 from harness_site.overview import charts, current_counts, totals, utc_periods
+from harness_site.overview.first_calls import list_first_calls
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
-from harness_site.review.selectors.calls_by_decider import count_calls_by_decider, has_role_to_decide_at
-from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters
+from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
+from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.search.index_status import get_time_of_sums
 from harness_site.sessions.session_formatting import format_count, format_money
 from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
 
 #: Largest number of agents to choose from.
 _MAX_AGENTS: Final = 200
-#: Largest number of calls that are listed as those to decide first.
-_FIRST_CALLS: Final = 5
+#: Largest number of rows of calls that are listed as those to decide first.
+_FIRST_ROWS: Final = 5
 #: Smallest change to a preceding number that is marked, as a part of that number.
 _REAL_CHANGE: Final = 0.25
 #: Smallest number of decisions whose 95th percentile is compared.
@@ -53,11 +54,12 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         max_models=totals.MAX_LISTED_ON_REQUEST if listed_in_full == "models" else totals.MAX_LISTED,
     )
     sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
-    urgent = pending_calls.list_urgent_calls_of_each_status(workspace, agent)
-    first_calls = pending_calls.list_first_calls_of_queue(workspace.pk, urgent, agent, limit=_FIRST_CALLS)
-    if first_calls:
-        mark_excerpts_shown_in_response(request, "overview", {first.call.session_id for first in first_calls})
     waiting = count_calls_by_decider(request.membership)
+    first_calls = list_first_calls(request.membership, waiting, agent, limit=_FIRST_ROWS)
+    sessions = {row.call.session_id for row in first_calls.rows if row.call is not None}
+    if sessions:
+        mark_excerpts_shown_in_response(request, "overview", sessions)
+    undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
     lost, lost_before = current_counts.count_sessions_with_lost_runs(workspace.pk, period, agent)
     drawn_period, sums = totals.leave_out_empty_start(period, sums)
     drawn = {
@@ -73,22 +75,24 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "agent": agent,
         "agents": sorted({*sums.agent_names[:_MAX_AGENTS], agent} - {""}),
         "problem": problem,
+        "swapped": utc_periods.build_swapped_query(request.GET) if problem else "",
+        "typed_first": request.GET.get("first", "") if problem else period.first_day.isoformat(),
+        "typed_last": request.GET.get("last", "") if problem else period.last_day.isoformat(),
         "period_words": _describe_period(period),
-        "drawn_from": "" if drawn_period == period else charts.format_step_of_period(period, drawn_period.start),
+        "drawn_from": "" if drawn_period == period else charts.format_start(drawn_period),
         "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
         "present": current_counts.load_current_counts(workspace.pk, agent),
         "lost": lost,
         "lost_before": lost_before if sums.preceding.sessions else None,
-        "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total,
+        "undecided": undecided,
         "waiting_calls": waiting.own,
         "own_share": waiting.own if waiting.has_others and not agent else None,
-        "first_calls": first_calls,
-        "decidable_pks": {
-            first.call.pk for first in first_calls if has_role_to_decide_at(request.membership, first.call, now)
-        },
-        "overdue": sum((urgent_calls.overdue for urgent_calls in urgent), BoundedCount(0)),
+        "first_rows": first_calls.rows,
+        "oldest": min((row.since for row in first_calls.rows), default=None),
+        "more_undecided": undecided.number > sum(row.number for row in first_calls.rows),
+        "overdue": first_calls.overdue,
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "failed_words": _describe_failures(sums.total, sums.preceding),
@@ -102,7 +106,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
             sums.total.cost, sums.preceding.cost, format_money(sums.preceding.cost.quantize(Decimal("0.01")))
         ),
         "cost_trend": _get_neutral_trend(sums.total.cost, sums.preceding.cost),
-        "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
+        "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits).replace(" %", "\N{NO-BREAK SPACE}%"),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
         "charts": drawn,
         "slowest_tools": sums.slowest_tools,
@@ -177,7 +181,7 @@ def _describe_change(amount: Decimal | int, before: Decimal | int, preceding: st
         return ""
     percent = round((amount - before) / before * 100)
     if not percent:
-        return _("as in the period before")
+        return _("as before")
     sign = "+" if percent > 0 else "−"
     return _("%(change)s, was %(preceding)s") % {"change": f"{sign}{abs(percent)} %", "preceding": preceding}
 
@@ -191,7 +195,7 @@ def _describe_failures(total: SessionTotals, preceding: SessionTotals) -> str:
         return _("%(share)s of %(number)s started") % values
     values["preceding"] = format_share(preceding.failed_share)
     if values["share"] == values["preceding"]:
-        return _("%(share)s, as in the period before") % values
+        return _("%(share)s, as before") % values
     if total.failed_share < preceding.failed_share:
         return _("%(share)s, down from %(preceding)s") % values
     return _("%(share)s, up from %(preceding)s") % values
@@ -205,7 +209,7 @@ def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str
         return _("95 %% within %(duration)s") % {"duration": format_duration_rounded_up(waits.p95)}
     values = {"duration": format_duration_rounded_up(waits.p95), "preceding": format_duration_rounded_up(preceding.p95)}
     if values["duration"] == values["preceding"]:
-        return _("95 %% in %(duration)s, as in the period before") % values
+        return _("95 %% in %(duration)s, as before") % values
     if waits.p95 < preceding.p95:
         return _("95 %% in %(duration)s, down from %(preceding)s") % values
     return _("95 %% in %(duration)s, up from %(preceding)s") % values

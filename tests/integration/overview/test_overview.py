@@ -21,7 +21,6 @@ from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from harness_site.overview import charts, current_counts, totals, utc_periods, views
 from harness_site.overview.totals import SessionTotals
-from harness_site.review.selectors import pending_calls
 from harness_site.search import (
     hourly_call_and_decision_sums,
     hours_of_sums,
@@ -167,32 +166,44 @@ def test_longest_waiting_call_links_to_its_card(reader: Client) -> None:
 def test_longest_waiting_call_may_be_one_that_awaits_approval(reader: Client) -> None:
     make_call(session=make_session(), tool="refund", interrupted_at=THEN)
     asked = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, issued_at=THEN - timedelta(hours=1))
-    (first,) = pending_calls.list_first_calls_of_queue(make_workspace().pk, (), limit=1)
-    assert (first.call, first.is_urgent) == (asked, False)
-    assert f'href="/review/calls/{asked.pk}/"' in reader.get("/overview/").content.decode()
+    first = reader.get("/overview/").content.decode().partition("first-call")[2].partition("</li>")[0]
+    assert f'href="/review/calls/{asked.pk}/"' in first
 
 
-def test_an_overdue_call_comes_before_those_that_have_waited_longer(reader: Client) -> None:
+def test_calls_that_the_reader_may_decide_come_first_and_an_outage_is_one_row(reader: Client) -> None:
     now = datetime.now(UTC)
-    older = [
-        make_call(session=make_session(), tool="refund", interrupted_at=THEN + timedelta(seconds=number)).pk
-        for number in range(5)
-    ]
-    overdue = make_call(
-        session=make_session(),
-        status=CallStatus.AWAITING_APPROVAL,
-        issued_at=now - timedelta(minutes=20),
-        decide_within=timedelta(minutes=5),
+    for number in range(6):
+        make_call(session=make_session(), tool="refund", interrupted_at=THEN + timedelta(seconds=number))
+    overdue, due = (
+        make_call(
+            session=make_session(),
+            status=CallStatus.AWAITING_APPROVAL,
+            issued_at=now - timedelta(minutes=20),
+            decide_within=timedelta(minutes=minutes),
+        )
+        for minutes in (5, 40)
     )
-    response = reader.get("/overview/")
-    assert "1 is overdue" in visible_text(response)
-    strip = response.content.decode().partition("first-call")[2].partition("</li>")[0]
-    listed = re.findall(r'<a href="/review/calls/(\d+)/" dir="auto">', response.content.decode())
-    assert [int(pk) for pk in listed] == [overdue.pk, *older[:4]]
-    assert 'class="deadline overdue"' in strip
-    assert ">View<" in strip  # only an admin decides it now
+
+    def list_rows() -> tuple[str, list[str]]:
+        response = reader.get("/overview/")
+        rows = response.content.decode().split('<li class="first-call')[1:]
+        return visible_text(response), [row.partition("</ul>")[0] for row in rows]
+
+    page, (first, outage, last) = list_rows()
+    assert "1 is overdue" in page
+    assert "All 8 calls" not in page  # each is in the list
+    assert f'href="/review/calls/{due.pk}/"' in first
+    assert 'href="/review/outages/?tool=refund&amp;' in outage
+    assert "6 calls of refund interrupted within" in outage
+    assert 'class="deadline overdue"' in last
+    assert [">Decide<" in row for row in (first, outage, last)] == [True, True, False]  # only an admin decides the last
     reader.force_login(make_user(name="dora", role=Role.ADMIN))
-    assert ">Decide<" in reader.get("/overview/").content.decode().partition("first-call")[2].partition("</li>")[0]
+    _page, (first, *_rest) = list_rows()
+    assert f'href="/review/calls/{overdue.pk}/"' in first
+    assert ">Decide<" in first
+    for number in range(4):
+        make_call(session=make_session(), tool=f"mail-{number}", interrupted_at=THEN)
+    assert "All 12 calls" in list_rows()[0]
 
 
 def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:
@@ -270,10 +281,10 @@ def test_sessions_with_lost_runs_are_counted_beside_the_orphaned_ones(reader: Cl
     for query, number in numbers.items():
         page = reader.get(f"/overview/?{query}")
         assert (page.context["present"].stalled.number, page.context["lost"].number) == (0, number), query
-        links = re.findall(r'href="(/sessions/[?]lost=1[^"]*)">(\d+) lost a run', page.content.decode())
+        links = re.findall(r'href="(/sessions/[?]lost=1[^"]*)">(\d+) lost in', page.content.decode())
         if not number:
             assert not links
-            assert "no run was lost, 7 days" in visible_text(page)
+            assert "none lost in 7 days" in visible_text(page)
             continue
         ((link, shown),) = links
         assert int(shown) == number
@@ -447,11 +458,14 @@ def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -
         begun(days, "1.25", agent="desk", status=SessionStatus.FAILED)
     recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = reader.get(f"/overview/?{period}").content.decode()
-    assert ("Swap them." in page) == ("first" in period)
+    swap = 'href="?first=2026-03-01&amp;last=2026-03-02">Swap the two days<' in page
+    assert swap == ('name="first" value="2026-03-02"' in page) == ("first" in period)
     now, links = datetime.now(UTC), re.findall(r'href="(/sessions/[^"]*status=failed&amp;sort=started[^"]*)"', page)
     first, last = f"{now:%Y-%m-%d}", f"{now:%Y-%m-%d}"
     if "24h" in period:
         first, last = f"{now:%Y-%m-%dT%H}:00", f"{now + timedelta(hours=1):%Y-%m-%dT%H}:00"
+    elif "90d" in period:
+        first = f"{now - timedelta(days=6):%Y-%m-%d}"
     bar = f"/sessions/?first={first}&amp;last={last}&amp;status=failed&amp;sort=started"
     assert bar in links
     of_period = [link for link in links if link.startswith("/sessions/?status") and link.endswith(f"last={last}")]
@@ -635,7 +649,10 @@ def test_waiting_times_are_at_their_labels_of_the_axis(
     steps = [(step, totals.WaitingTimes(2, median, p95)) for step in period.list_steps()]
     chart = charts.draw_waiting_times_chart(period, steps)
     assert chart.ticks == ticks
-    assert tuple(float(line.parts[0].split()[0].split(",")[1]) for line in chart.lines) == heights
+    assert chart.line is not None
+    (band,) = chart.bars[0].pieces
+    assert (float(chart.line.points.split()[0].split(",")[1]), band.y) == heights
+    assert chart.is_logarithmic == (ticks[-1] != "0")
 
 
 def test_hours_are_those_of_the_reader(reader: Client) -> None:
@@ -766,7 +783,7 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     page = visible_text(reader.get("/overview/"))
     assert "50 %, up from 0 %" in page
     assert "+100 %, was $1.00" in page
-    assert "no run was lost, 14 days (was 1)" in page
+    assert "none lost in 14 days (was 1)" in page
     assert "Last 14 days, compared with the period before Sessions started2+100 %, was 1 Failed" in page
 
 
@@ -811,7 +828,8 @@ def test_tables_without_rows_are_left_out(reader: Client) -> None:
     complete()
     page = visible_text(reader.get("/overview/"))
     assert "Slowest tools" in page
-    assert "lost 1 of 1 100 %" in page
+    assert "lost 1 of 1" in page
+    assert "100 %" not in page.partition("Tools interrupted most")[2]
 
 
 def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -824,6 +842,20 @@ def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch
     page = reader.get("/overview/?period=7d&all=agents")
     assert [each.name for each in page.context["sums"].agents] == ["bills", "desk", "mail"]
     assert 'href="?period=7d#agents">Show fewer agents</a>' in page.content.decode()
+
+
+def test_long_periods_have_steps_of_seven_days_back_from_the_last_one() -> None:
+    query = QueryDict("first=2026-01-01&last=2026-03-02")  # 61 days
+    period, _problem = utc_periods.parse_period_and_problem(query, datetime.now(UTC))
+    steps = period.list_steps()
+    days = [(step.date().isoformat(), period.get_last_day_of_step(step).isoformat()) for step in steps]
+    assert (days[0], days[1], days[-1]) == (
+        ("2026-01-01", "2026-01-05"),
+        ("2026-01-06", "2026-01-12"),
+        ("2026-02-24", "2026-03-02"),
+    )
+    assert [period.get_step_start(step + timedelta(hours=30)) for step in steps] == steps
+    assert period.build_query_of_chart_step(steps[1]) == "first=2026-01-06&last=2026-01-12"
 
 
 def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:
