@@ -104,9 +104,8 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
     """Revoke a token; do nothing if it is revoked already."""
     with transaction.atomic():
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
-            _record_token_event(
-                token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.build_event_details_with_address(token_name=token.name)
-            )
+            details = by.build_event_details_with_address(token_name=token.name)
+            _record_token_event(token, AuditKind.TOKEN_REVOKED, by.kind, by.name, details)
 
 
 def read_token_row(digest: str) -> tuple[Any, ...] | None:
