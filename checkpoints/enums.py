@@ -303,7 +303,7 @@ class AuditKind(LabelledEnum):
     SESSION_IMPORTED = "session_imported", _("Session imported")
     SESSION_NEEDS_REVIEW = "session_needs_review", _("Paused for a decision")
     APPROVAL_REQUESTED = "approval_requested", _("Approval requested")
-    SESSION_READY = "session_ready", _("Nothing undecided")
+    SESSION_READY = "session_ready", _("All calls decided")
     RUN_STARTED = "run_started", _("Run started")
     RUN_RELEASED = "run_released", _("Run released the session")
     RUN_LOST = "run_lost", _("Run lost")

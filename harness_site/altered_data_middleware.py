@@ -1,13 +1,12 @@
 """Middleware that shows which row was altered, in place of a page that would show that row."""
 
 import logging
-from typing import Any
+from typing import cast
 
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 
@@ -23,8 +22,11 @@ from checkpoints.exceptions import (
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import Membership
+from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.management_command_format import format_management_command
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.sessions.session_lookup import PageNotFound
+from harness_site.sessions.views.quarantine_release import render_quarantine_page_in_place_of_another
 
 #: Errors that no stored value causes.
 _OTHER_CAUSES = (CheckpointsError, DatabaseError, Http404, PermissionDenied, SuspiciousOperation)
@@ -45,16 +47,27 @@ class AlteredDataMiddleware(MiddlewareMixin):
         if not isinstance(exception, SealError | CheckpointCorrupted):
             return None
         logger.error("The page %s was not shown: %s", request.path, exception.detail)
-        context: dict[str, Any] = {
-            "problem": _format_problem_sentence(exception),
-            "hint": _describe_remedy(exception),
-        }
+        problem = _format_problem_sentence(exception)
         if isinstance(exception, IntegrityError) and exception.is_alteration:
             altered_pk = session_pk if exception.session_pk is None else exception.session_pk
-            is_quarantined = altered_pk is not None and quarantine.try_quarantine_session_if_altered(altered_pk)
-            if is_quarantined and request.path != reverse("harness_sessions:session-quarantine", args=[altered_pk]):
-                context["quarantined"] = altered_pk
+            if altered_pk is not None and quarantine.try_quarantine_session_if_altered(altered_pk):
+                page = _try_render_quarantine_page(request, altered_pk, problem)
+                if page is not None:
+                    return page
+        context = {"problem": problem, "hint": _describe_remedy(exception)}
         return render(request, "errors/altered.html", context, status=409)
+
+
+def _try_render_quarantine_page(request: HttpRequest, session_pk: int, problem: str) -> HttpResponse | None:
+    """Render the page of a quarantined session; None if the reader is no member of its workspace, or the row of the
+    session itself cannot be read."""
+    if not hasattr(request, "membership"):
+        return None
+    try:
+        return render_quarantine_page_in_place_of_another(cast("MemberRequest", request), session_pk, problem)
+    except (PageNotFound, CheckpointsError, DatabaseError, *quarantine.UNREADABLE_VALUE_ERRORS):
+        logger.warning("The page of the quarantined session %s was not shown.", session_pk, exc_info=True)
+        return None
 
 
 def _find_shown_session_pk(request: HttpRequest) -> int | None:

@@ -770,7 +770,7 @@ class Migration(migrations.Migration):
                             ("session_imported", "Session imported"),
                             ("session_needs_review", "Paused for a decision"),
                             ("approval_requested", "Approval requested"),
-                            ("session_ready", "Nothing undecided"),
+                            ("session_ready", "All calls decided"),
                             ("run_started", "Run started"),
                             ("run_released", "Run released the session"),
                             ("run_lost", "Run lost"),

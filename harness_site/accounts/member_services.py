@@ -154,14 +154,27 @@ def store_invitation_address(invitation: Invitation, address: str) -> None:
     Invitation.objects.filter(pk=invitation.pk).update(email=address)
 
 
-def revoke_invitation(by: Membership, invitation: Invitation, *, request: HttpRequest) -> None:
-    """Revoke an invitation; do nothing if it is closed already."""
+def replace_invitation(by: Membership, invitation: Invitation, *, request: HttpRequest) -> tuple[Invitation, str]:
+    """Revoke an open invitation and create one with the same role and note; return it with its secret.
+
+    Raises:
+        InvitationClosed: The invitation was accepted or revoked meanwhile.
+    """
+    with transaction.atomic():
+        if not revoke_invitation(by, invitation, request=request):
+            invitation.refresh_from_db()
+            raise InvitationClosed(invitation)
+        return create_invitation_with_secret(by, Role(invitation.role), invitation.note, request=request)
+
+
+def revoke_invitation(by: Membership, invitation: Invitation, *, request: HttpRequest) -> bool:
+    """Revoke an invitation and return True; do nothing and return False if it was accepted or revoked already."""
     with transaction.atomic():
         open_invitations = Invitation.objects.filter(pk=invitation.pk, accepted_at=None, revoked_at=None)
-        if open_invitations.update(revoked_at=clock.now()):
-            audit_events.record_member_event(
-                by, AuditKind.INVITATION_REVOKED, request=request, invitation=invitation.pk
-            )
+        if not open_invitations.update(revoked_at=clock.now()):
+            return False
+        audit_events.record_member_event(by, AuditKind.INVITATION_REVOKED, request=request, invitation=invitation.pk)
+        return True
 
 
 def find_invitation(secret: str) -> Invitation | None:

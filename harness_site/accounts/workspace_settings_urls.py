@@ -13,6 +13,7 @@ urlpatterns = [
     path("members/<int:pk>/deactivate/", member_settings.deactivate_member, name="member-deactivate"),
     path("members/<int:pk>/reactivate/", member_settings.reactivate_member, name="member-reactivate"),
     path("invitations/", member_settings.create_invitation, name="invite"),
+    path("invitations/<int:pk>/replace/", member_settings.replace_invitation, name="invitation-replace"),
     path("invitations/<int:pk>/revoke/", member_settings.revoke_invitation, name="invitation-revoke"),
     path("masking/", masking_settings.edit_masking_settings, name="masking"),
     path("tokens/", token_settings.list_tokens, name="tokens"),

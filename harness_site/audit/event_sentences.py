@@ -33,7 +33,7 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
         _("{actor} asked for the approval of {call} in {session}"),
         _("{actor} asked for an approval in {session}"),
     ),
-    AuditKind.SESSION_READY: (_("{session} can continue: none of its calls is undecided"),),
+    AuditKind.SESSION_READY: (_("All calls of {session} are decided: it can continue"),),
     AuditKind.RUN_STARTED: (_("{actor} started in {session}"),),
     AuditKind.RUN_RELEASED: (_("{actor} released {session}"),),
     AuditKind.RUN_LOST: (_("{actor} was lost in {session}"),),

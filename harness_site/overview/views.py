@@ -15,20 +15,21 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_year, format_day, format_duration_rounded_up
 from harness_site.overview import charts, current_counts, totals, utc_periods
+from harness_site.overview.first_calls import list_first_calls
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
-from harness_site.review.selectors.calls_by_decider import count_calls_by_decider, has_role_to_decide_at
-from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters
+from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
+from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.search.index_status import get_time_of_sums
 from harness_site.sessions.session_formatting import format_count, format_money
 from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
 
 #: Largest number of agents to choose from.
 _MAX_AGENTS: Final = 200
-#: Largest number of calls that are listed as those to decide first.
-_FIRST_CALLS: Final = 5
+#: Largest number of rows of calls that are listed as those to decide first.
+_FIRST_ROWS: Final = 5
 #: Smallest change to a preceding number that is marked, as a part of that number.
 _REAL_CHANGE: Final = 0.25
 #: Smallest number of decisions whose 95th percentile is compared.
@@ -53,11 +54,12 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         max_models=totals.MAX_LISTED_ON_REQUEST if listed_in_full == "models" else totals.MAX_LISTED,
     )
     sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
-    urgent = pending_calls.list_urgent_calls_of_each_status(workspace, agent)
-    first_calls = pending_calls.list_first_calls_of_queue(workspace.pk, urgent, agent, limit=_FIRST_CALLS)
-    if first_calls:
-        mark_excerpts_shown_in_response(request, "overview", {first.call.session_id for first in first_calls})
     waiting = count_calls_by_decider(request.membership)
+    first_calls = list_first_calls(request.membership, waiting, agent, limit=_FIRST_ROWS)
+    sessions = {row.call.session_id for row in first_calls.rows if row.call is not None}
+    if sessions:
+        mark_excerpts_shown_in_response(request, "overview", sessions)
+    undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
     lost, lost_before = current_counts.count_sessions_with_lost_runs(workspace.pk, period, agent)
     drawn_period, sums = totals.leave_out_empty_start(period, sums)
     drawn = {
@@ -81,14 +83,13 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "present": current_counts.load_current_counts(workspace.pk, agent),
         "lost": lost,
         "lost_before": lost_before if sums.preceding.sessions else None,
-        "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total,
+        "undecided": undecided,
         "waiting_calls": waiting.own,
         "own_share": waiting.own if waiting.has_others and not agent else None,
-        "first_calls": first_calls,
-        "decidable_pks": {
-            first.call.pk for first in first_calls if has_role_to_decide_at(request.membership, first.call, now)
-        },
-        "overdue": sum((urgent_calls.overdue for urgent_calls in urgent), BoundedCount(0)),
+        "first_rows": first_calls.rows,
+        "oldest": min((row.since for row in first_calls.rows), default=None),
+        "more_undecided": undecided.number > sum(row.number for row in first_calls.rows),
+        "overdue": first_calls.overdue,
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "failed_words": _describe_failures(sums.total, sums.preceding),

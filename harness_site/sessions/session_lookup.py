@@ -62,7 +62,10 @@ def get_session_head_and_mask_secrets_or_404(request: MemberRequest, pk: int, *,
         del request.session_shown
         raise PageNotFound(
             _("There is no such session here."),
-            _("It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed."),
+            _(
+                "It may have been deleted, or belong to a workspace you are not a member of. Search for it by its id "
+                "or title."
+            ),
         )
     session_secrets_from_call_arguments.mask_session_secrets_until_response(pk)
     if verified:

@@ -81,7 +81,7 @@ def build_session_lines(
             shape, status = format_session_status_chip(row.standing, row.undecided, row.awaiting, row.questions)
             return SessionLine(
                 pk=row.pk,
-                css_class="unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else "",
+                css_class=_get_css_class(row),
                 address=urls.build_first_message_url_since_time(row.pk, since)
                 if since
                 else urls.build_session_url(row.pk),
@@ -105,6 +105,13 @@ def build_session_lines(
             )
 
     return convert_rows_or_mark_unreadable(rows, line, "session", attrgetter("pk"))
+
+
+def _get_css_class(row: SessionRow) -> str:
+    """Return the style class of a line, for the colour of its edge: altered, with an unknown outcome, or waiting."""
+    if row.standing is Standing.QUARANTINED:
+        return "altered"
+    return "unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else ""
 
 
 def _render_activity(row: SessionRow) -> SafeString | str:

@@ -172,10 +172,21 @@ function checkConnection() {
 }
 
 // A click is a press and a release on the same element. Parts are not replaced in between; they wait for the release.
+/** A live part stays as it is while the reader presses a button, and if a refusal does not contain it. */
 function holdSwap({ detail }) {
-  if (!pressState.down || !detail.requestConfig?.elt.matches(LIVE_PARTS)) return;
-  detail.shouldSwap = false;
-  pressState.waiting = true;
+  const part = detail.requestConfig?.elt;
+  if (!part?.matches(LIVE_PARTS)) return;
+  if (pressState.down) {
+    detail.shouldSwap = false;
+    pressState.waiting = true;
+  } else if (part.id && detail.xhr.status >= 400 && !containsElement(detail.serverResponse, part.id)) {
+    detail.shouldSwap = false;
+    detail.isError = true;
+  }
+}
+
+function containsElement(html, id) {
+  return new DOMParser().parseFromString(html, "text/html").getElementById(id) !== null;
 }
 
 function onPress() {

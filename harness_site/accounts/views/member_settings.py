@@ -25,11 +25,14 @@ from harness_site.accounts.invitation_mail import send_invitation
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
+from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.send_email import MAIL_ERRORS, describe_connection_error, is_mail_configured, log_mail_error
 from harness_site.site_address import build_absolute_url
 
 _FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+#: Key in the user session of a link that the members page shows once.
+_LINK_KEY: Final = "invitation_link"
 #: Changes of a member: the service, and the confirmation after it.
 Change = Callable[Concatenate[Membership, Membership, ...], None]
 
@@ -63,7 +66,10 @@ class InvitationForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = self.cleaned_data
-        if "without_address" in data and not data["without_address"] and data.get("email") == "":
+        if data.get("without_address"):
+            self.errors.pop("email", None)
+            data["email"] = ""
+        elif "without_address" in data and data.get("email") == "":
             self.add_error("email", _("Enter the address, or create a link without an address."))
         return data
 
@@ -75,7 +81,12 @@ class RoleForm(forms.Form):
 @require_GET
 @require_member(Role.ADMIN)
 def list_members(request: MemberRequest) -> HttpResponse:
-    return _render_members_page(request)
+    """List the members and the pending invitations; show the link of an invitation that was just created, once."""
+    new_link = pop_secret_for_page(request, _LINK_KEY)
+    if new_link is None:
+        return _render_members_page(request)
+    invitation = Invitation.objects.filter(pk=new_link["invitation"], workspace=request.membership.workspace).first()
+    return _render_members_page(request, new_link=new_link, invitation=invitation)
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -135,11 +146,37 @@ def create_invitation(request: MemberRequest) -> HttpResponse:
     if not form.is_valid():
         return _render_members_page(request, form=form, status=422)
     role, address = Role(form.cleaned_data["role"]), form.cleaned_data.get("email", "")
-    note = form.cleaned_data["note"] or address
+    note = form.cleaned_data["note"] or address[:200]
     invitation, secret = member_services.create_invitation_with_secret(request.membership, role, note, request=request)
+    return _send_or_show_link(request, invitation, secret, address)
+
+
+@require_post_or_redirect("harness_settings:members")
+@require_member(Role.ADMIN)
+@require_recent_login
+def replace_invitation(request: MemberRequest, pk: int) -> HttpResponse:
+    """Replace a pending invitation by one with a new link, which is sent or shown like the first one."""
+    previous = _get_invitation_or_404(request, pk)
+    try:
+        invitation, secret = member_services.replace_invitation(request.membership, previous, request=request)
+    except member_services.InvitationClosed as error:
+        return _render_members_page(request, problem=str(error), status=409)
+    return _send_or_show_link(request, invitation, secret, previous.email if is_mail_configured() else "")
+
+
+@require_POST
+@require_member(Role.ADMIN)
+def revoke_invitation(request: MemberRequest, pk: int) -> HttpResponse:
+    invitation = _get_invitation_or_404(request, pk)
+    member_services.revoke_invitation(request.membership, invitation, request=request)
+    return _redirect_with_success_message(request, _("The invitation was revoked. Its link no longer works."))
+
+
+def _send_or_show_link(request: MemberRequest, invitation: Invitation, secret: str, address: str) -> HttpResponse:
+    """Send the link to `address`. Without an address, or if the mail server refuses, show it on the next page."""
     link = build_absolute_url(reverse("harness_accounts:invitation", args=[secret]), request)
     problem = ""
-    if address and not form.cleaned_data["without_address"]:
+    if address:
         try:
             send_invitation(invitation, address, link)
         except MAIL_ERRORS as error:
@@ -150,17 +187,9 @@ def create_invitation(request: MemberRequest) -> HttpResponse:
             return _redirect_with_success_message(
                 request, _("The invitation was sent to %(address)s.") % {"address": address}
             )
-    return _render_members_page(request, link=link, invitation=invitation, address=address, mail_problem=problem)
-
-
-@require_POST
-@require_member(Role.ADMIN)
-def revoke_invitation(request: MemberRequest, pk: int) -> HttpResponse:
-    invitation = get_object_or_404(
-        Invitation, pk=_replace_out_of_range_key_by_zero(pk), workspace=request.membership.workspace
-    )
-    member_services.revoke_invitation(request.membership, invitation, request=request)
-    return _redirect_with_success_message(request, _("The invitation was revoked. Its link no longer works."))
+    values = {"invitation": str(invitation.pk), "link": link, "address": address, "mail_problem": problem}
+    store_secret_for_next_page(request, _LINK_KEY, values)
+    return redirect("harness_settings:members")
 
 
 def _change_member_and_redirect(request: MemberRequest, pk: int, change: Change, confirmation: str) -> HttpResponse:
@@ -180,6 +209,11 @@ def _redirect_with_success_message(request: MemberRequest, sentence: str) -> Htt
 def _replace_out_of_range_key_by_zero(pk: int) -> int:
     """Return 0, which matches no row, for keys beyond the database's integer range."""
     return pk if pk < 2**63 else 0
+
+
+def _get_invitation_or_404(request: MemberRequest, pk: int) -> Invitation:
+    invitations = Invitation.objects.filter(workspace=request.membership.workspace)
+    return get_object_or_404(invitations, pk=_replace_out_of_range_key_by_zero(pk))
 
 
 def _get_member_or_404(request: MemberRequest, pk: int) -> Membership:

@@ -51,6 +51,8 @@ class CallsByDecider:
     quarantined: int
     #: Numbers by status; None if there are more calls than were counted.
     numbers_by_status: Mapping[str, int] | None = None
+    #: Keys of the counted calls that the member may not decide now.
+    pks_of_others: frozenset[int] = frozenset()
 
     @property
     def has_others(self) -> bool:
@@ -73,25 +75,21 @@ def count_calls_by_decider(reader: Membership) -> CallsByDecider:
     return CallsByDecider(count_pending_calls(reader.workspace), 0, 0, 0)
 
 
-def has_role_to_decide_at(reader: Membership, call: ToolCall, now: datetime) -> bool:
-    """Return whether the role of a member suffices at the time `now`: after the deadline, only admins decide."""
-    is_overdue = call.deadline is not None and call.deadline < now
-    return reader.has_role(Role.ADMIN if is_overdue else Role.APPROVER)
-
-
 def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
     undecided = _select_decider_columns(_annotate_deadline().filter(workspace=reader.workspace_id))
     found = list(undecided[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
     waiting = _list_pks_of_calls_that_wait_for_others(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
-    numbers = Counter(_choose_decider_group(call, reader, waiting, now) for call in calls)
+    groups = {call.pk: _choose_decider_group(call, reader, waiting, now) for call in calls}
+    numbers = Counter(groups.values())
     return CallsByDecider(
         BoundedCount(numbers["reader"], has_more),
         numbers["admin"],
         numbers["others"],
         numbers["nobody"],
         None if has_more else Counter(call.status for call in calls),
+        frozenset(pk for pk, group in groups.items() if group != "reader"),
     )
 
 

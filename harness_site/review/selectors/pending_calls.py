@@ -58,14 +58,6 @@ class UrgentCalls:
     nearest_deadline: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FirstCall:
-    """One of the first calls of the review queue; it `is_urgent` if it is overdue or due within an hour."""
-
-    call: ToolCall
-    is_urgent: bool
-
-
 class DeadlineFilter(TextChoices):
     """Filter by the time left to decide."""
 
@@ -179,63 +171,8 @@ def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit:
     return list(_query_undecided_calls(workspace).select_related("session").filter(condition).order_by("pk")[:limit])
 
 
-def list_urgent_calls_of_each_status(workspace: Workspace, agent: str = "") -> list[UrgentCalls]:
-    """List the urgent calls of each status in which a call waits for a decision.
-
-    With `agent`, only the calls of this agent count.
-    """
-    filters = CallFilters(agent=agent)
-    return [list_first_urgent_calls_and_count(workspace, status, filters) for status in sorted(UNDECIDED_CALL_STATUSES)]
-
-
-def list_first_calls_of_queue(
-    workspace_id: int, urgent_calls: Iterable[UrgentCalls], agent: str = "", *, limit: int
-) -> list[FirstCall]:
-    """List the calls to decide first, in the order of the review queue, with one query.
-
-    These are the urgent calls, the nearest deadline first, and then the calls that have waited longest. They have the
-    columns that their sentences and their deadlines need. With `agent`, only the calls of this agent count.
-
-    Args:
-        workspace_id: The key of the workspace.
-        urgent_calls: Its urgent calls by status, from `list_urgent_calls_of_each_status`.
-        agent: The agent whose calls count; empty for all.
-        limit: Largest number of calls to list.
-    """
-    urgent_pks = frozenset(pk for urgent in urgent_calls for pk in urgent.first_pks[:limit])
-    calls, selected = ToolCall.objects.filter(workspace=workspace_id), _select_calls_with_sentences()
-    of_agent = calls.filter(session__agent=agent) if agent else calls
-    longest = (query(of_agent)[:limit] for query in (_query_longest_unknown_outcome, _query_longest_awaiting_approval))
-    waiting = (selected.filter(pk__in=query.values("pk")) for query in longest)
-    found = selected.filter(workspace=workspace_id, pk__in=urgent_pks).union(*waiting)
-    first_calls = [FirstCall(call, call.pk in urgent_pks) for call in found]
-    return sorted(first_calls, key=_get_place_in_queue)[:limit]
-
-
-def _get_place_in_queue(first_call: FirstCall) -> tuple[bool, datetime, int]:
-    call = first_call.call
-    due = call.deadline if first_call.is_urgent else None
-    return not first_call.is_urgent, due or get_waiting_since(call), call.pk
-
-
 def get_waiting_since(call: ToolCall) -> datetime:
     return call.interrupted_at or call.issued_at
-
-
-@cache
-def _select_calls_with_sentences() -> QuerySet[ToolCall]:
-    return ToolCall.objects.only(
-        "session", "tool", "args", "args_order", "sentence", "status", "issued_at", "interrupted_at", "decide_within"
-    )
-
-
-def _query_longest_unknown_outcome(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    return calls.filter(status=CallStatus.INTERRUPTED).order_by("interrupted_at", "pk")
-
-
-def _query_longest_awaiting_approval(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    # None of these was interrupted: the column only names the order of the index of undecided calls.
-    return calls.filter(status=CallStatus.AWAITING_APPROVAL).order_by("interrupted_at", "pk")
 
 
 def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:

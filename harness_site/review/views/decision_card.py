@@ -105,16 +105,24 @@ def _record_decision_and_redirect(
 
 
 def _add_message_if_call_waits_on(request: MemberRequest, call: ToolCall, kind: DecisionKind) -> None:
-    """Tell the reader that the decision was recorded, if the page still shows the form because more are needed."""
+    """Tell the reader that the decision was recorded, if the page still shows the form because more are needed.
+
+    `call` has its status after the decision.
+    """
     if kind == DecisionKind.EDIT and call.approvals > 1:
         text = _("The changed arguments are recorded. Other people have to approve them.")
     elif kind == DecisionKind.EDIT:
         text = _("The changed arguments are recorded. Nothing runs until somebody approves them: you can do it here.")
-    elif ToolCall.objects.filter(pk=call.pk, status=call.status).exists():
+    elif call.undecided:
         text = _("Your decision is recorded. More people must decide the same.")
     else:
         return
-    messages.success(request, text, extra_tags="decision")
+    messages.success(request, text, extra_tags=_build_message_tag(call))
+
+
+def _build_message_tag(call: ToolCall) -> str:
+    """Return the tag of messages for the form of this call: a message may be shown on the page that opens next."""
+    return f"decision-{call.pk}"
 
 
 def _find_problem_of_other_decision(call: ToolCall, form: OutcomeForm | ApprovalForm) -> DecisionProblem | None:
@@ -246,6 +254,7 @@ def render_decision_card(
         "seen": _get_seen_revision(request) or str(call.revision),
         "comment_form": comment_form,
         "withdraw_form": withdraw_form,
+        "message_tag": _build_message_tag(call),
     }
     if context["decision"] and not context["own_decision"] and context["seen"] != str(call.revision):
         # The live part sends the chosen answer along.

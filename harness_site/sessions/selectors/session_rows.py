@@ -101,9 +101,13 @@ class SessionRow:
         return self.standing in {Standing.COMPLETED, Standing.FAILED, Standing.CANCELLED}
 
     @property
+    def is_finished_or_quarantined(self) -> bool:
+        return self.is_finished or self.standing is Standing.QUARANTINED
+
+    @property
     def duration(self) -> timedelta:
-        """Return the time from start to end, or until now if the session has not ended."""
-        end = (self.ended_at or self.updated_at) if self.is_finished else clock.now()
+        """Return the time from start to end, or until now if a process may go on with the session."""
+        end = (self.ended_at or self.updated_at) if self.is_finished_or_quarantined else clock.now()
         return max(end - self.created_at, timedelta())
 
 

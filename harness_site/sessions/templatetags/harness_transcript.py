@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django import template
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
 from checkpoints.exceptions import InvalidInput
@@ -32,6 +32,7 @@ from harness_site.sessions import (
     message_media_sources,
     session_formatting,
 )
+from harness_site.sessions.altered_record_names import mask_and_format_record_name
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.call_records import CallRecord
@@ -59,6 +60,7 @@ _STEP_STATES = {
 _SAID_IN_LINE = {
     AuditKind.TAKEOVER.value: frozenset({"last_seen", "why", "taken_by", "host", "pid"}),
     AuditKind.CALL_INTERRUPTED.value: frozenset({"reason", "error_type", "step", "attempt"}),
+    AuditKind.SESSION_QUARANTINED.value: frozenset({"rows", "table", "row"}),
 }
 
 register.simple_tag(folded_text_html.render_message_text)
@@ -391,6 +393,21 @@ def describe_interruption(row: HistoryItem) -> str:
 
 
 @register.filter
+def describe_altered_rows(row: HistoryItem) -> str:
+    """Say which rows were found altered by the quarantine that a history entry is about."""
+    record = mask_and_format_record_name(str(row.details.get("table")), str(row.details.get("row")))
+    rows = row.details.get("rows")
+    others = rows - 1 if isinstance(rows, int) else 0
+    if others < 1:
+        return _("%(record)s is not as Harness wrote it.") % {"record": record}
+    return ngettext(
+        "%(record)s and %(count)s other row are not as Harness wrote them.",
+        "%(record)s and %(count)s other rows are not as Harness wrote them.",
+        others,
+    ) % {"record": record, "count": session_formatting.format_count(others)}
+
+
+@register.filter
 def get_history_item_css_kind(row: HistoryItem) -> str:
     """Return the style class of a history entry: action of a person, success or failure."""
     if row.actor_kind == ActorKind.PERSON:
@@ -399,5 +416,6 @@ def get_history_item_css_kind(row: HistoryItem) -> str:
         AuditKind.RUN_LOST: "bad",
         AuditKind.TAKEOVER: "bad",
         AuditKind.CALL_INTERRUPTED: "bad",
+        AuditKind.SESSION_QUARANTINED: "bad",
         AuditKind.SESSION_FINISHED: "ok",
     }.get(AuditKind(row.kind) if row.kind in AuditKind.values else AuditKind.DECIDED, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Final
 
@@ -19,32 +18,18 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import read_quarantine
-from checkpoints.integrity.verification import IntegrityProblem
-from checkpoints.models import Checkpoint, Decision, Message, Run, Session, ToolCall
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_format import format_management_command
+from harness_site.sessions.altered_record_names import mask_and_format_record_name
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.session_formatting import format_count
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
     serve_session_page,
 )
 
-#: What a row of a table is, for the tables that members know. Other tables are shown by their name.
-_RECORD_BY_TABLE: Final = {
-    model._meta.db_table: label
-    for model, label in (
-        (Session, gettext_lazy("Session %(name)s")),
-        (Message, gettext_lazy("Message %(name)s")),
-        (Checkpoint, gettext_lazy("Version %(name)s")),
-        (ToolCall, gettext_lazy("Tool call %(name)s")),
-        (Decision, gettext_lazy("Decision %(name)s")),
-        (Run, gettext_lazy("Run %(name)s")),
-    )
-}
 #: What the check found, in the words of the library, and in those of members.
 _SENTENCE_BY_FINDING: Final = {
     "its columns do not match its seal": gettext_lazy("It is not as Harness wrote it."),
@@ -57,11 +42,6 @@ _SENTENCE_BY_FINDING: Final = {
     "its transcript is not the one it was saved with": gettext_lazy("Its messages are not those it was saved with."),
     "it is missing": gettext_lazy("It is missing."),
 }
-#: A row as the library describes it: its key, and what it is called in brackets, or its position in a transcript.
-_ROW: Final = re.compile(r"\S+ \((?P<name>.*)\)", re.DOTALL)
-_POSITION: Final = re.compile(r"(?:message|at position) (\d+)")
-#: Words that the name of a row repeats.
-_REPEATED: Final = re.compile(r"(?:version|run) (?=\d+$)")
 
 
 class ReleaseForm(forms.Form):
@@ -121,20 +101,23 @@ def _release_quarantine_and_redirect(request: MemberRequest, head: SessionHead, 
     return redirect("harness_sessions:session", head.row.pk)
 
 
-def _format_record_name_or_none(problem: IntegrityProblem) -> str | None:
-    """Name the record that an altered row stores, as the pages of its session do; None if they have no word for it."""
-    label = _RECORD_BY_TABLE.get(problem.table)
-    if label is None:
-        return None
-    row = _ROW.fullmatch(problem.row)
-    name = row["name"] if row else problem.row
-    if position := _POSITION.fullmatch(name):
-        name = format_count(int(position[1]) + 1)
-    return label % {"name": _REPEATED.sub("", name)}
+def render_quarantine_page_in_place_of_another(request: MemberRequest, pk: int, problem: str) -> HttpResponse:
+    """Render the page of a quarantined session in place of a page that would show its altered data, with status 409.
+
+    Args:
+        request: Request of the other page.
+        pk: Key of the session.
+        problem: Sentence that names the row that the other page would show.
+
+    Raises:
+        PageNotFound: If the member's workspace has no such session.
+    """
+    head = get_session_head_and_mask_secrets_or_404(request, pk, verified=False)
+    return _render_quarantine_page(request, head, ReleaseForm(), status=409, problem=problem)
 
 
 def _render_quarantine_page(
-    request: MemberRequest, head: SessionHead, form: ReleaseForm, status: int = 200
+    request: MemberRequest, head: SessionHead, form: ReleaseForm, status: int = 200, problem: str = ""
 ) -> HttpResponse:
     found = read_quarantine(head.stored)
     context = {
@@ -142,10 +125,11 @@ def _render_quarantine_page(
         "tab": "quarantine",
         "form": form,
         "quarantine": found,
+        "problem_of_other_page": problem,
         "problems": [
             {
                 **problem.to_dict(),
-                "record": _format_record_name_or_none(problem),
+                "record": mask_and_format_record_name(problem.table, problem.row),
                 "finding": str(_SENTENCE_BY_FINDING.get(problem.why, problem.why)),
             }
             for problem in (found.problems if found else ())

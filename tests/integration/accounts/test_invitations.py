@@ -21,14 +21,20 @@ pytestmark = pytest.mark.django_db
 
 def invited(admin: Client, role: str = "approver") -> str:
     """Create an invitation; return the path of its link."""
-    page = admin.post("/settings/invitations/", {"role": role, "note": "the night shift"})
+    page = admin.post("/settings/invitations/", {"role": role, "note": "the night shift"}, follow=True)
     found = re.search(r"<code>http://testserver(/accounts/invitations/invite_[\w-]{43}/)</code>", page.content.decode())
     assert found
     return found[1]
 
 
 def test_invitation_link_is_shown_once_and_not_stored(admin: Client) -> None:
-    secret = invited(admin).split("/")[3]
+    """The form redirects: reloading the page that shows the link neither shows it again nor creates another one."""
+    form = {"role": "auditor", "note": "the night shift"}
+    assert admin.post("/settings/invitations/", form).headers["Location"] == "/settings/members/"
+    assert "invite_" not in str(dict(admin.session))
+    found = re.search(r"/accounts/invitations/(invite_[\w-]{43})/", admin.get("/settings/members/").content.decode())
+    assert found
+    secret = found[1]
     assert secret not in admin.get("/settings/members/").content.decode()
     assert secret not in str(list(Invitation.objects.values_list()))
     assert "the night shift" in visible_text(admin.get("/settings/members/"))
@@ -73,7 +79,8 @@ def test_link_works_once(admin: Client, client: Client) -> None:
     other = Client()
     response = other.get(path)
     assert response.status_code == 404
-    assert "This invitation has been used." in visible_text(response)
+    assert "This invitation has been used. If you used it, sign in with your account." in visible_text(response)
+    assert "You are signed in as dave." in visible_text(client.get(path))
     assert other.post(path, {"username": "eve", "password": "a phrase of my own"}).status_code == 404
     assert not User.objects.filter(username="eve").exists()
 
@@ -86,6 +93,20 @@ def test_revoked_link_does_not_work(admin: Client, client: Client) -> None:
     assert response.status_code == 404
     assert "This invitation was revoked." in visible_text(response)
     assert not User.objects.filter(username="dave").exists()
+
+
+def test_new_link_replaces_the_previous_one(admin: Client, client: Client) -> None:
+    first = invited(admin)
+    place = f"/settings/invitations/{Invitation.objects.get().pk}/replace/"
+    page = admin.post(place, follow=True)
+    found = re.search(r"<code>http://testserver(/accounts/invitations/[^<]+)</code>", page.content.decode())
+    assert found
+    assert "This invitation was revoked." in visible_text(client.get(first))
+    assert "bob invites you as approver." in visible_text(client.get(found[1]))
+    replaced = admin.post(place)
+    assert replaced.status_code == 409
+    assert "This invitation was revoked. Ask for a new one." in visible_text(replaced)
+    assert [invitation.note for invitation in Invitation.objects.filter(revoked_at=None)] == ["the night shift"]
 
 
 def test_expired_link_does_not_work(admin: Client, client: Client) -> None:
@@ -176,9 +197,12 @@ class TestByMail:
     def test_link_is_sent_and_its_address_is_confirmed(
         self, admin: Client, client: Client, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        form = {"email": "dave@example.com", "role": "approver"}
-        page = admin.post("/settings/invitations/", form, follow=True)
+        form = {"email": "dave@example.com", "role": "approver", "note": "the night shift"}
+        admin.post("/settings/invitations/", form)
+        capsys.readouterr()
+        page = admin.post(f"/settings/invitations/{Invitation.objects.get().pk}/replace/", follow=True)
         assert "The invitation was sent to dave@example.com." in visible_text(page)
+        assert "dave@example.com (the night shift)" in visible_text(page)
         printed = capsys.readouterr().err
         assert "E-mail to dave@example.com" in printed
         path = printed.split("https://harness.example")[1].strip()
@@ -191,7 +215,7 @@ class TestByMail:
         self, admin: Client, client: Client, settings: Settings
     ) -> None:
         settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", 9)
-        page = admin.post("/settings/invitations/", {"email": "dave@example.com", "role": "approver"})
+        page = admin.post("/settings/invitations/", {"email": "dave@example.com", "role": "approver"}, follow=True)
         assert (
             "The invitation could not be sent to dave@example.com. The server refused the connection."
             in visible_text(page)
@@ -206,8 +230,10 @@ class TestByMail:
         assert page.status_code == 422
         assert "Enter the address, or create a link without an address." in visible_text(page)
         assert not Invitation.objects.exists()
-        page = admin.post("/settings/invitations/", {"email": "", "role": "approver", "without_address": "on"})
+        form = {"email": "carol@example.org", "role": "approver", "without_address": "on"}
+        page = admin.post("/settings/invitations/", form, follow=True)
         assert "This link is shown only now." in visible_text(page)
+        assert "carol@example.org" not in page.content.decode(), "the link is not for the address that was typed"
 
     def test_invalid_address_is_reported(self, admin: Client) -> None:
         page = admin.post("/settings/invitations/", {"email": "dave", "role": "approver"})

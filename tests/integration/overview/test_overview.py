@@ -21,7 +21,6 @@ from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from harness_site.overview import charts, current_counts, totals, utc_periods, views
 from harness_site.overview.totals import SessionTotals
-from harness_site.review.selectors import pending_calls
 from harness_site.search import (
     hourly_call_and_decision_sums,
     hours_of_sums,
@@ -167,32 +166,44 @@ def test_longest_waiting_call_links_to_its_card(reader: Client) -> None:
 def test_longest_waiting_call_may_be_one_that_awaits_approval(reader: Client) -> None:
     make_call(session=make_session(), tool="refund", interrupted_at=THEN)
     asked = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, issued_at=THEN - timedelta(hours=1))
-    (first,) = pending_calls.list_first_calls_of_queue(make_workspace().pk, (), limit=1)
-    assert (first.call, first.is_urgent) == (asked, False)
-    assert f'href="/review/calls/{asked.pk}/"' in reader.get("/overview/").content.decode()
+    first = reader.get("/overview/").content.decode().partition("first-call")[2].partition("</li>")[0]
+    assert f'href="/review/calls/{asked.pk}/"' in first
 
 
-def test_an_overdue_call_comes_before_those_that_have_waited_longer(reader: Client) -> None:
+def test_calls_that_the_reader_may_decide_come_first_and_an_outage_is_one_row(reader: Client) -> None:
     now = datetime.now(UTC)
-    older = [
-        make_call(session=make_session(), tool="refund", interrupted_at=THEN + timedelta(seconds=number)).pk
-        for number in range(5)
-    ]
-    overdue = make_call(
-        session=make_session(),
-        status=CallStatus.AWAITING_APPROVAL,
-        issued_at=now - timedelta(minutes=20),
-        decide_within=timedelta(minutes=5),
+    for number in range(6):
+        make_call(session=make_session(), tool="refund", interrupted_at=THEN + timedelta(seconds=number))
+    overdue, due = (
+        make_call(
+            session=make_session(),
+            status=CallStatus.AWAITING_APPROVAL,
+            issued_at=now - timedelta(minutes=20),
+            decide_within=timedelta(minutes=minutes),
+        )
+        for minutes in (5, 40)
     )
-    response = reader.get("/overview/")
-    assert "1 is overdue" in visible_text(response)
-    strip = response.content.decode().partition("first-call")[2].partition("</li>")[0]
-    listed = re.findall(r'<a href="/review/calls/(\d+)/" dir="auto">', response.content.decode())
-    assert [int(pk) for pk in listed] == [overdue.pk, *older[:4]]
-    assert 'class="deadline overdue"' in strip
-    assert ">View<" in strip  # only an admin decides it now
+
+    def list_rows() -> tuple[str, list[str]]:
+        response = reader.get("/overview/")
+        rows = response.content.decode().split('<li class="first-call')[1:]
+        return visible_text(response), [row.partition("</ul>")[0] for row in rows]
+
+    page, (first, outage, last) = list_rows()
+    assert "1 is overdue" in page
+    assert "All 8 calls" not in page  # each is in the list
+    assert f'href="/review/calls/{due.pk}/"' in first
+    assert 'href="/review/outages/?tool=refund&amp;' in outage
+    assert "6 calls of refund interrupted within" in outage
+    assert 'class="deadline overdue"' in last
+    assert [">Decide<" in row for row in (first, outage, last)] == [True, True, False]  # only an admin decides the last
     reader.force_login(make_user(name="dora", role=Role.ADMIN))
-    assert ">Decide<" in reader.get("/overview/").content.decode().partition("first-call")[2].partition("</li>")[0]
+    _page, (first, *_rest) = list_rows()
+    assert f'href="/review/calls/{overdue.pk}/"' in first
+    assert ">Decide<" in first
+    for number in range(4):
+        make_call(session=make_session(), tool=f"mail-{number}", interrupted_at=THEN)
+    assert "All 12 calls" in list_rows()[0]
 
 
 def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:

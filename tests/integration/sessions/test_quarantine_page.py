@@ -44,9 +44,18 @@ def test_altered_data_found_by_a_page_quarantines_the_session(client: Client, ca
     models.QuerySet(Message).filter(position=1).update(role="user")
     page = f"/sessions/{session.pk}/quarantine/"
     response = reader.get(f"/sessions/{session.pk}/")
+    found = visible_text(response)
     assert response.status_code == 409
-    assert page in response.content.decode()
+    assert f'hx-get="{page}"' in response.content.decode()
+    assert f"Altered data in “{session.title}”" in found
+    assert "Release the session. Only an admin can do this." in found
+    assert "1 run Version" in found
+    assert "Row" in found.partition("Technical details")[2]
     assert "Quarantined" in visible_text(reader.get("/sessions/"))
+    assert f'<tr id="session-{session.pk}" class="altered"' in reader.get("/sessions/").content.decode()
+    history = reader.get(f"/sessions/{session.pk}/history/")
+    assert "Session quarantined Tool call refund (forged) is not as Harness wrote it." in visible_text(history)
+    assert '<li class="has-time bad">' in history.content.decode()
     assert "origin" in visible_text(reader.get("/sessions/?status=quarantined"))
     assert "origin" not in visible_text(reader.get("/sessions/?status=stalled"))
     shown = visible_text(reader.get(page))

@@ -191,7 +191,7 @@ def test_history_says_why_a_call_was_interrupted(session: Session, reader: Clien
     sentence = "The tool failed with TimeoutError and may still have done it. — no answer · call id call_9"
     assert f"Call interrupted: refund_card {sentence}" in page
     assert "Call interrupted The process ended during this call. · call id" in page
-    assert "Nothing undecided The session can continue." in page
+    assert "All calls decided The session can continue." in page
     audit_page = visible_text(reader.get("/audit/"))
     assert f"was interrupted in {session.session_id}: the tool failed with TimeoutError and may still" in audit_page
 

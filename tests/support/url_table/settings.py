@@ -43,6 +43,12 @@ LINES: Final = (
     line("settings/system/mail/", "302 302 302 302 302 302", "302 403 403 403 422 302"),
     line("settings/invitations/", "302 302 302 302 302 302", "302 403 403 403 422 302"),
     line(
+        "settings/invitations/<int:pk>/replace/",
+        "302 302 302 302 302 302",
+        "302 403 403 403 302 302",
+        "/settings/invitations/{invitation}/replace/",
+    ),
+    line(
         "settings/invitations/<int:pk>/revoke/",
         "302 405 405 405 405 302",
         "302 403 403 403 302 302",
@@ -99,6 +105,7 @@ FOREIGN: Final = (
     ("/settings/members/{foreign_member}/reset-factors/", "post"),
     ("/settings/members/{foreign_member}/deactivate/", "post"),
     ("/settings/members/{foreign_member}/reactivate/", "post"),
+    ("/settings/invitations/{foreign_invitation}/replace/", "post"),
     ("/settings/invitations/{foreign_invitation}/revoke/", "post"),
     ("/settings/tokens/{foreign_token}/revoke/", "post"),
     ("/settings/notifications/{foreign_webhook}/test/", "post"),

@@ -1,0 +1,153 @@
+"""The calls to decide first: those that the reader may decide now, in the order of the review queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from itertools import chain
+from typing import Any
+
+from django.db.models import QuerySet
+
+from checkpoints.db import clock
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import ToolCall
+from harness_site.accounts.models import Membership
+from harness_site.review.outage_page_url import build_outage_page_url
+from harness_site.review.pending_call_rows import format_outage_title
+from harness_site.review.selectors import outage_groups, queue_order
+from harness_site.review.selectors.calls_by_decider import CallsByDecider
+from harness_site.review.selectors.outage_groups import Outage
+from harness_site.review.selectors.pending_calls import (
+    COUNT_LIMIT,
+    TIME_LEFT_BY_FILTER,
+    BoundedCount,
+    DeadlineFilter,
+    get_waiting_since,
+    select_undecided_calls,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRow:
+    """Row of the list: a call, or the calls of an outage, of which `call` is None and `title` is masked.
+
+    `deadline` is None unless it is over or within the next hour. `is_own` says whether the reader may decide now.
+    """
+
+    call: ToolCall | None
+    number: int
+    since: datetime
+    is_interrupted: bool
+    deadline: datetime | None
+    is_own: bool
+    title: str = ""
+    address: str = ""
+
+    @property
+    def place(self) -> tuple[bool, bool, datetime]:
+        """Sort key: what the reader may decide, then what is urgent, then what has waited longest."""
+        return not self.is_own, self.deadline is None, self.deadline or self.since
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCalls:
+    """The rows, and the number of all calls past their deadline."""
+
+    rows: Sequence[FirstRow]
+    overdue: BoundedCount
+
+
+def list_first_calls(reader: Membership, waiting: CallsByDecider, agent: str = "", *, limit: int) -> FirstCalls:
+    """List the calls to decide first with three queries. Calls that were interrupted together are one row.
+
+    With `agent`, only the calls of this agent count, and each is a row, as in the queue.
+
+    Args:
+        reader: The member who reads the list.
+        waiting: The pending calls by who may decide them, from `count_calls_by_decider`.
+        agent: The agent whose calls count; empty for all.
+        limit: Largest number of rows.
+    """
+    now = clock.now()
+    calls = ToolCall.objects.filter(workspace=reader.workspace_id)
+    calls = calls.filter(session__agent=agent) if agent else calls
+    deadlines = _load_near_deadlines(reader.workspace_id, agent, now)
+    overdue = [pk for pk, deadline in deadlines.items() if deadline < now]
+    others = waiting.pks_of_others | frozenset([] if reader.role == Role.ADMIN else overdue)
+    can_decide = reader.has_role(Role.APPROVER)
+    outages = [] if agent else outage_groups.list_open_outages(reader.workspace)[: outage_groups.MOST_GROUPS]
+    grouped = frozenset(chain.from_iterable(outage.call_pks for outage in outages))
+    urgent = [pk for pk in deadlines if pk not in grouped]
+    own_urgent = [pk for pk in urgent if pk not in others][:limit]
+    # Beside these, only calls that the reader cannot decide may be urgent.
+    candidates = {*own_urgent, *[pk for pk in urgent if pk in others][:limit], *sorted(others - grouped)[:limit]}
+    found = _load_calls_and_longest_waiting(calls, candidates, grouped | others, limit)
+    rows = [
+        FirstRow(
+            call,
+            1,
+            get_waiting_since(call),
+            call.interrupted_at is not None,
+            deadlines.get(call.pk),
+            can_decide and call.pk not in others,
+        )
+        for call in found
+    ]
+    rows += [_build_outage_row(outage, deadlines, others, can_decide=can_decide) for outage in outages]
+    number = len(overdue)
+    return FirstCalls(
+        sorted(rows, key=lambda row: row.place)[:limit],
+        BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT),
+    )
+
+
+def _load_near_deadlines(workspace: int, agent: str, now: datetime) -> dict[int, datetime]:
+    """Load the deadlines of the calls that are overdue or due within an hour, by key, the nearest first."""
+    calls = _select_deadlines().filter(workspace=workspace, due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
+    calls = calls.filter(session__agent=agent) if agent else calls
+    return dict(calls[: COUNT_LIMIT + 1])
+
+
+def _load_calls_and_longest_waiting(
+    calls: QuerySet[ToolCall], pks: Iterable[int], elsewhere: Iterable[int], limit: int
+) -> QuerySet[ToolCall]:
+    """Load the calls with these keys and those that have waited longest, except those that are `elsewhere`."""
+    left, selected = calls.exclude(pk__in=sorted(elsewhere)), _select_calls_with_sentences()
+    # Those that await approval were not interrupted: the column only names the order of the index of undecided calls.
+    longest = (
+        left.filter(status=status).order_by("interrupted_at", "pk")[:limit]
+        for status in (CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL)
+    )
+    waiting = (selected.filter(pk__in=query.values("pk")) for query in longest)
+    return selected.filter(pk__in=calls.filter(pk__in=sorted(pks)).values("pk")).union(*waiting)
+
+
+def _build_outage_row(
+    outage: Outage, deadlines: Mapping[int, datetime], others: frozenset[int], *, can_decide: bool
+) -> FirstRow:
+    return FirstRow(
+        None,
+        outage.number,
+        outage.first,
+        True,
+        min((deadlines[pk] for pk in outage.call_pks if pk in deadlines), default=None),
+        can_decide and any(pk not in others for pk in outage.call_pks),
+        format_outage_title(outage),
+        build_outage_page_url(outage),
+    )
+
+
+@cache
+def _select_deadlines() -> QuerySet[Any, Any]:
+    calls: QuerySet[Any, Any] = select_undecided_calls(None).annotate(due=queue_order.build_deadline_expression(None))
+    return calls.order_by("due", "pk").values_list("pk", "due")
+
+
+@cache
+def _select_calls_with_sentences() -> QuerySet[ToolCall]:
+    return ToolCall.objects.only(
+        "session", "tool", "args", "args_order", "sentence", "status", "issued_at", "interrupted_at", "decide_within"
+    )
