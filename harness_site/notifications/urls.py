@@ -10,6 +10,11 @@ urlpatterns = [
         name="notification-preferences",
     ),
     path(
+        "accounts/notifications/confirm/",
+        email_notification_preferences.send_confirmation_link_again,
+        name="send-confirmation",
+    ),
+    path(
         "accounts/notifications/confirm/<str:token>/",
         email_notification_preferences.show_or_confirm_email_address,
         name="confirm-address",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from django import template
+from django.contrib.auth.models import User
 
 from harness_site.accounts.models import Membership
 from harness_site.notifications.email_reachability import (
@@ -10,6 +11,7 @@ from harness_site.notifications.email_reachability import (
     find_notification_gap,
     load_email_addresses,
 )
+from harness_site.notifications.recipients import get_notification_address, get_preferences_or_unsaved_defaults
 from harness_site.send_email import is_mail_configured
 
 register = template.Library()
@@ -25,6 +27,18 @@ def load_notification_addresses(members: Sequence[Membership]) -> dict[int, str]
 def get_address_of_member(addresses: dict[int, str], member: Membership) -> str:
     """Return the address of one member from the result of `load_notification_addresses`."""
     return addresses.get(member.user_id, "")
+
+
+@register.filter("notification_address")
+def get_address_of_user(user: User) -> str:
+    """Return the address that notifications of a user go to; empty if there is none."""
+    return get_notification_address(user)
+
+
+@register.filter("unconfirmed_address")
+def get_unconfirmed_address_of_user(user: User) -> str:
+    """Return the new address of a user that waits for its confirmation; empty if there is none."""
+    return get_preferences_or_unsaved_defaults(user).asked_address
 
 
 @register.simple_tag(name="notification_gap")

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods
 from checkpoints.enums import Role
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import Membership
+from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import email_confirmation
 from harness_site.notifications.models import CALL_EVENTS
 from harness_site.notifications.preference_changes import update_notification_preferences
@@ -73,8 +74,7 @@ def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
         if not new_preferences.asked_address:
             messages.success(request, gettext("Your notification settings were saved."))
             return redirect("harness_accounts:account")
-        link_result = email_confirmation.send_confirmation_link(user, new_preferences.asked_address, request=request)
-        return redirect(f"{reverse('harness_notifications:notification-preferences')}?link={link_result}")
+        return _send_confirmation_link_and_redirect(request, user, new_preferences.asked_address)
     context = {
         "form": form,
         "possible": is_mail_configured(),
@@ -84,6 +84,16 @@ def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
     }
     status = 422 if request.method == "POST" else 200
     return render(request, "notifications/preferences.html", context, status=status)
+
+
+@require_post_or_redirect("harness_notifications:notification-preferences")
+def send_confirmation_link_again(request: HttpRequest) -> HttpResponse:
+    """Send another link to the address that is not confirmed yet; do nothing if there is none."""
+    user = cast(User, request.user)
+    asked_address = get_preferences_or_unsaved_defaults(user).asked_address
+    if not asked_address:
+        return redirect("harness_notifications:notification-preferences")
+    return _send_confirmation_link_and_redirect(request, user, asked_address)
 
 
 @require_http_methods(["GET", "POST"])
@@ -99,3 +109,8 @@ def show_or_confirm_email_address(request: HttpRequest, token: str) -> HttpRespo
     except email_confirmation.LinkRefused:
         return render(request, "notifications/confirm.html", {"days": email_confirmation.LASTS.days}, status=404)
     return render(request, "notifications/confirm.html", context)
+
+
+def _send_confirmation_link_and_redirect(request: HttpRequest, user: User, address: str) -> HttpResponse:
+    link_result = email_confirmation.send_confirmation_link(user, address, request=request)
+    return redirect(f"{reverse('harness_notifications:notification-preferences')}?link={link_result}")

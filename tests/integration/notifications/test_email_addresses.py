@@ -47,6 +47,10 @@ class TestAddress:
         page = visible_text(admin.get(f"{self.PATH}?link=sent"))
         assert "pager@example.com is not confirmed yet. Open the link that was sent there." in page
         assert "Until then, messages go to dora@example.com." in page
+        account = visible_text(admin.get("/accounts/"))
+        assert "pager@example.com is not confirmed yet. Until then, messages go to dora@example.com." in account
+        assert "You get e-mail about calls that wait for a decision." in account
+        assert admin.post(f"{self.PATH}confirm/").headers["Location"] == f"{self.PATH}?link=lately"
         interrupted()
         create_due_notices()
         assert Delivery.objects.get().recipient == "dora@example.com"

@@ -41,6 +41,7 @@ LINES: Final = (
     line("accounts/sign-ins/end/", "302 405 405 405 405 302", "302 302 302 302 302 302"),
     line("accounts/display/", "302 200 200 200 200 302", "302 302 302 302 302 302"),
     line("accounts/notifications/", "302 200 200 200 200 302", "302 302 302 302 302 302"),
+    line("accounts/notifications/confirm/", "302 302 302 302 302 302", "302 302 302 302 302 302"),
     line(
         "accounts/notifications/confirm/<str:token>/",
         "302 404 404 404 404 302",

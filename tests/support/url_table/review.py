@@ -12,6 +12,7 @@ LINES: Final = (
         "302 405 405 405 405 302",
         "/review/news/?since=2025-03-04T10:00:00Z",
     ),
+    line("review/approvals/", "302 403 200 200 200 302", "302 403 403 422 422 302"),
     line("review/count/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
     line(
         "review/evidence/<int:pk>/",
