@@ -48,7 +48,7 @@ def test_page_lists_every_check(admin: Client) -> None:
     assert ("PostgreSQL" if connection.vendor == "postgresql" else "SQLite") in text
     assert "between this machine and the database" in text
     assert "free on this machine" in text
-    assert "harness verify_audit" in text
+    assert "python manage.py verify_audit" in text
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_page_lists_every_check(admin: Client) -> None:
     [
         ("", None, "Not configured. Whoever can write to this database"),
         ("5e" * 32, None, "There is no witness, so nobody notices"),
-        ("5e" * 32, False, "harness seal_sessions"),
+        ("5e" * 32, False, "python manage.py seal_sessions"),
         ("short", None, "is not 64 hexadecimal digits"),
     ],
 )
@@ -176,7 +176,7 @@ def test_refusing_mail_server_is_reported_with_a_hint(admin: Client, settings: S
     assert "The test message was not sent. The server refused the connection. Check host and port." in visible_text(
         refused
     )
-    assert [one.level for one in refused.context["statuses"] if one.key == "mail"] == [Level.PROBLEM]
+    assert [one.level for one in refused.context["open_statuses"] if one.key == "mail"] == [Level.PROBLEM]
     settings.MAIL_SERVER = MailServer(Security.CONSOLE)
     sent = admin.post("/settings/system/mail/", {"address": "dora@example.com"}, follow=True)
     assert "The mail server accepted the test message for dora@example.com." in visible_text(sent)
