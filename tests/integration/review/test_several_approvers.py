@@ -334,7 +334,7 @@ def test_queue_and_badge_count_the_calls_that_the_reader_may_decide(people: dict
         assert visible_text(people[name].get("/review/count/")).startswith(f"{number} ")
         overview = people[name].get("/overview/")
         assert f'id="waiting" data-said="{number}"' in overview.content.decode()
-        assert f"Needs a decision5 {number} by you" in visible_text(overview)
+        assert f"Needs a decision5 {number} for you" in visible_text(overview)
         assert len(page.context["rows"]) == 5
     auditor = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "5 calls need a decision" in auditor
