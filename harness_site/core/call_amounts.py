@@ -36,15 +36,18 @@ class Amount:
 
 def find_visible_amount(args: Any) -> Amount | None:
     """Find the amount of a call in its arguments; None if there is none, or if it is secret to the current reader."""
-    if not isinstance(args, dict):
-        return None
-    name = next((name for name in _NAMES if name in args), None)
+    name = find_name_of_amount(args)
     if name is None:
         return None
     found = _parse_amount(args[name], args.get("currency"))
     if found is None or _is_hidden(name, args[name]):
         return None
     return found
+
+
+def find_name_of_amount(args: Any) -> str | None:
+    """Return the name of the argument that holds the amount of a call; None if there is none."""
+    return next((name for name in _NAMES if name in args), None) if isinstance(args, dict) else None
 
 
 def _is_hidden(name: str, value: Any) -> bool:

@@ -1,6 +1,8 @@
 """Sentences that say what a call does, with its secrets masked."""
 
 import logging
+import re
+from collections.abc import Container
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -94,6 +96,24 @@ def build_default_call_sentence(tool: str, args: Any) -> str:
         sentence = gettext("%(tool)s: %(arguments)s, and %(count)s more")
         return sentence % {"tool": name, "arguments": arguments, "count": omitted}
     return f"{name}: {arguments}"
+
+
+def put_other_arguments_in_words(args: Any, names: Container[str], sentence: str) -> str:
+    """Describe the arguments with these names, without those whose value `sentence` says: “replicas 6 · dry no”."""
+    if not isinstance(args, dict):
+        return ""
+    chosen = {name: value for name, value in mask_secret_fields_only(args).items() if name in names}
+    words = [
+        _put_argument_in_words(name, value) for name, value in chosen.items() if not _is_said_in(sentence, name, value)
+    ]
+    return " · ".join(words)
+
+
+def _is_said_in(sentence: str, name: str, value: Any) -> bool:
+    said = _put_argument_in_words(name, value)
+    if not isinstance(value, bool | dict | list):
+        said = _put_scalar_in_words(value)
+    return re.search(rf"(?<!\w){re.escape(said)}(?!\w)", sentence) is not None
 
 
 def _put_name_in_words(name: str, limit: int = 60) -> str:

@@ -40,7 +40,7 @@ INTERRUPTED_QUERY: Final = "interrupted=1"
 DECIDED_QUERY: Final = "tab=decided&by=people"
 #: Largest number of labels of a time axis of hours, and of one of days, which are wider.
 _HOUR_LABELS: Final = 6
-_DAY_LABELS: Final = 5
+_DAY_LABELS: Final = 4
 #: Width of a label of the time axis in percent of the narrowest chart.
 _LABEL_PERCENT: Final = 18
 #: Part of a step that its bar fills.
@@ -93,30 +93,27 @@ class AxisLabel:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Line through the steps that have a value, with a gap between the parts.
+    """Line through all values: the points of a polyline, and the path of the values that are drawn as dots."""
 
-    `parts` are the points of polylines; `dots` is the path of the values that are drawn as dots.
-    """
-
-    kind: str
-    parts: tuple[str, ...]
+    points: str
     dots: str
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
     """`ticks` are the labels of the value axis from top to bottom, at equal distances; `labels` are those of the time
-    axis in `zone`.
+    axis in `zone`. A logarithmic value axis `is_logarithmic`; `line` is None in a chart of bars alone.
 
     `list_name` is the URL name of the list that the bars link to.
     """
 
     list_name: str
     bars: tuple[Bar, ...]
-    lines: tuple[Line, ...]
     ticks: tuple[str, ...]
     labels: tuple[AxisLabel, ...]
     zone: str
+    line: Line | None = None
+    is_logarithmic: bool = False
 
     @property
     def view_box(self) -> str:
@@ -131,7 +128,7 @@ class Chart:
     @property
     def is_empty(self) -> bool:
         """Whether no step has a value."""
-        return not (self.kinds or any(line.parts or line.dots for line in self.lines))
+        return not self.kinds
 
     @property
     def kinds(self) -> set[str]:
@@ -201,18 +198,27 @@ def draw_cost_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotal
 
 
 def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, WaitingTimes]]) -> Chart:
-    """Draw the median and the 95th percentile of the time from a question to its decision."""
+    """Draw the median of the time from a question to its decision as a line, and a band up to the 95th percentile."""
     seconds = [value for _step, waits in steps for value in (waits.median, waits.p95) if value is not None]
-    lines = _choose_duration_axis_marks(min(seconds, default=60), max(seconds, default=3_600))
+    marks = _choose_duration_axis_marks(min(seconds, default=60), max(seconds, default=3_600))
+    medians = [_compute_duration_height(waits.median, marks) for _step, waits in steps]
+    bands = [
+        _build_band(median, _compute_duration_height(waits.p95, marks))
+        for median, (_step, waits) in zip(medians, steps, strict=True)
+    ]
     titles = [_describe_waiting_times(format_step_of_period(period, step), waits) for step, waits in steps]
-    bars = _build_positioned_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, DECIDED_QUERY)
-    drawn_lines = (
-        _draw_line("p50", [_compute_duration_height(waits.median, lines) for _step, waits in steps]),
-        # its dashes leave an equal median visible
-        _draw_line("p95", [_compute_duration_height(waits.p95, lines) for _step, waits in steps]),
-    )
-    ticks = tuple(format_duration_rounded_up(line) if line else "0" for line in reversed(lines))
-    return Chart(DECISIONS, bars, drawn_lines, ticks, build_time_labels(period), format_axis_zone(period))
+    bars = _build_positioned_bars(period, [step for step, _waits in steps], bands, titles, DECIDED_QUERY)
+    ticks = tuple(format_duration_rounded_up(mark) if mark else "0" for mark in reversed(marks))
+    labels, zone = build_time_labels(period), format_axis_zone(period)
+    return Chart(DECISIONS, bars, ticks, labels, zone, _draw_line(medians), is_logarithmic=bool(marks[0]))
+
+
+def _build_band(median: float | None, p95: float | None) -> tuple[BarPiece, ...]:
+    """Build the band between two heights, which are parts of the height of the drawing."""
+    if median is None or p95 is None:
+        return ()
+    top = round(HEIGHT - p95 * HEIGHT, 1)
+    return (BarPiece("p95", top, max(round(HEIGHT - median * HEIGHT - top, 1), _MIN_BAR_HEIGHT)),)
 
 
 def _choose_duration_axis_marks(shortest: float, longest: float) -> Sequence[int]:
@@ -259,8 +265,17 @@ def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
 
 
 def format_step_of_period(period: Period, step: datetime) -> str:
-    """Format the start of a step: an hour in the reader's time zone, or a day, which is in UTC."""
-    return _format_hour(step) if period.has_hourly_steps else format_day_with_weekday(step.date())
+    """Format a step: the start of an hour in the reader's time zone, or the days, which are in UTC."""
+    if period.has_hourly_steps:
+        return _format_hour(step)
+    first, last = step.date(), period.get_last_day_of_step(step)
+    if first == last:
+        return format_day_with_weekday(first)
+    return _("%(first)s to %(last)s") % {"first": format_day(first), "last": format_day(last)}
+
+
+def format_start(period: Period) -> str:
+    return _format_hour(period.start) if period.has_hourly_steps else format_day_with_weekday(period.first_day)
 
 
 def _format_hour(step: datetime) -> str:
@@ -307,7 +322,7 @@ def _draw_bar_chart(
     pieces = [_stack_bar_segments(parts, top) for parts in amounts]
     ticks = tuple(format_amount(_convert_to_int_if_whole(value)) for value in (top, top / 2, 0))
     bars = _build_positioned_bars(period, steps, pieces, titles, query)
-    return Chart(list_name, bars, (), ticks, build_time_labels(period), format_axis_zone(period))
+    return Chart(list_name, bars, ticks, build_time_labels(period), format_axis_zone(period))
 
 
 def _convert_to_int_if_whole(value: float) -> float:
@@ -355,19 +370,16 @@ def _stack_bar_segments(parts: Sequence[tuple[str, float]], top: float) -> tuple
     return tuple(pieces)
 
 
-def _draw_line(kind: str, heights: Sequence[float | None]) -> Line:
-    """Draw a line through neighbouring values, and a dot for each value (of many, only for one between two gaps).
+def _draw_line(heights: Sequence[float | None]) -> Line:
+    """Draw a line through the values of the steps that have one, and a dot for each of them, unless there are many.
 
     `heights` are parts of the height of the drawing.
     """
     width = WIDTH / max(1, len(heights))
-    parts: list[list[str]] = [[]]
-    for index, height in enumerate(heights):
-        if height is None:
-            parts.append([])
-            continue
-        y = round(HEIGHT - height * HEIGHT, 1)
-        parts[-1].append(f"{round((index + 0.5) * width, 1)},{y}")
-    dotted = [part for part in parts if len(heights) <= MOST_DOTS or len(part) == 1]
-    dots = "".join(f"M{point.replace(',', ' ')}h0" for part in dotted for point in part)
-    return Line(kind, tuple(" ".join(part) for part in parts if len(part) > 1), dots)
+    points = [
+        (round((index + 0.5) * width, 1), round(HEIGHT - height * HEIGHT, 1))
+        for index, height in enumerate(heights)
+        if height is not None
+    ]
+    dots = "".join(f"M{x} {y}h0" for x, y in points) if len(heights) <= MOST_DOTS else ""
+    return Line(" ".join(f"{x},{y}" for x, y in points), dots)

@@ -84,6 +84,11 @@ class ToolTotals:
     mean: float | None
 
     @property
+    def has_enough_calls(self) -> bool:
+        """Whether there are enough calls for meaningful shares."""
+        return self.calls >= ENOUGH
+
+    @property
     def interrupted_share(self) -> float:
         return self.interrupted / self.calls
 
@@ -148,7 +153,8 @@ class PeriodTotals:
     def most_interrupted_tools(self) -> list[ToolTotals]:
         """Tools by their share of interrupted calls; rarely called tools come last."""
         interrupted = [tool for tool in self.tools if tool.interrupted]
-        return sorted(interrupted, key=lambda tool: (tool.calls < ENOUGH, -tool.interrupted_share, tool.name))[:TOOLS]
+        interrupted.sort(key=lambda tool: (not tool.has_enough_calls, -tool.interrupted_share, tool.name))
+        return interrupted[:TOOLS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +374,9 @@ def _select_tool_sums() -> QuerySet[Any, Any]:
 
 def _count_moments_by_step(period: Period, moments: Iterable[int]) -> Counter[datetime]:
     """Count moments, in microseconds since 1970, by the step of the period that contains them."""
-    start, step = convert_to_microseconds(period.start), period.step // timedelta(microseconds=1)
-    numbers = Counter((moment - start) // step for moment in moments)
-    return Counter({period.start + number * period.step: count for number, count in numbers.items()})
+    end, step = convert_to_microseconds(period.end), period.step // timedelta(microseconds=1)
+    numbers = Counter((moment - end) // step for moment in moments)
+    return Counter({max(period.start, period.end + number * period.step): count for number, count in numbers.items()})
 
 
 def _query_unsettled_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, tuple[int, str]]:

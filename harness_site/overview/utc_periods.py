@@ -1,4 +1,4 @@
-"""Period that the overview shows: 24 hours in steps of an hour, or whole days (UTC)."""
+"""Period that the overview shows: 24 hours in steps of an hour, or days (UTC) in steps of a day or of seven days."""
 
 from __future__ import annotations
 
@@ -24,11 +24,17 @@ DEFAULT: Final = "14d"
 LONGEST: Final = 366
 _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
+_WEEK: Final = timedelta(days=7)
+#: Smallest number of days of a period whose steps have seven days.
+_WEEKLY_FROM: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Period from `start` up to, but not including, `end`, divided into steps. `key` is empty for dates of its own."""
+    """Period from `start` up to, but not including, `end`. `key` is empty for dates of its own.
+
+    It is divided into steps back from its end, so that the first step may be shorter than the others.
+    """
 
     key: str
     start: datetime
@@ -38,6 +44,10 @@ class Period:
     @property
     def has_hourly_steps(self) -> bool:
         return self.step == _HOUR
+
+    @property
+    def has_weekly_steps(self) -> bool:
+        return self.step == _WEEK
 
     @property
     def first_day(self) -> date:
@@ -53,7 +63,8 @@ class Period:
         return Period("", self.start - (self.end - self.start), self.start, self.step)
 
     def list_steps(self) -> list[datetime]:
-        return [self.start + number * self.step for number in range(round((self.end - self.start) / self.step))]
+        number = -((self.start - self.end) // self.step)
+        return [max(self.start, self.end - index * self.step) for index in range(number, 0, -1)]
 
     def build_query(self) -> str:
         """Return the parameters `first` and `last` that select this period in lists."""
@@ -65,11 +76,14 @@ class Period:
         """Return the parameters `first` and `last` that select one step of this period in lists."""
         if self.has_hourly_steps:
             return build_range_query(step, step + _HOUR)
-        return f"first={step.date().isoformat()}&last={step.date().isoformat()}"
+        return f"first={step.date().isoformat()}&last={self.get_last_day_of_step(step).isoformat()}"
 
     def get_step_start(self, moment: datetime) -> datetime:
         """Return the start of the step that contains a moment."""
-        return self.start + (moment - self.start) // self.step * self.step
+        return max(self.start, self.end + (moment - self.end) // self.step * self.step)
+
+    def get_last_day_of_step(self, step: datetime) -> date:
+        return (self.end + ((step - self.end) // self.step + 1) * self.step - timedelta(microseconds=1)).date()
 
 
 def choose_default_period_key(oldest: datetime | None, now: datetime) -> str:
@@ -97,7 +111,7 @@ def parse_period_and_problem(query: QueryDict, now: datetime, usual: str = DEFAU
         return _build_period(DEFAULT, now), _("Enter both days. The last 14 days are shown instead.")
     if first > last:
         return _build_period(DEFAULT, now), _(
-            "The first day is after the last one. Swap them. The last 14 days are shown instead."
+            "The first day is after the last one. The last 14 days are shown instead."
         )
     if (last - first).days >= LONGEST:
         return _build_period(DEFAULT, now), _(
@@ -105,7 +119,15 @@ def parse_period_and_problem(query: QueryDict, now: datetime, usual: str = DEFAU
         )
     if first.year < 2000:
         return _build_period(DEFAULT, now), _("Choose days after 1999. The last 14 days are shown instead.")
-    return Period("", get_utc_midnight(first), get_utc_midnight(last) + _DAY, _DAY), ""
+    return _build_period_of_days("", get_utc_midnight(first), get_utc_midnight(last) + _DAY), ""
+
+
+def build_swapped_query(query: QueryDict) -> str:
+    """Return the parameters of a request with its days exchanged; empty unless the last day is before the first."""
+    first, last = parse_date(query.get("first", "")), parse_date(query.get("last", ""))
+    if first is None or last is None or first <= last:
+        return ""
+    return f"first={last.isoformat()}&last={first.isoformat()}"
 
 
 def build_range_query(since: datetime, until: datetime) -> str:
@@ -118,4 +140,8 @@ def _build_period(key: str, now: datetime) -> Period:
         end = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
         return Period(key, end - _DAY, end, _HOUR)
     end = get_utc_midnight(now.astimezone(UTC).date()) + _DAY
-    return Period(key, end - days * _DAY, end, _DAY)
+    return _build_period_of_days(key, end - days * _DAY, end)
+
+
+def _build_period_of_days(key: str, start: datetime, end: datetime) -> Period:
+    return Period(key, start, end, _WEEK if end - start >= _WEEKLY_FROM * _DAY else _DAY)

@@ -75,8 +75,11 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "agent": agent,
         "agents": sorted({*sums.agent_names[:_MAX_AGENTS], agent} - {""}),
         "problem": problem,
+        "swapped": utc_periods.build_swapped_query(request.GET) if problem else "",
+        "typed_first": request.GET.get("first", "") if problem else period.first_day.isoformat(),
+        "typed_last": request.GET.get("last", "") if problem else period.last_day.isoformat(),
         "period_words": _describe_period(period),
-        "drawn_from": "" if drawn_period == period else charts.format_step_of_period(period, drawn_period.start),
+        "drawn_from": "" if drawn_period == period else charts.format_start(drawn_period),
         "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
@@ -103,7 +106,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
             sums.total.cost, sums.preceding.cost, format_money(sums.preceding.cost.quantize(Decimal("0.01")))
         ),
         "cost_trend": _get_neutral_trend(sums.total.cost, sums.preceding.cost),
-        "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
+        "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits).replace(" %", "\N{NO-BREAK SPACE}%"),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
         "charts": drawn,
         "slowest_tools": sums.slowest_tools,
@@ -178,7 +181,7 @@ def _describe_change(amount: Decimal | int, before: Decimal | int, preceding: st
         return ""
     percent = round((amount - before) / before * 100)
     if not percent:
-        return _("as in the period before")
+        return _("as before")
     sign = "+" if percent > 0 else "−"
     return _("%(change)s, was %(preceding)s") % {"change": f"{sign}{abs(percent)} %", "preceding": preceding}
 
@@ -192,7 +195,7 @@ def _describe_failures(total: SessionTotals, preceding: SessionTotals) -> str:
         return _("%(share)s of %(number)s started") % values
     values["preceding"] = format_share(preceding.failed_share)
     if values["share"] == values["preceding"]:
-        return _("%(share)s, as in the period before") % values
+        return _("%(share)s, as before") % values
     if total.failed_share < preceding.failed_share:
         return _("%(share)s, down from %(preceding)s") % values
     return _("%(share)s, up from %(preceding)s") % values
@@ -206,7 +209,7 @@ def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str
         return _("95 %% within %(duration)s") % {"duration": format_duration_rounded_up(waits.p95)}
     values = {"duration": format_duration_rounded_up(waits.p95), "preceding": format_duration_rounded_up(preceding.p95)}
     if values["duration"] == values["preceding"]:
-        return _("95 %% in %(duration)s, as in the period before") % values
+        return _("95 %% in %(duration)s, as before") % values
     if waits.p95 < preceding.p95:
         return _("95 %% in %(duration)s, down from %(preceding)s") % values
     return _("95 %% in %(duration)s, up from %(preceding)s") % values

@@ -139,7 +139,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     waits_for_others = card["own_votes"] or (reader.role == Role.APPROVER and not card["may_decide"])
     card["leads_onward"] = not undecided or waits_for_others
     if card["leads_onward"]:
-        card["next_call"] = calls_by_decider.find_next_call_to_decide(reader, except_call=call.pk)
+        card["next_call"] = calls_by_decider.find_next_call_to_decide(reader, except_calls=[call.pk])
     return card
 
 

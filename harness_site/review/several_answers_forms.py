@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from re import ASCII, fullmatch
 from typing import Any, Final
 
@@ -56,6 +56,10 @@ class SharedAnswerForm(forms.Form):
 
     def __init__(self, data: QueryDict | None = None) -> None:
         super().__init__(data, prefix="shared")
+
+    def use_labels_for_one_call(self) -> None:
+        for name, label in (("answer", _("Answer")), ("evidence", _("Evidence")), ("reason", _("Reason"))):
+            self[name].label = label
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
@@ -200,3 +204,12 @@ def _parse_selected_calls(values: Sequence[str]) -> Iterator[tuple[int, int]]:
     for value in values[:PAGE]:
         if match := fullmatch(r"(\d{1,18})\.(\d{1,9})", value, ASCII):
             yield int(match[1]), int(match[2])
+
+
+def focus_first_invalid_field(forms_in_page_order: Iterable[forms.Form]) -> forms.BoundField | None:
+    """Let the browser focus the first field with an error when it loads the page. Returns this field, if any."""
+    invalid = (form[name] for form in forms_in_page_order for name in form.fields if name in form.errors)
+    first = next(invalid, None)
+    if first is not None:
+        first.field.widget.attrs["autofocus"] = True
+    return first

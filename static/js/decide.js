@@ -1,6 +1,6 @@
 // The decision form: the keys 1 to 9 choose an answer, the button names the decision, Ctrl+Enter records it.
 
-import { ngettext } from "./translations.js";
+import { gettext, ngettext } from "./translations.js";
 
 const form = () => document.querySelector("form[data-decide]");
 
@@ -62,6 +62,19 @@ function countAnswers(form) {
   button.textContent = count ? ngettext("Record %(count)s decision", "Record %(count)s decisions", count) : button.dataset.label;
 }
 
+/** Say how much the selected calls amount to, if all of them have an amount in one currency. */
+function addAmounts(form) {
+  const total = form.querySelector("[data-total]");
+  if (!total) return;
+  const selected = [...form.querySelectorAll("li input[name='call']:checked")].map((each) => each.dataset);
+  const currencies = new Set(selected.map((each) => each.currency));
+  const [currency] = currencies;
+  total.hidden = currencies.size !== 1 || currency === undefined;
+  const sum = selected.reduce((sofar, each) => sofar + Number(each.amount), 0);
+  const shown = sum.toLocaleString(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 6 });
+  total.textContent = gettext("%(amount)s in total", { amount: `${shown} ${currency}`.trim() });
+}
+
 /** Select all calls of a form, or none; the checkbox for all shows whether all are selected. */
 function selectCalls(form, changed) {
   const all = form.querySelector("input[data-select-all]");
@@ -85,6 +98,7 @@ for (const type of ["change", "input"]) {
     if (type === "change") labelButton(decide);
     selectCalls(decide, event.target);
     countAnswers(decide);
+    addAmounts(decide);
     if (type === "change" && event.target.name === "kind" && event.isTrusted) moveReason(decide);
     removeMendedErrors(decide, event.target);
   });
@@ -222,7 +236,11 @@ document.body.addEventListener("htmx:afterSwap", () => {
 });
 
 function countAllAnswers() {
-  for (const several of document.querySelectorAll("form[data-decide-several]")) countAnswers(several);
+  for (const several of document.querySelectorAll("form[data-decide-several]")) {
+    selectCalls(several);
+    countAnswers(several);
+    addAmounts(several);
+  }
 }
 
 /** Open the next call by itself after a decision, if the reader has chosen so. Return whether it opens. */
@@ -237,7 +255,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const decide = form();
   countAllAnswers();
   // A form that is still there, because more decisions are needed, has kept the focus.
-  const isRecorded = decide?.querySelector("[data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage"));
+  const isRecorded = decide?.querySelector("[data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals"));
   if (target.id === "main" && isRecorded && !openNextCall(detail.requestConfig?.elt)) focusWhatFollows();
   if (!decide) return;
   labelButton(decide);

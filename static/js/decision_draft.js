@@ -4,7 +4,7 @@
 const PREFIX = "decision-draft:";
 const SAVED_FIELDS = "textarea, select, input[type='text'], input:not([type]), input[type='radio']";
 const FORMS = "form[data-draft]";
-const PAGES = "[data-state], #outage"; // pages of calls, with or without a form that is left
+const PAGES = "[data-state], #outage, #same-approvals"; // pages of calls, with or without a form that is left
 
 const storageKey = (form) => `${PREFIX}${form.dataset.draft}`;
 const revision = (form) => form.elements.revision?.value;

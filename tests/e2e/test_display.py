@@ -38,7 +38,7 @@ def test_user_changes_time_zone_and_theme(open_page: OpenPage) -> None:
     page.goto("/overview/?period=24h")
     assert list_accessibility_violations(page) == []
     page.goto("/overview/?first=2026-03-02&last=2026-03-01")
-    expect(page.get_by_role("alert")).to_contain_text("Swap them.")
+    expect(page.get_by_role("alert")).to_contain_text("Swap the two days")
 
 
 def test_times_are_those_of_the_browser_before_any_script_runs(open_page: OpenPage, private_site: Site) -> None:

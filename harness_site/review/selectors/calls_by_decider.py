@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -145,13 +145,13 @@ def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     return columns
 
 
-def find_next_call_to_decide(reader: Membership, *, except_call: int) -> ToolCall | None:
+def find_next_call_to_decide(reader: Membership, *, except_calls: Collection[int] = ()) -> ToolCall | None:
     """Return the call that comes first in the review queue among those that count as the reader's own."""
     now = clock.now()
     urgent: list[int] = []
     others: list[int] = []
     for status in sorted(UNDECIDED_CALL_STATUSES):
-        calls = select_undecided_calls(status).filter(workspace=reader.workspace_id).exclude(pk=except_call)
+        calls = select_undecided_calls(status).filter(workspace=reader.workspace_id).exclude(pk__in=except_calls)
         calls = calls.annotate(due=queue_order.build_deadline_expression(status))
         soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
         urgent += _list_first_call_of_reader(soon.order_by("due", "pk"), reader, now)

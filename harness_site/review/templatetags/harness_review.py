@@ -1,8 +1,8 @@
 """Tags about the calls that wait for a decision."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from datetime import date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from django import template
 from django.template import Context
@@ -13,6 +13,8 @@ from django.utils.safestring import SafeString
 from checkpoints.db import clock
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_path
+from harness_site.core.call_amounts import find_name_of_amount
+from harness_site.core.call_sentences import put_other_arguments_in_words
 from harness_site.core.formatting import convert_to_zone, format_date_with_year
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.review.call_event_history import TraceEvent
@@ -34,6 +36,13 @@ _URGENCY: Final = (
     (timedelta(hours=1), "soon"),
     (timedelta(days=1), "today"),
 )
+
+
+@register.simple_tag(name="differing_arguments")
+def describe_differing_arguments(row: PendingCallRow, args: Any, names: Set[str]) -> str:
+    """Describe the arguments with these names that neither the sentence nor the amount of a row shows."""
+    shown = {find_name_of_amount(args)} if row.amount else set()
+    return put_other_arguments_in_words(args, names - shown, row.sentence)
 
 
 @register.simple_tag

@@ -1,7 +1,7 @@
 """Page of the calls interrupted by one outage: each gets its own decision."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -36,7 +36,7 @@ from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
-from harness_site.review.several_answers_forms import CallAnswerForm, SharedAnswerForm
+from harness_site.review.several_answers_forms import CallAnswerForm, SharedAnswerForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
@@ -152,7 +152,9 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
     if all([shared_form.is_valid(), *(form.is_valid() for form in forms_by_pk.values())]):
         answers = [answer for answer in (form.build_answer() for form in forms_by_pk.values()) if answer is not None]
         if not answers:
-            shared_form.add_error("answer", _("Choose an answer for all calls, or for a call below."))
+            is_one = len(forms_by_pk) == 1
+            missing = _("Choose an answer.") if is_one else _("Choose an answer for all calls, or for a call below.")
+            shared_form.add_error("answer", missing)
     if not answers:
         return _render_outage_page(
             request, window, ReasonForm(), shared_form=shared_form, answer_forms=forms_by_pk, status=422
@@ -181,7 +183,9 @@ def _render_outage_page(
         if row.is_answered_by_reader
     ]
     shared_form = shared_form or SharedAnswerForm()
-    invalid_field = _focus_first_invalid_field([form, shared_form, *(answer_form for _, answer_form in silent)])
+    if len(silent) == 1:
+        shared_form.use_labels_for_one_call()
+    invalid_field = focus_first_invalid_field([form, shared_form, *(answer_form for _, answer_form in silent)])
     context: dict[str, Any] = {
         "window": window,
         "page": page,
@@ -234,15 +238,6 @@ def _get_common_error_message(rows: Sequence[OutageCallRow]) -> str:
     """Return the message that the errors of all these calls have; empty if they differ."""
     messages = {row.call.error_message for row in rows}
     return messages.pop() if len(messages) == 1 else ""
-
-
-def _focus_first_invalid_field(forms_in_page_order: Iterable[forms.Form]) -> forms.BoundField | None:
-    """Let the browser focus the first field with an error when it loads the page. Returns this field, if any."""
-    invalid = (form[name] for form in forms_in_page_order for name in form.fields if name in form.errors)
-    first = next(invalid, None)
-    if first is not None:
-        first.field.widget.attrs["autofocus"] = True
-    return first
 
 
 def _build_answer_form(call: ToolCall) -> CallAnswerForm:

@@ -1,5 +1,6 @@
 """Page of calls of one tool that await the same approval: one answer and one reason for those that are selected."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -16,16 +17,18 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core import formatting
+from harness_site.core.call_amounts import Amount, find_visible_amount
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
 from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
+from harness_site.review.selectors import calls_by_decider
 from harness_site.review.selectors.same_approvals import (
     SameApprovals,
     load_same_approvals,
     parse_same_approvals,
 )
-from harness_site.review.several_answers_forms import SameApprovalForm
+from harness_site.review.several_answers_forms import SameApprovalForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
@@ -38,6 +41,8 @@ class SelectableCallRow:
     pk: int
     row: PendingCallRow | UnverifiedCallRow
     args: Any
+    #: Amount that the row shows.
+    amount: Amount | None
     value: str
     is_selected: bool
     refusal: str
@@ -77,15 +82,19 @@ def _render_page(
     session_pks = {call.session_id for call in shown}
     mark_excerpts_shown_in_response(request, "same approvals", session_pks)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
+    if form.selected:
+        focus_first_invalid_field([form])
     rows = _build_rows(request, calls, form, PendingRowBuilder(request.GET, secrets))
     may_decide = request.membership.has_role(Role.APPROVER)
     selectable = [row for row in skip_unreadable_records(rows) if may_decide and row.can_be_decided]
     context = {
         "group": group,
         "selectable": selectable,
+        "differing": _find_names_of_differing_arguments(row.args for row in selectable),
         "others": [row for row in rows if row not in selectable],
         "form": form,
         "outcome": outcome,
+        "next_call": calls_by_decider.find_next_call_to_decide(request.membership) if outcome else None,
         "secrets": secrets,
         "invalid": not form.is_valid() if form.is_bound else False,
     }
@@ -109,13 +118,27 @@ def _build_rows(
     def build_row(call: ToolCall) -> SelectableCallRow:
         agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
         row = builder.build_row(call, agreements, company, None, now=now, hook_could_not_tell=False)
+        is_shown = isinstance(row, PendingCallRow)
+        args = formatting.parse_json_or_text(call.args_json_in_caller_order) if is_shown else None
         return SelectableCallRow(
             call.pk,
             row,
-            formatting.parse_json_or_text(call.args_json_in_caller_order) if row.is_verified else None,
+            args,
+            find_visible_amount(args) if isinstance(row, PendingCallRow) and row.amount else None,
             f"{call.pk}.{call.revision}",
             is_selected=call.pk in form.selected,
             refusal=explain_why_reader_cannot_decide(call, agreements, reader),
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))
+
+
+def _find_names_of_differing_arguments(args_of_calls: Iterable[Any]) -> set[str]:
+    """Return the names of the arguments that some call does not have, or has with another value."""
+    objects = [args for args in args_of_calls if isinstance(args, dict)]
+    names = {name for args in objects for name in args}
+    return {
+        name
+        for name in names
+        if any(name not in args for args in objects) or any(args[name] != objects[0][name] for args in objects)
+    }
