@@ -4,6 +4,8 @@ from typing import Final
 
 from django.conf import settings
 
+from harness_site.env import IS_CHECKOUT
+
 _OWN_URLS: Final = "harness_site.urls"
 
 
@@ -13,5 +15,9 @@ def is_standalone_site() -> bool:
 
 
 def format_management_command(command: str) -> str:
-    """Format a command with its program: `harness migrate`, in a project that includes the site its `manage.py`."""
-    return f"harness {command}" if is_standalone_site() else f"python manage.py {command}"
+    """Format a command with its program.
+
+    That is `harness`, as a package installs it. A checkout has no such program, and a project that includes the site
+    has settings of its own: there it is `manage.py`.
+    """
+    return f"harness {command}" if is_standalone_site() and not IS_CHECKOUT else f"python manage.py {command}"

@@ -32,12 +32,14 @@ _LOGIN: Final = "my_agent"
 
 @dataclass(frozen=True)
 class Block:
-    """Text to copy, with a sentence before it."""
+    """Text to copy, with a sentence before it. A program has a file to save it in and a command that runs it."""
 
     key: str
     sentence: str
     text: str
     language: str = "python"
+    file: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,8 @@ def build_langgraph_example_blocks() -> list[Block]:
 
 def build_claude_example_blocks() -> list[Block]:
     """Build the blocks for the Claude Agent SDK, whose program cannot be scripted."""
-    sentence = _(
-        "Save this program as first_agent.py, and run it where Claude Code is signed in: python first_agent.py"
-    )
-    return [*_build_database_blocks("claude"), Block("program", sentence, example_agent_sources.CLAUDE)]
+    sentence = _("Save this program under this name, and run the command where Claude Code is signed in:")
+    return [*_build_database_blocks("claude"), _build_program_block(example_agent_sources.CLAUDE, sentence)]
 
 
 def build_openai_agents_example_blocks() -> list[Block]:
@@ -102,7 +102,7 @@ def build_http_example_blocks() -> list[Block]:
     return [
         Block(
             "shell",
-            _("Install the library. Create a token for an agent under API tokens, and put it in the place of TOKEN:"),
+            _("Install the library, and put the token in the place of TOKEN:"),
             f'pip install "{_get_pip_requirement("remote")}"\n'
             f"export HARNESS_ADDRESS={address}\nexport HARNESS_TOKEN=TOKEN",
             "bash",
@@ -132,8 +132,14 @@ def get_connection_or_first(key: str) -> Connection:
     return next((way for way in CONNECTIONS if way.key == key), CONNECTIONS[0])
 
 
-def _build_program_block(program: str) -> Block:
-    return Block("program", _("Save this program as first_agent.py, and run it: python first_agent.py"), program)
+def _build_program_block(program: str, sentence: str = "") -> Block:
+    return Block(
+        "program",
+        sentence or _("Save this program under this name, and run the command:"),
+        program,
+        file="first_agent.py",
+        command="python first_agent.py",
+    )
 
 
 def _build_database_blocks(framework: str) -> list[Block]:

@@ -1,11 +1,13 @@
 """Query parameters of the session list."""
 
+import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.enums import DecisionKind, InterruptReason, RunStatus
 from checkpoints.models import Decision, Run, ToolCall
@@ -22,6 +24,8 @@ from harness_site.search.query_terms import SearchQuery
 LONGEST: Final = 200
 #: Upper bound of an amount: the column holds twelve digits before the point.
 _MAX_AMOUNT: Final = Decimal(10**12)
+#: An amount with a decimal point, or with a decimal comma: three digits after a comma may also be thousands.
+_AMOUNT: Final = re.compile(r"\$?([0-9]+(?:\.[0-9]*)?|\.[0-9]+|[0-9]*,[0-9]{1,2})")
 _TRAITS: Final = {
     "label": Trait.LABEL,
     "tool": Trait.TOOL,
@@ -32,7 +36,7 @@ _TRAITS: Final = {
     "program": Trait.PROGRAM,
 }
 #: Values of the parameter `models`: how many models of a session are known.
-KNOWN_MODELS: Final = {"unknown": _("Unknown"), "several": _("Several")}
+KNOWN_MODELS: Final = {"unknown": gettext_lazy("Unknown"), "several": gettext_lazy("Several")}
 #: The kind of indexed text that each trait is derived from.
 _TOLD_BY: Final = {
     Trait.LABEL: Kind.SESSION,
@@ -46,8 +50,9 @@ _TOLD_BY: Final = {
 def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     """Parse all filters of the session list except the search words.
 
-    Invalid values are ignored. The time range filters by start if the list is sorted by start, else by activity. With
-    `interrupted`, `lost` or `decided`, the activity is an interrupted call, a lost run, or a decision of a person.
+    Invalid values are ignored, and `describe_invalid_filters` says so. The time range filters by start if the list is
+    sorted by start, else by activity. With `interrupted`, `lost` or `decided`, the activity is an interrupted call, a
+    lost run, or a decision of a person.
     """
     status, sort = asked.get("status", ""), asked.get("sort", "")
     times, by_start = TimeRange.parse_query(asked), sort == Sort.STARTED
@@ -73,6 +78,34 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
         keys=_query_sessions_with_trait(workspace, *traits[0]) if len(traits) == len(conditions) == 1 else None,
         sort=Sort(sort) if sort in Sort.values else Sort.UPDATED,
     )
+
+
+def describe_invalid_filters(asked: QueryDict) -> dict[str, str]:
+    """Describe for each parameter with an invalid value what is wrong with it. Such a parameter filters nothing."""
+    times = TimeRange.parse_query(asked)
+    no_day = gettext("“%(value)s” is not a day or a time, so it does not filter.")
+    no_amount = gettext("“%(value)s” is not an amount, so it does not filter. Enter dollars such as 1.50.")
+    checks: dict[str, tuple[Callable[[str], bool], str]] = {
+        "status": (
+            lambda text: text in Standing.values,
+            gettext("“%(value)s” is not a status, so it does not filter."),
+        ),
+        "sort": (lambda text: text in Sort.values, gettext("“%(value)s” is not an order, so it does not sort.")),
+        "models": (
+            lambda text: text in KNOWN_MODELS,
+            gettext("“%(value)s” is not a number of models, so it does not filter."),
+        ),
+        "first": (lambda _text: bool(times.first), no_day),
+        "last": (lambda _text: bool(times.last), no_day),
+        "least": (lambda text: _parse_amount(text) is not None, no_amount),
+        "most": (lambda text: _parse_amount(text) is not None, no_amount),
+    }
+    texts = {name: asked.get(name, "").replace("\0", "").strip() for name in checks}
+    return {
+        name: sentence % {"value": texts[name][:LONGEST]}
+        for name, (is_valid, sentence) in checks.items()
+        if texts[name] and not is_valid(texts[name])
+    }
 
 
 def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
@@ -170,8 +203,9 @@ def _build_model_count_condition(workspace: int, known: str) -> Q:
 
 
 def _parse_amount(text: str) -> Decimal | None:
-    number = text.strip().lstrip("$")
-    if not (number.isascii() and number.replace(".", "", 1).isdecimal()):
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None:
         return None
+    number = match[1].replace(",", ".")
     amount = Decimal(number).quantize(Decimal("0.000001")) if len(number) <= 24 else _MAX_AMOUNT
     return amount if amount < _MAX_AMOUNT else None

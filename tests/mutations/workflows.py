@@ -26,8 +26,8 @@ WORKFLOW_MUTATIONS = [
     Mutation(
         "a changed result is not replayed",
         "checkpoints/calls/require_unaltered_call.py",
-        "if result is not None and result_digest != digests.digest_text(result):",
-        "if False:",
+        'if result_digest in {digests.digest_outcome(result, error_message), digests.digest_outcome(result, "")}:',
+        "if True:",
         f"{PHASES}::test_changed_result_is_not_replayed",
     ),
     Mutation(

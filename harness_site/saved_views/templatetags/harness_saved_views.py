@@ -32,7 +32,7 @@ def build_saved_views_context(context: Context, page: str) -> dict[str, Any]:
         "current": current,
         "removable": current is not None and current.can_be_removed_by(member),
         "query": query,
-        "is_filtered": any(name != "tab" for name in QueryDict(query)),
+        "is_filtered": any(name != "tab" for name in QueryDict(query)) and not context.get("filter_errors"),
         "address": request.path,
         "csrf_token": context.get("csrf_token"),
     }

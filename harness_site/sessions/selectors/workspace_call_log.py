@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import Avg, Case, Count, DurationField, ExpressionWrapper, F, Q, QuerySet, When
 
@@ -74,13 +74,17 @@ class CallLogPage:
     reach: datetime | None
 
 
+#: Figures of a tool that are usually zero.
+_RARE_FIGURES: Final = ("answered", "failed", "rejected", "open", "discarded", "interrupted", "replays")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolRates:
     """Outcomes of the calls of a tool, or of the questions of frameworks (`is_question`).
 
     Each call has one of the outcomes from `completed` to `discarded`. `answered` by a person, it never ran; `open`, it
     has none yet; `discarded` contains those that another attempt replaced. `interrupted` and `replays` count calls with
-    any outcome. `took` is the average duration of a completed one.
+    any outcome. `took` is the average duration of those that ran to their end, completed or failed.
     """
 
     tool: str
@@ -108,6 +112,11 @@ class ToolRatesReport:
     @property
     def tool_names(self) -> list[str]:
         return [rates.tool for rates in self.tools]
+
+    @property
+    def columns(self) -> dict[str, bool]:
+        """Return for each figure that is usually zero whether a tool has it."""
+        return {name: any(getattr(rates, name) for rates in self.tools) for name in _RARE_FIGURES}
 
 
 def load_call_log_page(
@@ -153,6 +162,7 @@ def _query_calls_around_rating_limit(workspace: int, since: datetime, until: dat
 def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QuerySet[Any, Any]:
     duration = ExpressionWrapper(F("settled_at") - F("issued_at"), output_field=DurationField())
     completed = Q(status=CallStatus.COMPLETED) & ~ANSWERED_CALLS
+    failed = Q(status=CallStatus.FAILED)
     is_timed = Q(interrupted_at=None) & ~Q(settled_at=F("issued_at"))
     sums = (
         _query_issued_calls(workspace, since, until)
@@ -161,13 +171,13 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
             calls=Count("pk"),
             completed=Count("pk", filter=completed),
             answered=Count("pk", filter=ANSWERED_CALLS),
-            failed=Count("pk", filter=Q(status=CallStatus.FAILED)),
+            failed=Count("pk", filter=failed),
             rejected=Count("pk", filter=Q(status=CallStatus.REJECTED)),
             open=Count("pk", filter=Q(status__in=sorted(OPEN_CALL_STATUSES))),
             discarded=Count("pk", filter=Q(status__in=[CallStatus.SUPERSEDED, CallStatus.DISCARDED])),
             interrupted=Count("interrupted_at", filter=~Q(reason=InterruptReason.NO_RESULT)),
             replays=Count("pk", filter=Q(replay_count__gt=0)),
-            took=Avg(duration, filter=completed & is_timed),
+            took=Avg(duration, filter=(completed | failed) & is_timed),
         )
     )
     return sums.order_by("-calls", "tool")[:_TOOLS]

@@ -13,7 +13,7 @@ from harness_site.core import formatting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
-from harness_site.sessions.timeline.list_timeline_items import TimelineItem, get_item_texts
+from harness_site.sessions.timeline.list_timeline_items import CALL_OUTCOMES, TimelineItem, get_item_texts
 from harness_site.sessions.timeline.selectors.running_totals_by_version import RunningTotals
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.templatetags.harness_tags import render_time
@@ -71,7 +71,8 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
                 build_html(
                     '<span class="chip {}">{}</span>',
                     item.shape or _SHAPES.get(item.kind, "off"),
-                    kind_labels[item.kind],
+                    # The outcome of a call has a column of its own.
+                    kind_labels["ran" if item.kind in CALL_OUTCOMES else item.kind],
                 ),
                 item.told,
                 took,

@@ -48,6 +48,8 @@ _KINDS: Final[dict[str, str | Promise]] = {
     "verified": _("Verify hook"),
     "version": _("Version"),
 }
+#: Kinds that are outcomes of a call.
+CALL_OUTCOMES: Final = frozenset({"lost", "failed", "running", "ran"})
 #: Kind of turn → name of one with the version that was saved at its end.
 _TURNS: Final[dict[str, str | Promise]] = {
     "model": _("Model turn to version %(version)s"),

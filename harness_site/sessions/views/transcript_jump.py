@@ -46,6 +46,8 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
         found = None if typed is None else _find_typed_position(session, place, typed)
         if found is None:
             return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
+        if typed is not None and typed.number is not None and 0 < place.length < typed.number:
+            return redirect(_build_position_url(pk, place, place.length - 1, none="number"))
         at = found
     elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
         first = find_words_errors_and_decisions.find_first_message_time(place, since=since)

@@ -500,7 +500,7 @@ def test_entry_that_does_not_match_its_keyed_seal_is_marked(
 
 def test_page_shows_the_last_integrity_verification(reader: Client, settings: Settings) -> None:
     settings.HARNESS_SEAL_KEY = "5e" * 32
-    assert "harness verify_integrity --all" in visible_text(reader.get("/audit/"))
+    assert "python manage.py verify_integrity --all" in visible_text(reader.get("/audit/"))
     check = IntegrityCheck.objects.create(workspace=make_workspace(), sessions=2, rows=1500)
     page = visible_text(reader.get("/audit/"))
     assert "verification not finished" in page

@@ -196,7 +196,7 @@ def test_missing_seal_and_missing_key_are_explained(session: Session, reader: Cl
     assert "does not have the key" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     settings.HARNESS_SEAL_KEY = "5e" * 32  # type: ignore[attr-defined]
     models.QuerySet(Message).update(row_seal=None)
-    assert "harness seal_sessions" in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert "python manage.py seal_sessions" in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,7 @@ def test_project_that_includes_the_site_is_told_its_own_command(
     monkeypatch.setattr(agent_connection_examples, "connection", SimpleNamespace(vendor="postgresql"))
     monkeypatch.setattr(agent_connection_examples, "may_create_roles", lambda: may_create)
     monkeypatch.setattr(management_command_format, "is_standalone_site", lambda: False)
+    monkeypatch.setattr(management_command_format, "IS_CHECKOUT", False)
     client.force_login(make_user(role=Role.ADMIN))
     text = visible_text(client.get("/settings/connect/"))
     assert ("python manage.py create_agent_login my_agent --print-sql | " in text) is not may_create

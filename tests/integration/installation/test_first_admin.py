@@ -81,7 +81,7 @@ def test_expired_or_invalid_link_explains_how_to_get_a_new_one(client: Client) -
         expired = client.post(path, FORM)
     for response in (expired, client.get("/accounts/first/none/")):
         assert response.status_code == 404
-        assert "harness setup_link" in visible_text(response)
+        assert "python manage.py setup_link" in visible_text(response)
     assert not User.objects.exists()
 
 

@@ -48,7 +48,7 @@ def test_page_lists_every_check(admin: Client) -> None:
     assert ("PostgreSQL" if connection.vendor == "postgresql" else "SQLite") in text
     assert "between this machine and the database" in text
     assert "free on this machine" in text
-    assert "harness verify_audit" in text
+    assert "python manage.py verify_audit" in text
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_page_lists_every_check(admin: Client) -> None:
     [
         ("", None, "Not configured. Whoever can write to this database"),
         ("5e" * 32, None, "There is no witness, so nobody notices"),
-        ("5e" * 32, False, "harness seal_sessions"),
+        ("5e" * 32, False, "python manage.py seal_sessions"),
         ("short", None, "is not 64 hexadecimal digits"),
     ],
 )

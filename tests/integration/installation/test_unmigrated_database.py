@@ -22,7 +22,7 @@ from harness_site.installation import migration_state
 from harness_site.installation.migration_state import SchemaProbe, SchemaState, StartupProblem
 from tests.support.site_process import free_port, fresh_database
 
-COMMAND = "harness migrate"
+COMMAND = "manage.py migrate"
 
 
 def get(port: int, path: str, accept: str = "text/html", **headers: str) -> tuple[int, str, str]:

@@ -255,7 +255,7 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
             "create_agent_login second --print-sql",
         )
         psql = re.sub(r".*:(\d+)/.*", r"sudo -u postgres psql -q -p \1 harness_office", url)
-        assert f"harness create_agent_login second --print-sql | {psql}" in may_not.error
+        assert f"python manage.py create_agent_login second --print-sql | {psql}" in may_not.error
         assert f"create_agent_login --rights-only --role no_role_yet --print-sql | {psql}" in rights_only.error
         with psycopg.connect(re.sub(r"/[^/]*$", f"/{database}", server.url), autocommit=True) as admin:
             admin.execute(printed.output.encode())

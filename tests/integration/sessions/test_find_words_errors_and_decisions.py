@@ -257,7 +257,9 @@ def test_jump_opens_the_position(session: Session, reader: Client) -> None:
         return reader.get(jump, query).headers["Location"]
 
     assert led(where="2") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
-    assert led(where="999") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
+    beyond = led(where="999")
+    assert beyond == f"/sessions/{session.pk}/?v=1&at=1&none=number#m-1"
+    assert "no message with this number. Message 2 is the last one." in visible_text(reader.get(beyond))
     assert led(to="error") == f"/sessions/{session.pk}/?v=1&at=0#m-0"
     assert led(to="error", at="0") == f"/sessions/{session.pk}/?v=1&at=0&none=error#m-0"
     address = led(to="decision", at="1", back="1")

@@ -200,6 +200,7 @@ def test_cost_filter_has_two_bounds(reader: Client) -> None:
     cheap, dear = made(budget_spent_usd="0.031"), made(budget_spent_usd="12.5")
     assert listed(reader, "/sessions/?least=0.031&most=1") == [cheap]
     assert listed(reader, "/sessions/?least=$12.50") == [dear]
+    assert listed(reader, "/sessions/?least=12,5") == [dear]
     assert set(listed(reader, "/sessions/?least=-1&most=a")) == {cheap, dear}
 
 
@@ -264,19 +265,28 @@ def test_query_count_is_independent_of_rows_and_filters(
 
 
 @pytest.mark.parametrize(
-    "query",
+    ("query", "sentences"),
     [
-        "first=x&last=9999-12-31",
-        "least=1e9&most=.",
-        "least=" + "9" * 30,
-        "sort=nope",
-        "sort=cost&after=2025-01-01~1",
-        "label=%00",
+        ("first=x&last=9999-12-31", ["“x” is not a day", "“9999-12-31” is not a day"]),
+        ("least=1e9&most=.", ["“1e9” is not an amount", "“.” is not an amount"]),
+        ("least=1,500", ["“1,500” is not an amount"]),
+        ("least=" + "9" * 30, ["9” is not an amount"]),
+        (
+            "sort=nope&status=nix&models=x",
+            ["“nope” is not an order", "“nix” is not a status", "“x” is not a number of models"],
+        ),
+        ("sort=cost&after=2025-01-01~1", []),
+        ("label=%00", []),
     ],
 )
-def test_invalid_filter_is_ignored(reader: Client, query: str) -> None:
+def test_invalid_filter_is_ignored_and_named(reader: Client, query: str, sentences: list[str]) -> None:
     pk = made()
-    assert listed(reader, f"/sessions/?{query}") == [pk]
+    page = reader.get(f"/sessions/?{query}").content.decode()
+    assert f'id="session-{pk}"' in page
+    assert page.count('aria-invalid="true"') == sum("a day" not in sentence for sentence in sentences)
+    assert page.count('class="errorlist"') == bool(sentences)
+    assert [sentence for sentence in sentences if sentence not in page] == []
+    assert ("Save this view" in page) is (query == "sort=cost&after=2025-01-01~1")
 
 
 def test_every_list_filter_is_saved_in_views() -> None:

@@ -52,7 +52,7 @@ def test_head_shows_the_session_status(reader: Client) -> None:
     assert "Refund for a broken lamp Decide" in visible_text(response)
     assert f'href="/review/calls/{call.pk}/">Decide</a>' in response.content.decode()
     Membership.objects.update(role=Role.AUDITOR)
-    assert "Refund for a broken lamp View call" in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert "Refund for a broken lamp Open decision page" in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
 def test_conversation_is_shown_in_order(session: Session, reader: Client) -> None:
@@ -124,7 +124,7 @@ def test_single_vote_of_several_is_shown(session: Session, reader: Client) -> No
     told = "Approved · one of 2 alice (others have to agree) — Seen in the bank's export."
     assert told in visible_text(reader.get(f"{page}/"))
     assert told in visible_text(reader.get(f"{page}/calls/{call.pk}/"))
-    assert "pay amount 40.00 c1 Awaiting approval requested 2025-03-04 10:42:07" in visible_text(
+    assert "Pay: amount 40.00 pay c1 Awaiting approval requested 2025-03-04 10:42:07" in visible_text(
         reader.get(f"{page}/calls/")
     )
     assert "alice: Approved (one of 2 approvals)" in visible_text(reader.get(f"{page}/calls/"))

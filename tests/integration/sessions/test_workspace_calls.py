@@ -203,6 +203,7 @@ def test_simultaneous_calls_are_listed_once(session: Session, monkeypatch: pytes
 
 def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None:
     make_calls(session, 6)
+    ToolCall.objects.filter(call_id="c0").update(settled_at=THEN + timedelta(seconds=5))
     lost = make_call(session=session, call_id="lost", tool="pay", step=99, replay_count=2)
     make_decision(call=lost)
     make_call(session=session, call_id="no", tool="pay", status=CallStatus.REJECTED)
@@ -223,7 +224,7 @@ def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None
         outcomes = (tool.completed, tool.answered, tool.failed, tool.rejected, tool.open, tool.discarded)
         assert sum(outcomes) == tool.calls
     assert (mail.calls, mail.completed, mail.failed, mail.interrupted) == (3, 2, 1, 0)
-    assert pay.took == timedelta(seconds=2)
+    assert (pay.took, mail.took) == (timedelta(seconds=2), timedelta(seconds=3))
     words = visible_text(reader.get("/calls/"))
     assert "pay 9 2 (22 %) 1 (11 %) 1 (11 %) 1 (11 %) 3 (33 %) 1 (11 %) 1 (11 %) 1 2.0 s" in words
     assert "alice: It happened" in words
