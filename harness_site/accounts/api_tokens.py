@@ -93,7 +93,7 @@ def create_token_with_secret(
                 AuditKind.TOKEN_CREATED,
                 by.kind,
                 by.name,
-                by.build_event_details_with_address(token=name, role=role),
+                by.build_event_details_with_address(token_name=name, role=role),
             )
     except IntegrityError as error:
         raise TokenNameTaken(name) from error
@@ -104,9 +104,8 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
     """Revoke a token; do nothing if it is revoked already."""
     with transaction.atomic():
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
-            _record_token_event(
-                token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.build_event_details_with_address(token=token.name)
-            )
+            details = by.build_event_details_with_address(token_name=token.name)
+            _record_token_event(token, AuditKind.TOKEN_REVOKED, by.kind, by.name, details)
 
 
 def read_token_row(digest: str) -> tuple[Any, ...] | None:
@@ -222,7 +221,7 @@ def _record_token_event_once_per_hour(token: ApiToken, kind: AuditKind, now: dat
         workspace=token.workspace_id, kind=kind, actor=name, created_at__gt=now - _AUDIT_INTERVAL
     )
     if not recent_events.exists():
-        _record_token_event(token, kind, ActorKind.TOKEN, name, {"token": token.name, **details})
+        _record_token_event(token, kind, ActorKind.TOKEN, name, {"token_name": token.name, **details})
 
 
 def _record_token_event(

@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import DECIDING_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind
+from harness_site.accounts.models import Invitation
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.calls_of_entries import AuditedCall
 from harness_site.audit.event_details import mask_and_format_actor, mask_and_format_detail_value
@@ -84,10 +85,15 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
         _("{actor} removed a second factor"),
     ),
     AuditKind.INVITED: (
+        _("{actor} created an invitation for {invited} with the role {role}"),
         _("{actor} created an invitation for the role {role}"),
         _("{actor} created an invitation"),
     ),
-    AuditKind.INVITATION_REVOKED: (_("{actor} revoked an invitation"),),
+    AuditKind.INVITATION_REVOKED: (
+        _("{actor} revoked the invitation for {invited} with the role {role}"),
+        _("{actor} revoked an invitation for the role {role}"),
+        _("{actor} revoked an invitation"),
+    ),
     AuditKind.MEMBER_ADDED: (_("{actor} joined with the role {role}"), _("{actor} joined")),
     AuditKind.ROLE_CHANGED: (
         _("{actor} changed the role of {member} from {before} to {role}"),
@@ -127,7 +133,11 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
         _("{actor} opened evidence in {session}"),
     ),
     AuditKind.EXPORTED: (_("{actor} exported {session}"),),
-    AuditKind.LABELLED: (_("{actor} changed the labels of {session}"),),
+    AuditKind.LABELLED: (
+        _("{actor} added the label “{added}” to {session}"),
+        _("{actor} removed the label “{removed}” from {session}"),
+        _("{actor} changed the labels of {session}"),
+    ),
     AuditKind.UNMASKED: (_("{actor} showed secrets for {minutes} minutes"), _("{actor} showed secrets")),
     AuditKind.MASKING_CHANGED: (_("{actor} changed the masking rules"),),
     AuditKind.WEBHOOK_CREATED: (_("{actor} created the webhook {webhook}"), _("{actor} created a webhook")),
@@ -166,7 +176,11 @@ _SENTENCES_ABOUT_SEVERAL_SESSIONS: Final[dict[str, tuple[Promise, ...]]] = {
         _("{actor} saw excerpts of {number} sessions"),
     ),
     AuditKind.EXPORTED: (_("{actor} exported {number} sessions"),),
-    AuditKind.LABELLED: (_("{actor} changed the labels of {number} sessions"),),
+    AuditKind.LABELLED: (
+        _("{actor} added the label “{added}” to {number} sessions"),
+        _("{actor} removed the label “{removed}” from {number} sessions"),
+        _("{actor} changed the labels of {number} sessions"),
+    ),
 }
 _QUESTION_ASKED: Final = _("{actor} asked a question in {session}: {call}")
 _VOTED: Final = _("{actor} voted on {call} in {session}: {decision}")
@@ -188,15 +202,17 @@ _HOOK_ANSWERS: Final[dict[str, str]] = {
 }
 
 
-def build_row_sentence(row: EntryRow, calls: Mapping[int, AuditedCall]) -> SafeString:
+def build_row_sentence(
+    row: EntryRow, calls: Mapping[int, AuditedCall], invitations: Mapping[int, Invitation]
+) -> SafeString:
     """Build the sentence of a row: of its only entry, or of all of them, with their number.
 
-    `calls` are the calls that entries with rows of their own are about, by the keys of these entries.
+    `calls` and `invitations` are what entries with rows of their own are about, by the keys of these entries.
     """
     entries = [entry for entry in row.entries if isinstance(entry, AuditEntry)]
     entry = entries[0]
     if not row.is_folded:
-        return build_entry_sentence(entry, calls.get(entry.pk))
+        return build_entry_sentence(entry, calls.get(entry.pk), invitations.get(entry.pk))
     sessions = set(map(_get_session_pk_or_id, entries))
     if len(sessions) == 1:
         times = gettext("{number} times").format(number=format_number(len(entries)))
@@ -205,8 +221,13 @@ def build_row_sentence(row: EntryRow, calls: Mapping[int, AuditedCall]) -> SafeS
     return _fill_first_complete_sentence(entry, map(str, sentences), number=format_number(len(sessions)))
 
 
-def build_entry_sentence(entry: AuditEntry, call: AuditedCall | None = None) -> SafeString:
-    """Build the sentence of an entry, with links to its session and to the `call` that it is about."""
+def build_entry_sentence(
+    entry: AuditEntry, call: AuditedCall | None = None, invitation: Invitation | None = None
+) -> SafeString:
+    """Build the sentence of an entry, with links to its session and to the `call` that it is about.
+
+    An `invitation` that it is about is named by its note or address, and by its role.
+    """
     sentences = _SENTENCES.get(entry.kind, ())
     if call is not None and entry.kind == AuditKind.APPROVAL_REQUESTED and call.is_question:
         sentences = (_QUESTION_ASKED, *sentences)
@@ -216,7 +237,11 @@ def build_entry_sentence(entry: AuditEntry, call: AuditedCall | None = None) -> 
         sentences = (*sentences, _OTHER_KIND_IN_SESSION)
     elif entry.kind == AuditKind.EXPORTED:
         sentences = (_EXPORTED_LIST, *sentences)
-    values = {} if call is None else {"call": _render_call_in_sentence(call)}
+    values: dict[str, str] = {} if call is None else {"call": _render_call_in_sentence(call)}
+    if invitation is not None:
+        values["role"] = mask_and_format_detail_value(invitation.role, "role")
+        if invited := invitation.note or invitation.email:
+            values["invited"] = _format_value_in_sentence(invited)
     if call is not None and call.is_question and isinstance(decision := entry.details.get("decision"), str):
         label = get_decision_shape_and_label(decision, about_question=True, about_changed_value=False)[1]
         values["decision"] = build_html("<b>{}</b>", label)

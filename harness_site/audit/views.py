@@ -13,7 +13,13 @@ from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.audit import audit_trail_csv_export, audit_trail_query, calls_of_entries, folded_entries
+from harness_site.audit import (
+    audit_trail_csv_export,
+    audit_trail_query,
+    calls_of_entries,
+    folded_entries,
+    invitations_of_entries,
+)
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.streamed_downloads import CSV, build_download_response
@@ -38,6 +44,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     context = {
         "page": page,
         "calls": calls,
+        "invitations": invitations_of_entries.load_invitations_of_entries(workspace, page.rows),
         "is_row_opened": oldest is not None,
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,

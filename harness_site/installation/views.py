@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from email.message import EmailMessage
+from typing import Final
 
 from django import forms
-from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -31,6 +31,11 @@ from harness_site.send_email import (
     set_email_headers,
 )
 from harness_site.site_address import build_absolute_url
+
+#: Key of the login session with the address of a test message that the mail server has just accepted.
+_ACCEPTED_FOR: Final = "test_message_accepted_for"
+#: Levels of the parts that the system page lists in full, the most urgent first.
+_OPEN_LEVELS: Final = (Level.PROBLEM, Level.ATTENTION, Level.OFF)
 
 
 class TestMailForm(forms.Form):
@@ -90,8 +95,8 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
         log_mail_error("The test message", error)
         return _render_system_page(request, form=form, mail_problem=describe_connection_error(error), status=409)
     audit_events.record_member_event(request.membership, AuditKind.MAIL_TESTED, request=request)
-    messages.success(request, _("The mail server accepted the test message for %(address)s.") % {"address": address})
-    return redirect(f"{reverse('harness_installation:system')}#mail")
+    request.session[_ACCEPTED_FOR] = address
+    return redirect(f"{reverse('harness_installation:system')}#test-message")
 
 
 def _build_connect_context(request: MemberRequest) -> dict[str, object]:
@@ -111,11 +116,14 @@ def _render_system_page(
     if mail_problem:
         statuses = [replace(one, level=Level.PROBLEM) if one.key == "mail" else one for one in statuses]
     context = {
-        "statuses": statuses,
-        "open_count": sum(one.level in (Level.PROBLEM, Level.ATTENTION) for one in statuses),
+        "open_statuses": [one for level in _OPEN_LEVELS for one in statuses if one.level is level],
+        "ok_statuses": [one for one in statuses if one.level is Level.OK],
+        "problem_count": sum(one.level in (Level.PROBLEM, Level.ATTENTION) for one in statuses),
+        "unset_count": sum(one.level is Level.OFF for one in statuses),
         "form": form or TestMailForm(initial={"address": get_notification_address(request.membership.user)}),
         "can_mail": is_mail_configured(),
         "mail_problem": mail_problem,
+        "accepted_for": request.session.pop(_ACCEPTED_FOR, ""),
         "tab": "system",
     }
     return render(request, "installation/system.html", context, status=status)

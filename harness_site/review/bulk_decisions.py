@@ -104,7 +104,7 @@ def _try_to_record_answer(store: Store, call: ToolCall, answer: CallAnswer, acto
         _record_answer(store, call, answer, actor)
     except CheckpointsError as error:
         call.refresh_from_db()
-        return build_decision_problem(error, call)
+        return build_decision_problem(error, call, reader=actor.name)
     return None
 
 
@@ -169,7 +169,7 @@ def _try_to_record_late_result_decision(
         _record_decision_from_late_result(store, call, seen, witness, actor, reason)
     except CheckpointsError as error:
         call.refresh_from_db()
-        return build_decision_problem(error, call)
+        return build_decision_problem(error, call, reader=actor.name)
     return None
 
 

@@ -96,6 +96,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     person = reader.user.get_username()
     card: dict[str, Any] = {
         "call": call,
+        "reader": person,
         "session": call.session,
         "args": _get_shown_arguments(call),
         "secrets_hidden": is_masking_active(),
@@ -290,7 +291,7 @@ def build_decision_options(
             "is_secondary": option.is_secondary,
             "name": option.name,
             "summary": option.summary,
-            "does": option.does,
+            "does": _describe_effect_once_all_agree(call, option, agreed, reader),
             "button": option.button,
             "then": effects[option.kind],
             "mine": _find_decision_that_reader_can_only_repeat(agreed, option.kind, reader),
@@ -298,6 +299,15 @@ def build_decision_options(
         }
         for option in options
     ]
+
+
+def _describe_effect_once_all_agree(
+    call: ToolCall, option: AnswerOption, agreed: Sequence[Agreement], reader: str
+) -> str:
+    """Return what an answer does, said of the last of the people who have to give it."""
+    if not decision_effect_texts.count_missing_people(call, option.kind, agreed, reader):
+        return str(option.does)
+    return _("Once {needed} people have decided so: {effect}").format(needed=call.approvals, effect=option.does)
 
 
 def _preview_effects_by_kind_or_error(

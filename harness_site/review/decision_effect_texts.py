@@ -51,12 +51,21 @@ def preview_decision_effects(call: ToolCall, agreed: Sequence[Agreement], reader
     texts = {}
     for kind in kinds:
         effect, joined = effects.get(kind, paused_text), _find_agreement_to_join(agreed, kind, reader)
-        texts[kind] = _format_missing_approvals(call, kind, joined) or effect
+        missing = count_missing_people(call, kind, agreed, reader)
+        texts[kind] = _format_missing_approvals(call, kind, missing) or effect
         if texts[kind] == effect and joined is not None and kind in RESULT_GIVING_KINDS:
             texts[kind] = _("With exactly the text of {name}: {effect} With another text, nothing changes yet.").format(
                 name=mask_and_reveal_hidden(joined.voices[-1].actor), effect=effect
             )
     return texts
+
+
+def count_missing_people(call: ToolCall, kind: DecisionKind, agreed: Sequence[Agreement], reader: str) -> int:
+    """Count the people who have to decide the same after this answer of the user `reader`."""
+    if RULES[kind].by_one:
+        return 0
+    joined = _find_agreement_to_join(agreed, kind, reader)
+    return max(call.approvals - (0 if joined is None else joined.people) - 1, 0)
 
 
 def _find_agreement_to_join(agreed: Sequence[Agreement], kind: DecisionKind, reader: str) -> Agreement | None:
@@ -65,7 +74,7 @@ def _find_agreement_to_join(agreed: Sequence[Agreement], kind: DecisionKind, rea
     return max(others, key=lambda one: one.people, default=None)
 
 
-def _format_missing_approvals(call: ToolCall, kind: DecisionKind, joined: Agreement | None) -> str:
+def _format_missing_approvals(call: ToolCall, kind: DecisionKind, missing: int) -> str:
     """Describe the approvals that are missing after this answer; empty if the call stops waiting."""
     if kind == DecisionKind.EDIT and call.is_question:
         return ngettext(
@@ -80,10 +89,7 @@ def _format_missing_approvals(call: ToolCall, kind: DecisionKind, joined: Agreem
             "Nothing runs. The changed call needs {number} approvals, of people who have not changed it.",
             call.approvals,
         ).format(number=call.approvals)
-    if RULES[kind].by_one:
-        return ""
-    missing = call.approvals - (0 if joined is None else joined.people) - 1
-    if missing < 1:
+    if not missing:
         return ""
     return ngettext(
         "Nothing changes yet: {number} more person has to decide the same.",

@@ -53,19 +53,14 @@ class DecisionProblem:
 
 
 def build_decision_problem(
-    error: CheckpointsError, call: ToolCall, *, nothing: str | Promise = NOTHING
+    error: CheckpointsError, call: ToolCall, *, reader: str, nothing: str | Promise = NOTHING
 ) -> DecisionProblem:
-    """Describe an error of the library about the current state of `call`; `nothing` says what was not done."""
+    """Describe an error of the library about the current state of `call` to the user `reader`.
+
+    `nothing` says what was not done.
+    """
     if isinstance(error, AlreadyDecided):
-        what = _("{name} decided first, at {time}: {decision}.").format(
-            name=error.by, time=formatting.format_time_with_zone(error.at), decision=error.kind.lower()
-        )
-        todo = (
-            _("If that decision is wrong, tell them or withdraw it before the run uses it.")
-            if _is_decision_withdrawable(call)
-            else _("If that decision is wrong, tell them.")
-        )
-        return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}".strip())
+        return _build_already_decided_problem(error, call, reader=reader, nothing=nothing)
     if isinstance(error, DecisionUsed):
         what = _("The run has already used the decision of {name} ({decision}).").format(
             name=error.by, decision=error.kind.lower()
@@ -104,6 +99,24 @@ def build_decision_problem(
     return DecisionProblem(status, error.detail, error.hint)
 
 
+def _build_already_decided_problem(
+    error: AlreadyDecided, call: ToolCall, *, reader: str, nothing: str | Promise
+) -> DecisionProblem:
+    is_withdrawable = _is_decision_withdrawable(call)
+    if error.by == reader:
+        text = _("You have already decided, at {time}: {decision}.")
+        todo = _("If that decision is wrong, withdraw it before the run uses it.") if is_withdrawable else ""
+    else:
+        text = _("{name} decided first, at {time}: {decision}.")
+        todo = (
+            _("If that decision is wrong, tell them or withdraw it before the run uses it.")
+            if is_withdrawable
+            else _("If that decision is wrong, tell them.")
+        )
+    what = text.format(name=error.by, time=formatting.format_time_with_zone(error.at), decision=error.kind.lower())
+    return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}".strip())
+
+
 def _is_decision_withdrawable(call: ToolCall) -> bool:
     try:
         decision = decision_withdrawal.get_withdrawable_decision(call)
@@ -112,15 +125,20 @@ def _is_decision_withdrawable(call: ToolCall) -> bool:
     return not decision_withdrawal.has_run_used_decision(call, decision)
 
 
-def build_problem_of_decision_by_other(
-    decision: Decision, call: ToolCall, *, kind: str, result: str | None
+def build_problem_of_earlier_decision(
+    decision: Decision, call: ToolCall, *, reader: str, kind: str, result: str | None
 ) -> DecisionProblem:
-    """Describe the decision of somebody else to a reader whose answer about `call` comes after it.
+    """Describe a decision to the user `reader`, whose answer about `call` comes after it.
 
     `kind` and `result` are the reader's answer; they are empty without one.
     """
     if decision.kind == kind and (kind in _SAME_WITHOUT_RESULT or decision.result_text == result):
-        what = _("{name} gave the same answer at {time}: {decision}.").format(
+        text = (
+            _("You gave the same answer at {time}: {decision}.")
+            if decision.actor == reader
+            else _("{name} gave the same answer at {time}: {decision}.")
+        )
+        what = text.format(
             name=mask_and_reveal_hidden(decision.actor),
             time=formatting.format_time_with_zone(decision.created_at),
             decision=str(translate_label(DecisionKind(decision.kind))).lower(),
@@ -129,7 +147,7 @@ def build_problem_of_decision_by_other(
     label = str(translate_label(DecisionKind(decision.kind)))
     session_id = call.session.session_id
     error = AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at)
-    return build_decision_problem(error, call, nothing=NOTHING if kind else "")
+    return build_decision_problem(error, call, reader=reader, nothing=NOTHING if kind else "")
 
 
 def _build_second_person_problem(error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall) -> DecisionProblem:

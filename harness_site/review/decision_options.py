@@ -171,7 +171,8 @@ def find_answer_name(call: ToolCall, field_value: str) -> str:
     for choice in list_question_choices(call):
         if choice.form_value == field_value:
             return choice.label
-    options = _QUESTION_ANSWERS if call.is_question else (*OUTCOMES, *APPROVALS)
+    all_options = _QUESTION_ANSWERS if call.is_question else (*OUTCOMES, *APPROVALS)
+    options = (option for option in (*list_answer_options(call), *all_options) if not option.choice)
     return next((str(option.name) for option in options if option.kind == field_value), "")
 
 

@@ -63,7 +63,7 @@ class DecisionForm(forms.Form):
     )
     file = forms.FileField(required=False, label=gettext_lazy("File"))
     revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    #: Possible answers, and those that need no reason because the agent gets a text.
+    #: Possible answers, and those that need no reason: the agent gets a text, or they answer its question.
     answers: tuple[AnswerOption, ...] = ()
     self_explaining = frozenset[DecisionKind]()
     #: True if an uploaded file exceeded the size limit.
@@ -158,6 +158,7 @@ class ApprovalForm(DecisionForm):
         #: The chosen option of a question, if the sender has chosen one.
         self.choice: QuestionChoice | None = None
         if call.is_question:
+            self.self_explaining = frozenset({DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND})
             kind = self.fields["kind"]
             assert isinstance(kind, forms.ChoiceField)  # noqa: S101 - declared above
             kind.choices = [*build_answer_choices(APPROVALS), *((name, name) for name in self.choices_of_question)]
@@ -176,14 +177,13 @@ class ApprovalForm(DecisionForm):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
-        reject, respond = DecisionKind.REJECT, DecisionKind.RESPOND
+        respond = DecisionKind.RESPOND
         if self.call.is_question:
-            self.add_error_if_text_missing(data, reject, "message", _("Enter why. It is recorded with your decision."))
             if self.choice is None:
                 self.add_error_if_text_missing(data, respond, "answer", _("Enter an answer. The agent gets it."))
         else:
             message_missing = _("Enter why. The agent gets it as the error of the call.")
-            self.add_error_if_text_missing(data, reject, "message", message_missing)
+            self.add_error_if_text_missing(data, DecisionKind.REJECT, "message", message_missing)
             answer_missing = _("Enter an answer. The agent gets it as the result of the call.")
             self.add_error_if_text_missing(data, respond, "answer", answer_missing)
         if data.get("kind") == DecisionKind.EDIT:

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from checkpoints.calls.require_unaltered_call import require_matching_digests
-from checkpoints.enums import CallStatus, DecisionKind, Risk
+from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
 from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
@@ -138,7 +138,7 @@ class PendingCallRow:
     why: str
     #: Amount in the arguments; empty without one.
     amount: str
-    #: Amount, and the risk as a link to the calls of the same risk; a question has none.
+    #: Amount, and the risk as a link to the calls of the same risk, if the tool declares another than usual.
     facts: SafeString
     since: SafeString
     #: The text of `since`, by which rows that have waited as long as the row before them are found.
@@ -285,7 +285,7 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why=why,
             amount=amount,
-            facts=self._render_facts(amount, "" if call.is_question else call.risk),
+            facts=self._render_facts(amount, call.risk if self._shows_risk(call) else ""),
             since=render_time_ago(waiting_since),
             age=formatting.format_time_ago(waiting_since, now),
             deadline=deadline,
@@ -311,6 +311,11 @@ class PendingRowBuilder:
             address = build_filter_url(self._query, **{parameter: value})
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
+
+    def _shows_risk(self, call: ToolCall) -> bool:
+        """Return whether the risk says more than the side effects, or the rows are ordered by it."""
+        is_declared = call.risk != get_default_risk(call.side_effects.split(","))
+        return not call.is_question and (is_declared or self._query.get("sort") == "risk")
 
     def _render_facts(self, amount: str, risk: str) -> SafeString:
         facts = build_html('<span class="amount">{}</span>', amount) if amount else SafeString()

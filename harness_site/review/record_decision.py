@@ -10,6 +10,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall
 from checkpoints.store.database_client_state import Store
 from harness_site.review import evidence_files
+from harness_site.review.decision_options import find_answer_name
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.restore_masked_results import restore_masked_result
 
@@ -48,16 +49,23 @@ def _record_decision_with_evidence(
         build_decision_target(call, data["revision"]),
         kind,
         actor=actor,
-        reason=data["reason"] or _get_chosen_option_label_or_empty(form),
+        reason=data["reason"] or data.get("message") or _get_chosen_answer_or_empty(call, form),
         result=get_result_text_or_none(call, form),
         evidence=evidence or None,
         new_args=form.changed if kind == DecisionKind.EDIT and isinstance(form, ApprovalForm) else None,
     )
 
 
-def _get_chosen_option_label_or_empty(form: OutcomeForm | ApprovalForm) -> str:
-    """Return what the person has read and chosen: the agent gets the value of the option, which may be a code."""
-    return form.choice.stored_label if isinstance(form, ApprovalForm) and form.choice is not None else ""
+def _get_chosen_answer_or_empty(call: ToolCall, form: OutcomeForm | ApprovalForm) -> str:
+    """Return what the person has read and chosen to answer a question, which needs no other reason.
+
+    The agent gets the value of an option, which may be a code, or true or false for yes or no.
+    """
+    if isinstance(form, ApprovalForm) and form.choice is not None:
+        return form.choice.stored_label
+    kind = form.cleaned_data["kind"]
+    is_yes_or_no = call.is_question and kind in {DecisionKind.APPROVE, DecisionKind.REJECT}
+    return find_answer_name(call, kind) if is_yes_or_no else ""
 
 
 def get_result_text_or_none(call: ToolCall, form: OutcomeForm | ApprovalForm) -> str | None:

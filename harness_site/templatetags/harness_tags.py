@@ -191,6 +191,14 @@ def render_time_ago(moment: datetime) -> SafeString:
     return _render_time_element(moment, formatting.format_time_ago(moment, clock.now()), "ago")
 
 
+@register.filter
+def format_day_heading(moment: datetime) -> str:
+    """Format the day of a moment in the reader's time zone: Today, or Tue 10 Nov 2026."""
+    zone = timezone.get_current_timezone()
+    day, today = (formatting.convert_to_zone(each, zone).date() for each in (moment, clock.now()))
+    return _("Today") if day == today else formatting.format_date_with_year(day)
+
+
 @register.simple_tag(name="due")
 def render_deadline(moment: datetime) -> SafeString:
     """Render `due in 57 min` or `overdue for 3 min` with the exact time on hover; the page keeps it up to date."""

@@ -142,6 +142,12 @@ document.addEventListener("keydown", (event) => {
   focusNeededField(option);
 });
 
+// Escape leaves a text of the form, so that the next keys are shortcuts again; the text stays.
+document.addEventListener("keydown", (event) => {
+  const isLeaving = event.key === "Escape" && !event.isComposing && !event.defaultPrevented;
+  if (isLeaving && event.target.matches?.("form[data-decide] :is(textarea, input:not([type='radio'], [type='checkbox']))")) event.target.blur();
+});
+
 /** Return the visible field that only this answer has, if any. */
 function findOwnField(option) {
   const ownFields = option.closest(".opt").nextElementSibling?.querySelectorAll("textarea, select, input:not([type='radio'])") ?? [];
@@ -175,10 +181,10 @@ function focusInvalid(form) {
   (field.closest("fieldset, .field") ?? field).scrollIntoView({ block: "nearest" });
 }
 
-/** Focus what comes after a recorded decision: the link to the next call, else the remark that more are needed, else the
+/** Focus what comes after a recorded decision: the remark that more are needed, else the link to the next call, else the
  *  heading, which names the decision and describes the link. */
 function focusWhatFollows() {
-  const following = ["a[data-next]", "[data-recorded]", "h1"].flatMap((each) => [...document.querySelectorAll(`main ${each}`)]);
+  const following = ["[data-recorded]", "a[data-next]", "h1"].flatMap((each) => [...document.querySelectorAll(`main ${each}`)]);
   following.find((each) => each.checkVisibility())?.focus({ preventScroll: true });
 }
 
@@ -260,6 +266,8 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   if (!decide) return;
   labelButton(decide);
   if (target.id === "main") focusInvalid(decide);
+  const isWithdrawn = detail.requestConfig?.elt?.matches?.("form[data-withdraw]") && document.activeElement === document.body;
+  if (isWithdrawn) (document.querySelector("[data-withdrawn]") ?? document.getElementById("heading")).focus({ preventScroll: true });
 });
 document.body.addEventListener("htmx:afterSettle", observeForm);
 observeForm();

@@ -35,7 +35,7 @@ from harness_site.review.decision_error_texts import (
     NOTHING,
     DecisionProblem,
     build_decision_problem,
-    build_problem_of_decision_by_other,
+    build_problem_of_earlier_decision,
     find_session_problem_with_decision,
 )
 from harness_site.review.decision_options import find_answer_name
@@ -96,8 +96,9 @@ def _record_decision_and_redirect(
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = refresh_call_and_mask_secrets_or_404(request, call.pk)
-        problem = _find_problem_of_other_decision(call, form) if isinstance(error, AlreadyDecided) else None
-        problem = problem or build_decision_problem(error, call)
+        reader = request.membership.user.get_username()
+        problem = _find_problem_of_earlier_decision(call, form, reader) if isinstance(error, AlreadyDecided) else None
+        problem = problem or build_decision_problem(error, call, reader=reader)
         return render_decision_card(request, call, form=form, problem=problem)
     claim_services.remove_claims_after_decisions([call], by=request.membership)
     _add_message_if_call_waits_on(request, call, DecisionKind(form.cleaned_data["kind"]))
@@ -114,7 +115,7 @@ def _add_message_if_call_waits_on(request: MemberRequest, call: ToolCall, kind: 
     elif kind == DecisionKind.EDIT:
         text = _("The changed arguments are recorded. Nothing runs until somebody approves them: you can do it here.")
     elif call.undecided:
-        text = _("Your decision is recorded. More people must decide the same.")
+        text = _("Recorded. Others must decide the same.")
     else:
         return
     messages.success(request, text, extra_tags=_build_message_tag(call))
@@ -125,12 +126,14 @@ def _build_message_tag(call: ToolCall) -> str:
     return f"decision-{call.pk}"
 
 
-def _find_problem_of_other_decision(call: ToolCall, form: OutcomeForm | ApprovalForm) -> DecisionProblem | None:
+def _find_problem_of_earlier_decision(
+    call: ToolCall, form: OutcomeForm | ApprovalForm, reader: str
+) -> DecisionProblem | None:
     decision = None if call.undecided else call_evidence.load_call_evidence(call).final_decision
     if decision is None:
         return None
     kind, result = form.cleaned_data["kind"], get_result_text_or_none(call, form)
-    return build_problem_of_decision_by_other(decision, call, kind=kind, result=result)
+    return build_problem_of_earlier_decision(decision, call, reader=reader, kind=kind, result=result)
 
 
 @require_POST
@@ -163,9 +166,10 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = refresh_call_and_mask_secrets_or_404(request, pk)
-        return render_decision_card(
-            request, call, problem=build_decision_problem(error, call, nothing=_("The call is not being verified."))
+        problem = build_decision_problem(
+            error, call, reader=request.membership.user.get_username(), nothing=_("The call is not being verified.")
         )
+        return render_decision_card(request, call, problem=problem)
     return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_query(request)}")
 
 
@@ -189,7 +193,9 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = refresh_call_and_mask_secrets_or_404(request, pk)
-        problem = build_decision_problem(error, call, nothing=_("The decision was not withdrawn."))
+        problem = build_decision_problem(
+            error, call, reader=request.membership.user.get_username(), nothing=_("The decision was not withdrawn.")
+        )
         return render_decision_card(request, call, withdraw_form=form, problem=problem)
     return redirect("harness_review:card", pk)
 
@@ -258,8 +264,8 @@ def render_decision_card(
     }
     if context["decision"] and not context["own_decision"] and context["seen"] != str(call.revision):
         # The live part sends the chosen answer along.
-        context["decided_meanwhile"] = build_problem_of_decision_by_other(
-            context["decision"], call, kind=request.GET.get("kind", ""), result=None
+        context["decided_meanwhile"] = build_problem_of_earlier_decision(
+            context["decision"], call, reader=context["reader"], kind=request.GET.get("kind", ""), result=None
         )
     # A file is shown if a decision cites it.
     context["files"] = evidence_files.list_cited_evidence_files(call) if context["known"].decisions else []

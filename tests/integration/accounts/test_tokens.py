@@ -85,8 +85,8 @@ class TestPage:
         for _ in range(2):
             assert admin.post(f"/settings/tokens/{token.pk}/revoke/").headers["Location"] == "/settings/tokens/"
         assert list_entries() == [
-            ("token_created", "bob", {"role": "agent", "token": "ci"}),
-            ("token_revoked", "bob", {"token": "ci"}),
+            ("token_created", "bob", {"role": "agent", "token_name": "ci"}),
+            ("token_revoked", "bob", {"token_name": "ci"}),
         ]
 
     def test_page_shows_the_state_of_tokens(self, admin: Client) -> None:
@@ -184,7 +184,7 @@ class TestAuthentication:
         deferred_writes.flush_all()
         token.refresh_from_db()
         assert token.last_used_at is not None
-        assert list_entries("token_used") == [("token_used", "token nightly", {"token": "nightly"})]
+        assert list_entries("token_used") == [("token_used", "token nightly", {"token_name": "nightly"})]
 
     def test_use_is_recorded_again_after_the_interval(self) -> None:
         token, secret = make_token()
@@ -206,7 +206,7 @@ class TestAuthentication:
         for _ in range(3):
             ask(secret)
         assert list_entries("token_refused") == [
-            ("token_refused", "token nightly", {"token": "nightly", "why": "revoked"})
+            ("token_refused", "token nightly", {"token_name": "nightly", "why": "revoked"})
         ]
 
 

@@ -23,9 +23,11 @@ from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, Workspace
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.seals.decision_keys import create_key_pair
+from harness_site.accounts.models import Invitation
 from harness_site.audit import audit_trail_query, event_sentences, folded_entries
 from harness_site.audit.audit_trail_query import AuditSubject
 from tests.support.audit_entries import list_entries
+from tests.support.client_login import sign_in
 from tests.support.factories import make_call, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
@@ -73,6 +75,23 @@ def test_entry_names_actor_action_and_object(reader: Client) -> None:
     assert "Re-run approved" in page
     assert "call id call_9" in page
     assert "not sealed yet" in page
+
+
+def test_entry_names_the_token_label_and_invitation_that_it_is_about(reader: Client) -> None:
+    admin = sign_in(Client(), make_user(name="dora", role=Role.ADMIN))
+    session = make_session(session_id="order-17")
+    admin.post("/settings/tokens/create/", {"name": "nightly", "role": "agent", "days": ""})
+    admin.post("/settings/invitations/", {"role": "auditor", "note": "Eve from audit"})
+    invitation = Invitation.objects.get()
+    admin.post(f"/settings/invitations/{invitation.pk}/revoke/")
+    happened(AuditKind.LABELLED, session=session, added="urgent")
+    happened(AuditKind.LABELLED, session=session, removed="urgent")
+    page = visible_text(reader.get("/audit/"))
+    assert "dora created the API token nightly" in page
+    assert "dora created an invitation for Eve from audit with the role Auditor" in page
+    assert "dora revoked the invitation for Eve from audit with the role Auditor" in page
+    assert "alice added the label “urgent” to order-17" in page
+    assert "alice removed the label “urgent” from order-17" in page
 
 
 def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Client) -> None:

@@ -57,6 +57,10 @@ def test_form_about_a_decided_call_names_the_first_decision(alice: Client, sessi
     assert response.status_code == 409
     assert "bob decided first, at " in page
     assert "If that decision is wrong, tell them." in page
+    Decision.objects.update(actor="alice")
+    own = visible_text(alice.post(url(call), APPROVE))
+    assert "You have already decided, at " in own
+    assert "tell them" not in own
     assert "take it off the list" not in page
     assert "before the run uses it" not in page
 

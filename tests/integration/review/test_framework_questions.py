@@ -37,7 +37,7 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
     page = visible_text(response)
     about, _, form = page.partition("Not recorded")
     assert "The agent asks a question Awaiting answer · " in about
-    assert about.partition("Technical details")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
+    assert about.partition("Technical details")[0].partition(f"{QUESTION} Answer ")[2].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
     assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets “true”.")
     assert "More answers YesThe agent" in form  # which address cannot be answered so
@@ -60,7 +60,7 @@ def test_question_that_may_be_answered_yes_offers_it_first(alice: Client) -> Non
 def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:
     page = visible_text(alice.get(url(question({"question": QUESTION, "customer": "Eve"}))))
     assert "customer Eve Technical details" in page
-    assert page.partition("Technical details")[0].partition(f"{QUESTION} Decide ")[2].count(QUESTION) == 1
+    assert page.partition("Technical details")[0].partition(f"{QUESTION} Answer ")[2].count(QUESTION) == 1
 
 
 def test_approval_of_a_changed_value_gives_the_agent_that_value(client: Client) -> None:
@@ -80,9 +80,10 @@ def test_answer_is_recorded(alice: Client) -> None:
 @pytest.mark.parametrize(("kind", "label"), [("approve", "Answered yes"), ("reject", "Answered no")])
 def test_yes_and_no_are_called_so_after_the_decision(alice: Client, kind: str, label: str) -> None:
     call = question()
-    form = {"kind": kind, "reason": "The map.", "message": "The map.", "revision": 1}
-    card = visible_text(alice.post(url(call), form, follow=True))
+    card = visible_text(alice.post(url(call), {"kind": kind, "revision": 1}, follow=True))  # it needs no reason
     assert card.count(label) == 4
+    assert Decision.objects.get().reason == label.split()[1].capitalize()
+    assert "Message to the agent" not in card
     assert label in visible_text(alice.get("/review/?tab=decided"))
     assert "Approved" not in card
     assert "Rejected" not in card

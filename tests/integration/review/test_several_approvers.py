@@ -53,7 +53,9 @@ def option(page: str, kind: str) -> str:
 def test_two_people_approve(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     assert "Needs 2 approvals. One person can reject or edit." in visible_text(people["alice"].get(url(call)))
-    assert "Nothing changes yet: 1 more person has to decide the same." in visible_text(people["alice"].get(url(call)))
+    page = visible_text(people["alice"].get(url(call)))
+    assert "Nothing changes yet: 1 more person has to decide the same." in page
+    assert "Once 2 people have decided so: The call runs once" in page
     assert people["alice"].post(url(call), APPROVE).status_code == 302
     call.refresh_from_db()
     first = Decision.objects.get()
@@ -64,7 +66,9 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
         page = visible_text(people[name].get(url(call)))
         assert told in page
         assert "alice: Approved · one of 2 — “The contract says so.”" in page
-    assert "Then: Run 1 on worker-3 is waiting and continues" in visible_text(people["bob"].get(url(call)))
+    page = visible_text(people["bob"].get(url(call)))
+    assert "Then: Run 1 on worker-3 is waiting and continues" in page
+    assert "have decided so: The call runs once" not in page
 
     assert people["bob"].post(url(call), {**APPROVE, "revision": 2}).status_code == 302
     call.refresh_from_db()
@@ -82,11 +86,11 @@ def test_voter_sees_why_the_button_is_disabled(people: dict[str, Client]) -> Non
     assert "disabled" in option(hers.content.decode(), "approve")
     assert "disabled" not in option(hers.content.decode(), "reject")
     assert "disabled" not in option(his.content.decode(), "approve")
-    why = f"You chose this at {at:%H:%M:%S}. It takes 2 people, so somebody else has to choose it too."
+    why = f"You chose this at {at:%H:%M:%S}. It needs 2 people."
     assert why in visible_text(hers)
     assert why not in visible_text(his)
 
-    told = "Your decision is recorded. More people must decide the same."
+    told = "Recorded. Others must decide the same."
     assert told in visible_text(hers)
 
     again = people["alice"].post(url(call), {**APPROVE, "revision": 2})
@@ -140,9 +144,9 @@ def test_people_who_disagree_see_that_and_may_agree_with_the_other_text(people: 
     people["bob"].post(url(call), {**RESPOND, "answer": "It is paid already.", "revision": 2})
     page = people["alice"].get(url(call))
     text = visible_text(page)
-    assert "People disagree about this call. 1 of 2 decisions: alice answered" in text
-    assert "Nothing happens until 2 people give the same answer." in text
-    assert text.count("1 of 2 decisions:") == 2
+    assert "Respond instead “It is paid already.”: bob" in text
+    assert "Nothing happens until 2 people give the same answer; a new answer" in text
+    assert "Respond instead “I paid it by hand.”: alice (you) ·" in text
     assert text.count("Result given by bob: It is paid already.") == 1
     assert "disabled" not in option(page.content.decode(), "respond")
     queue = people["alice"].get("/review/?tab=awaiting")
@@ -293,10 +297,10 @@ def test_row_shows_missing_approvals_and_deadline(people: dict[str, Client]) -> 
     assert "1 call needs a decision" in page
     assert "Interrupted Approvals and questions 1 Decided" in page
     assert "Pay 40.00 EUR pay · accounts · session inv/17" in page
-    assert "needs 2 people · nobody has decided yet 40.00 High risk due in 2 h 0 of 2 approvals" in page
+    assert "needs 2 people · nobody has decided yet 40.00 due in 2 h 0 of 2 approvals" in page
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     page = visible_text(people["carol"].get("/review/?tab=awaiting"))
-    assert "needs 2 people · bob approved 40.00 High risk due in 2 h 1 of 2 approvals" in page
+    assert "needs 2 people · bob approved 40.00 due in 2 h 1 of 2 approvals" in page
 
 
 def test_queue_and_badge_count_the_calls_that_the_reader_may_decide(people: dict[str, Client]) -> None:

@@ -25,7 +25,7 @@ def test_unused_decision_is_withdrawn_with_a_reason(people: dict[str, Client]) -
     page = visible_text(people["alice"].get(url(call)))
     assert "bob withdrew the decision at " in page
     assert "It is in the export." in page
-    assert "The run had not used it. The call needs a new decision." in page
+    assert "You withdrew the decision at " in visible_text(people["bob"].get(url(call)))
     assert "bob: Decision withdrawn — “It is in the export.”" in page
     assert "It is in the export." not in visible_text(people["carol"].get("/review/?tab=decided"))  # it waits again
 
