@@ -13,10 +13,13 @@ from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 from django.views.decorators.csrf import requires_csrf_token
 
+from checkpoints.db import clock
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_members_with_role
 from harness_site.accounts.safe_redirect_targets import is_path_of_site
+from harness_site.core import formatting
+from harness_site.core.redact_link_secrets import hide_link_secrets
 from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer
 
 #: URL name of the heartbeat that an open card sends automatically.
@@ -72,7 +75,8 @@ class MethodNotAllowedMiddleware(MiddlewareMixin):
 def show_server_error(request: HttpRequest) -> HttpResponse:
     # Rendered without the request, so that the cause of the error cannot fail again here.
     if not _is_caused_by_unavailable_database(sys.exception()):
-        return HttpResponseServerError(render_to_string("errors/500.html"))
+        context = {"time": formatting.format_utc_time(clock.now()), "path": hide_link_secrets(request.path)}
+        return HttpResponseServerError(render_to_string("errors/500.html", context))
     page = render_to_string("errors/database_away.html", {"advice": StartupProblem.DATABASE.advice})
     return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
 

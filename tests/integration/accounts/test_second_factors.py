@@ -90,6 +90,7 @@ def test_recovery_codes_are_shown_once(fresh: Client, alice: User) -> None:
     codes = re.findall(r"<li>(\d{8})</li>", first)
     assert len(codes) == 10
     assert f'data-copy="{"&#10;".join(codes)}"' in first  # one line for each
+    assert f'href="data:text/plain,{"%0A".join(codes)}"' in first
     again = fresh.get("/accounts/codes/")
     assert re.findall(r"\d{8}", visible_text(again)) == []
     assert "10 of 10 codes are left. They were shown when they were created and cannot be shown again." in visible_text(

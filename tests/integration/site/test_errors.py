@@ -41,6 +41,7 @@ def test_server_error_page_shows_no_secret() -> None:
     response = client.get("/fail/")
     assert response.status_code == 500
     assert "Sending it again cannot record it twice." in visible_text(response)
+    assert "UTC, /fail/." in visible_text(response)
     assert b"secret" not in response.content
 
 
