@@ -177,6 +177,12 @@ def format_time_with_zone(moment: datetime) -> str:
     return f"{text} {timezone.get_current_timezone_name()}"
 
 
+def format_date_and_time_with_zone(moment: datetime) -> str:
+    """Format a time in the current time zone for a sentence: Tue 10 Nov 2026, 14:30 (Europe/Berlin)."""
+    local = convert_to_zone(moment, timezone.get_current_timezone())
+    return f"{format_date_with_year(local.date())}, {local:%H:%M} ({timezone.get_current_timezone_name()})"
+
+
 def format_iso_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

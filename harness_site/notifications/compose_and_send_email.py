@@ -45,7 +45,10 @@ def compose_notification_email(delivery: Delivery, message: NoticeMessage) -> Em
 
 
 def _build_plain_text_body(message: NoticeMessage, preferences: str) -> str:
-    item_lines = [line for item in message.items for line in (*_format_item_lines(item), "")]
+    if message.count == 1:
+        item_lines = [*_format_fact_lines(message.items[0]), ""]
+    else:
+        item_lines = [line for item in message.items for line in (*_format_item_lines(item), "")]
     remainder_lines = (
         [_("… and %(number)d more.") % {"number": message.omitted_count}, ""] if message.omitted_count > 0 else []
     )
@@ -58,9 +61,11 @@ def _build_plain_text_body(message: NoticeMessage, preferences: str) -> str:
 
 
 def _format_item_lines(item: NoticeItem) -> list[str]:
-    deadline_lines = (
-        ["  " + _("Deadline: %(time)s") % {"time": formatting.format_time_with_zone(item.deadline)}]
-        if item.deadline
-        else []
-    )
-    return [f"* {item.sentence}", f"  {item.facts}", *deadline_lines, f"  {item.link}"]
+    return [f"* {item.sentence}", *(f"  {line}" for line in (*_format_fact_lines(item), item.link))]
+
+
+def _format_fact_lines(item: NoticeItem) -> list[str]:
+    if item.deadline is None:
+        return [item.facts]
+    time = formatting.format_date_and_time_with_zone(item.deadline)
+    return [item.facts, _("Deadline: %(time)s") % {"time": time}]

@@ -14,8 +14,9 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import CallStatus
+from checkpoints.enums import CallStatus, Risk, get_default_risk
 from checkpoints.models import ToolCall, Workspace
+from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts import load_masking_rules, session_secrets_from_call_arguments
 from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import format_call_sentence
@@ -149,6 +150,14 @@ def _build_headline(
     )
 
 
+def _format_declared_risk(call: ToolCall) -> str:
+    """Return the risk of a call; empty for a question, and for the usual risk of calls with its side effects."""
+    is_usual = call.risk == get_default_risk(call.side_effects.split(","))
+    if call.is_question or is_usual or call.risk not in Risk.values:
+        return ""
+    return str(translate_label(Risk(call.risk)))
+
+
 def _mask_and_format_on_one_line(text: str) -> str:
     """Mask a text and escape hidden characters and line breaks, so that it cannot start a line of its own."""
     return format_on_one_line(mask_and_reveal_hidden(text))
@@ -201,7 +210,12 @@ def _build_notice_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
         _mask_and_format_on_one_line(call.tool),
     )
     interrupted = call.status == CallStatus.INTERRUPTED
-    facts = ["" if call.is_question else tool, agent, gettext("session %(id)s") % {"id": session_id}]
+    facts = [
+        "" if call.is_question else tool,
+        gettext("agent %(name)s") % {"name": agent} if agent else "",
+        gettext("session %(id)s") % {"id": session_id},
+        _format_declared_risk(call),
+    ]
     if interrupted:
         facts.append(status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))
     return NoticeItem(

@@ -75,7 +75,7 @@ def test_mail_has_only_the_headers_and_lines_of_the_site(text: str, alice: User)
         assert list_hidden_characters(str(composed["Subject"])) == set()
         plain, page = (part.get_content() for part in composed.iter_parts() if isinstance(part, EmailMessage))
         assert list_hidden_characters(plain) | list_hidden_characters(page) == set()
-        assert len(plain.splitlines()) == 12 + bool(said.items[0].deadline)
+        assert len(plain.splitlines()) == 10 + bool(said.items[0].deadline)
         assert "<script id=evil>" not in page
 
 
@@ -94,7 +94,7 @@ def test_encoded_word_is_sent_as_text(start_mail_server: Start, alice: User) -> 
     assert sorted(line.partition(":")[0].lower() for line in got["headers"]) == sorted(HEADERS)
     assert got["subject"].startswith("[Harness] Needs a decision: = ?utf-8?q?=0D=0AReply-To:_thief@evil.example")
     assert "\nReply-To" not in got["text"]
-    assert f"* {call.sentence}\n" in got["text"].replace("\r\n", "\n")
+    assert f"{call.sentence}\n" in got["text"].replace("\r\n", "\n")
 
 
 def test_header_injection_is_refused(settings: Any) -> None:

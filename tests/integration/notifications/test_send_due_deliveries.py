@@ -1,6 +1,7 @@
 """Deliveries to real servers in other processes, and their retries after failures and crashes."""
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from checkpoints.db import clock
-from checkpoints.enums import CallStatus, Role
+from checkpoints.enums import CallStatus, Risk, Role
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.accounts.models import Membership
@@ -41,7 +42,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 class TestMail:
     def test_message_names_the_call_and_links_to_its_card(self, start_mail_server: Start, alice: User) -> None:
         office = start_mail_server()
-        call = interrupted(sentence="Refund 40.00 EUR to the card ending 4242")
+        call = interrupted(
+            sentence="Refund 40.00 EUR to the card ending 4242",
+            risk=Risk.LOW,
+            decide_within=timedelta(days=30),
+        )
         assert told() == DeliveryRound(sent=1)
         (mail,) = office.messages
         delivery = Delivery.objects.get()
@@ -56,6 +61,10 @@ class TestMail:
             "",
             card,
         ]
+        assert mail["text"].count(card) == mail["html"].count(card) == 1
+        for part in (mail["text"], mail["html"]):
+            assert "Low risk" in part
+            assert re.search(r"Deadline: \w{3} \d+ \w{3} \d{4}, \d\d:\d\d \(UTC\)", part)
         assert "https://harness.example/accounts/notifications/" in mail["text"]
         assert f'<a href="{card}">' in mail["html"]
         assert (delivery.status, delivery.attempts, delivery.problem) == ("sent", 1, "")
