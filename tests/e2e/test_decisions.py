@@ -119,7 +119,7 @@ def test_typed_reason_stays_in_view_when_somebody_else_decides(open_cards: Calla
     expect(late.get_by_role("radio")).to_have_count(0)
     expect(page_actions.reason_field(late)).to_have_count(0)
     late.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    late.locator("form[data-decide]").get_by_role("button", name="Copy").click()
+    late.locator("form[data-decide] .reason").get_by_role("button", name="Copy").click()
     late.wait_for_function("async (text) => await navigator.clipboard.readText() === text", arg=REASON)
 
 
