@@ -79,7 +79,7 @@ def test_call_with_altered_arguments_is_not_shown_and_not_decided(alice: Client)
     assert "Its arguments are not those that Harness wrote." in quarantine
     for response in (alice.get(url(call)), alice.post(url(call), APPROVE)):
         assert response.status_code == 409
-        assert "This page is not shown, because its data are not as they were written" in visible_text(response)
+        assert "Altered data in “" in visible_text(response)
         assert "data-decide" not in response.content.decode()
     assert not Decision.objects.exists()
 
