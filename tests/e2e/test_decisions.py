@@ -184,6 +184,8 @@ def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(private_site:
     page_actions.fill_in_decision(page, "It did not happen", REASON)
     page_actions.record_decision(page, "It did not happen")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    # The refresh after the decision has ended: the next one would wait for it, and be dropped with the replaced page.
+    page_actions.wait_until(page, "!document.querySelector('#call-events.htmx-request')")
     held: list[Route] = []
     withdrawn = False
     page.route("**/review/calls/*/?seen=*", lambda route: route.continue_() if withdrawn else held.append(route))
