@@ -48,7 +48,6 @@ def test_live_update_keeps_reason_and_focus(
     page_actions.open_refund_card(other, order_number)
     other.get_by_role("button", name="Verify again").click()
 
-    # Wait for the other page too: a response that arrives after it was closed would find no element to replace.
     for reader in (page, other):
         expect(reader.get_by_label("Did it happen?").get_by_text("outcome still unknown", exact=True)).to_have_count(2)
     assert probes.count() > before
@@ -56,6 +55,9 @@ def test_live_update_keeps_reason_and_focus(
     expect(page_actions.reason_field(page)).to_be_focused()
     page_actions.reason_field(page).press_sequentially("op.")
     expect(page_actions.reason_field(page)).to_have_value(f"{PARTIAL_REASON}op.")
+    # A response that arrives while a page closes would find no element to replace.
+    for reader in (page, other):
+        page_actions.wait_until(reader, "!document.querySelector('.htmx-request')")
 
 
 def test_reload_keeps_the_reason_until_it_is_recorded(
