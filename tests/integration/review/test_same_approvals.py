@@ -10,7 +10,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Decision, ToolCall
 from tests.integration.review.payment_agents import awaiting
-from tests.support.factories import make_call, make_user
+from tests.support.factories import make_call, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -101,3 +101,22 @@ def test_votes_deadlines_and_roles_hold_as_on_the_decision_page() -> None:
     bob.post(PAGE, sent)
     statuses = ToolCall.objects.order_by("pk").values_list("status", flat=True)
     assert list(statuses) == [CallStatus.APPROVED, CallStatus.APPROVED, CallStatus.AWAITING_APPROVAL]
+
+
+def test_calls_of_other_workspaces_and_interrupted_calls_cannot_be_approved_with_a_forged_form() -> None:
+    alice, [own] = sign_in("alice"), make_payments(1)
+    foreign = make_call(
+        session=make_session(session_id="theirs", workspace=make_workspace(slug="others")),
+        tool="pay",
+        status=CallStatus.AWAITING_APPROVAL,
+        sentence="Pay for the others",
+    )
+    interrupted = make_call(session=own.session, call_id="lost", tool="pay", status=CallStatus.INTERRUPTED)
+    sent = {"tool": "pay", "people": 1, "answer": "approve", "reason": "Fine."}
+    answer = alice.post(PAGE, sent | {"call": [f"{call.pk}.1" for call in (foreign, interrupted)]}, follow=True)
+    assert "Pay for the others" not in answer.content.decode()
+    assert visible_text(answer).count("Not recorded: Approved") == 1
+    assert not Decision.objects.exists()
+    statuses = {call.pk: call.status for call in ToolCall.objects.all()}
+    assert statuses[foreign.pk] == CallStatus.AWAITING_APPROVAL
+    assert statuses[interrupted.pk] == CallStatus.INTERRUPTED
