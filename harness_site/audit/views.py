@@ -18,7 +18,7 @@ from harness_site.audit import (
     audit_trail_query,
     calls_of_entries,
     folded_entries,
-    invitations_of_entries,
+    invitations_of_audit_entries,
 )
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
@@ -44,7 +44,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     context = {
         "page": page,
         "calls": calls,
-        "invitations": invitations_of_entries.load_invitations_of_entries(workspace, page.rows),
+        "invitations": invitations_of_audit_entries.load_invitations_of_entries(workspace, page.rows),
         "is_row_opened": oldest is not None,
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,

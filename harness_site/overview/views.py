@@ -1,6 +1,6 @@
 from decimal import Decimal
 from math import sqrt
-from typing import Final
+from typing import Any, Final
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -15,9 +15,9 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_year, format_day, format_duration_rounded_up
 from harness_site.overview import charts, current_counts, totals, utc_periods
-from harness_site.overview.first_calls import list_first_calls
+from harness_site.overview.calls_to_decide_first import list_first_calls
 from harness_site.overview.templatetags.harness_overview import format_share
-from harness_site.overview.totals import SessionTotals, WaitingTimes
+from harness_site.overview.totals import PeriodTotals, SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
@@ -62,13 +62,6 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
     lost, lost_before = current_counts.count_sessions_with_lost_runs(workspace.pk, period, agent)
     drawn_period, sums = totals.leave_out_empty_start(period, sums)
-    drawn = {
-        "sessions": charts.draw_session_outcome_chart(drawn_period, sums.steps),
-        "waits": charts.draw_waiting_times_chart(drawn_period, sums.wait_steps),
-        "failures": charts.draw_failed_sessions_chart(drawn_period, sums.steps),
-        "interruptions": charts.draw_interrupted_calls_chart(drawn_period, sums.interruptions),
-        "costs": charts.draw_cost_chart(drawn_period, sums.steps),
-    }
     context = {
         "period": period,
         "choices": [(key, label) for key, (label, _days) in utc_periods.CHOICES.items()],
@@ -95,6 +88,27 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "overdue": first_calls.overdue,
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
+        "charts": _draw_charts(drawn_period, sums),
+        "slowest_tools": sums.slowest_tools,
+        "interrupted_tools": sums.most_interrupted_tools,
+        "sums_at": get_time_of_sums(),
+    }
+    return render(request, "overview/overview.html", context | _describe_sums_and_changes(period, sums))
+
+
+def _draw_charts(period: Period, sums: PeriodTotals) -> dict[str, Any]:
+    return {
+        "sessions": charts.draw_session_outcome_chart(period, sums.steps),
+        "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
+        "failures": charts.draw_failed_sessions_chart(period, sums.steps),
+        "interruptions": charts.draw_interrupted_calls_chart(period, sums.interruptions),
+        "costs": charts.draw_cost_chart(period, sums.steps),
+    }
+
+
+def _describe_sums_and_changes(period: Period, sums: PeriodTotals) -> dict[str, str]:
+    """Put the totals of a period in words, and compare them with the period before."""
+    return {
         "failed_words": _describe_failures(sums.total, sums.preceding),
         "failed_trend": _get_trend_of_failures(sums.total, sums.preceding),
         "totals_words": _describe_totals(period, has_comparison=bool(sums.preceding.sessions)),
@@ -108,12 +122,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "cost_trend": _get_neutral_trend(sums.total.cost, sums.preceding.cost),
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits).replace(" %", "\N{NO-BREAK SPACE}%"),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
-        "charts": drawn,
-        "slowest_tools": sums.slowest_tools,
-        "interrupted_tools": sums.most_interrupted_tools,
-        "sums_at": get_time_of_sums(),
     }
-    return render(request, "overview/overview.html", context)
 
 
 def _has_really_changed(number: float, preceding: float) -> bool:

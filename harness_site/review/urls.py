@@ -3,11 +3,11 @@ from django.urls import path
 from harness_site.review import evidence_files
 from harness_site.review.views import (
     browser_notifications,
+    calls_awaiting_same_approval,
     claims_and_comments,
     decision_card,
     outages,
     queue,
-    same_approvals,
 )
 
 app_name = "harness_review"
@@ -20,7 +20,7 @@ urlpatterns = [
     path("outages/verify/", outages.request_verifications, name="outage-verify"),
     path("outages/settle/", outages.decide_calls_by_late_results, name="outage-settle"),
     path("outages/decide/", outages.decide_calls_without_late_results, name="outage-decide"),
-    path("approvals/", same_approvals.show_or_decide_same_approvals, name="same-approvals"),
+    path("approvals/", calls_awaiting_same_approval.show_or_decide_same_approvals, name="same-approvals"),
     path("calls/<int:pk>/", decision_card.show_card_or_record_decision, name="card"),
     path("calls/<int:pk>/claim/", claims_and_comments.claim_call, name="claim"),
     path("calls/<int:pk>/release/", claims_and_comments.release_call, name="release"),

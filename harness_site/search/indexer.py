@@ -18,9 +18,10 @@ from django.db.models.functions import Now
 
 from checkpoints.db import clock
 from checkpoints.models import ToolCall
-from harness_site.search import hourly_call_and_decision_sums, index_writer, texts_to_index, withdrawn_decisions
+from harness_site.search import hourly_call_and_decision_sums, index_writer, texts_to_index
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import DecisionSums, Fact, Kind, Passage, Progress, ToolSums
+from harness_site.search.reopen_calls_of_withdrawn_decisions import reopen_calls_of_withdrawals
 from harness_site.search.texts_to_index import IndexedText
 
 #: Texts of one batch, few enough for a short transaction.
@@ -228,7 +229,7 @@ def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[I
     if kind == Kind.CALL:
         texts = _keep_changed_calls_open(texts)
     elif kind == Kind.DECISION:
-        hourly_call_and_decision_sums.add_tallies_to_sums(withdrawn_decisions.reopen_calls_of_withdrawals(batch.keys))
+        hourly_call_and_decision_sums.add_tallies_to_sums(reopen_calls_of_withdrawals(batch.keys))
     backlog = set(batch.backlog)
     index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
     index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])

@@ -20,7 +20,7 @@ from checkpoints.enums import SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import session_models_and_cost_by_model
-from harness_site.search.hours_of_sums import delete_old_hours, get_start_of_hourly_sums
+from harness_site.search.hourly_sums_retention import delete_old_hours, get_start_of_hourly_sums
 from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
 #: Number of days that are kept up to date.

@@ -28,11 +28,11 @@ from harness_site.review.interrupt_calls_of_lost_runs import interrupt_calls_of_
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
+from harness_site.review.selectors.calls_awaiting_same_approval import group_same_approvals
 from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_by_decider
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, UrgentCalls
 from harness_site.review.selectors.queue_order import QueueSort
-from harness_site.review.selectors.same_approvals import group_same_approvals
 from harness_site.sessions.selectors import multi_person_approvals
 
 

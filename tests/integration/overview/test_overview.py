@@ -23,7 +23,7 @@ from harness_site.overview import charts, current_counts, totals, utc_periods, v
 from harness_site.overview.totals import SessionTotals
 from harness_site.search import (
     hourly_call_and_decision_sums,
-    hours_of_sums,
+    hourly_sums_retention,
     indexer,
     recount_hourly_session_sums,
 )
@@ -377,9 +377,9 @@ def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
     complete()
     for sums in (SessionSums, ToolSums):
         assert set(sums.objects.values_list("hourly", flat=True)) == {True, False}
-    hours_of_sums.delete_old_hours(now + timedelta(days=2))
+    hourly_sums_retention.delete_old_hours(now + timedelta(days=2))
     assert load("period=24h").total == load("period=7d").total == SessionTotals(3, cost=Decimal(3))
-    hours_of_sums.delete_old_hours(now + timedelta(days=3))
+    hourly_sums_retention.delete_old_hours(now + timedelta(days=3))
     day = hourly_call_and_decision_sums.get_utc_day_start(now)
     assert list(SessionSums.objects.values_list("start", "hourly", "sessions", "cost")) == [(day, False, 3, Decimal(3))]
     assert list(ToolSums.objects.values_list("start", "hourly", "calls")) == [(day, False, 2)]

@@ -23,7 +23,7 @@ from harness_site.review import bulk_decisions, bulk_results_in_user_session, cl
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.selectors import calls_by_decider
-from harness_site.review.selectors.same_approvals import (
+from harness_site.review.selectors.calls_awaiting_same_approval import (
     SameApprovals,
     load_same_approvals,
     parse_same_approvals,
