@@ -22,7 +22,7 @@ from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_
 from harness_site.core.post_only_views import require_post_or_redirect
 
 #: Key in the user session of a token that the tokens page shows once.
-_TOKEN_KEY: Final = "new_token"
+_SHOWN_ONCE_KEY: Final = "new_token"
 #: Days → label.
 LIFETIMES: Final = (("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("Until it is revoked")))
 
@@ -45,7 +45,7 @@ class TokenForm(forms.Form):
 @require_member(Role.ADMIN)
 def list_tokens(request: MemberRequest) -> HttpResponse:
     """List the tokens; show the secret of a token that was just created, once."""
-    return _render_tokens_page(request, new_token=pop_secret_for_page(request, _TOKEN_KEY))
+    return _render_tokens_page(request, new_token=pop_secret_for_page(request, _SHOWN_ONCE_KEY))
 
 
 @require_post_or_redirect("harness_settings:tokens")
@@ -68,7 +68,7 @@ def create_token(request: MemberRequest) -> HttpResponse:
     except api_tokens.TokenNameTaken as error:
         form.add_error("name", str(error))
         return _render_tokens_page(request, form=form, status=422)
-    store_secret_for_next_page(request, _TOKEN_KEY, {"name": name, "secret": secret})
+    store_secret_for_next_page(request, _SHOWN_ONCE_KEY, {"name": name, "secret": secret})
     return redirect("harness_settings:tokens")
 
 

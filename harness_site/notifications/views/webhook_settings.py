@@ -23,7 +23,7 @@ from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookForma
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message
 
 #: Key in the user session of a webhook whose secret the webhooks page shows once.
-_WEBHOOK_KEY: Final = "new_webhook"
+_SHOWN_ONCE_KEY: Final = "new_webhook"
 _EVENTS = [(event.value, event.label) for event in CALL_EVENTS]
 
 
@@ -57,7 +57,7 @@ class WebhookForm(forms.Form):
 @require_member(Role.ADMIN)
 def list_webhooks(request: MemberRequest) -> HttpResponse:
     """List the webhooks; show the secret of a webhook that was just created, once."""
-    return _render_webhooks_page(request, new_webhook=pop_secret_for_page(request, _WEBHOOK_KEY))
+    return _render_webhooks_page(request, new_webhook=pop_secret_for_page(request, _SHOWN_ONCE_KEY))
 
 
 @require_post_or_redirect("harness_notifications:webhooks")
@@ -77,7 +77,7 @@ def create_webhook(request: MemberRequest) -> HttpResponse:
         events=data["events"],
         request=request,
     )
-    store_secret_for_next_page(request, _WEBHOOK_KEY, {"name": data["name"], "secret": secret})
+    store_secret_for_next_page(request, _SHOWN_ONCE_KEY, {"name": data["name"], "secret": secret})
     return redirect("harness_notifications:webhooks")
 
 

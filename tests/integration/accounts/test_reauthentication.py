@@ -84,9 +84,7 @@ def test_submitted_form_is_stored_encrypted(stale_client: Client) -> None:
     sent = {"name": "pager", "address": private, "format": "json", "events": "reminder"}
     asked = stale_client.post("/settings/notifications/create/", sent).headers["Location"]
     assert "very-private" not in str(dict(stale_client.session))
-    response = stale_client.post(
-        asked, {"password": PASSWORD, "next": "/settings/notifications/create/"}, follow=True
-    )
+    response = stale_client.post(asked, {"password": PASSWORD, "next": "/settings/notifications/create/"}, follow=True)
     assert "This secret is shown only now." in visible_text(response)
     assert Webhook.objects.get().host == "hooks.example"
 
