@@ -55,7 +55,7 @@ async def is_authenticated_request(scope: Scope) -> bool:
     return await has_valid_token(scope) or await is_member_request(scope)
 
 
-async def _is_never_authenticated(scope: Scope) -> bool:
+async def _treat_every_request_as_anonymous(scope: Scope) -> bool:
     return False
 
 
@@ -89,7 +89,10 @@ _pages = ResponseDeadlines(
 #: Before the tables exist, nobody is known, and only Django's middleware answers.
 _refusals = ResponseDeadlines(
     RequestBodyMiddleware(
-        _route_request_to_thread_pool, settings.SERVER_LIMITS, _is_never_authenticated, build_refused_body_response
+        _route_request_to_thread_pool,
+        settings.SERVER_LIMITS,
+        _treat_every_request_as_anonymous,
+        build_refused_body_response,
     ),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,

@@ -97,7 +97,7 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
         from harness_site.send_email import MAIL_ERRORS, describe_connection_error
 
         return describe_connection_error(error) if isinstance(error, MAIL_ERRORS) else ""
-    if command == "migrate" and _is_table_of_accounts_missing(error):
+    if command == "migrate" and _does_error_name_table_of_accounts(error):
         return (
             "This database was migrated by a Django project with another user model, so it has no table auth_user. "
             "Give the site a database of its own, and open it in that project by the same URL."
@@ -131,7 +131,7 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     return f"The database does not answer: {reason}. Check HARNESS_DATABASE_URL, and that the server is running."
 
 
-def _is_table_of_accounts_missing(error: BaseException | None) -> bool:
+def _does_error_name_table_of_accounts(error: BaseException | None) -> bool:
     """Return whether the error, or one before it in a transaction that it broke, names the table of Django's users."""
     while error is not None:
         if isinstance(error, Exception) and "auth_user" in str(error):

@@ -42,14 +42,14 @@ from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,
     mark_response_as_storable,
-    require_key_stored_first,
+    refuse_serving_by_guarded_statement,
 )
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
 from harness_site.api.reattach_run_of_request import (
     get_or_reattach_current_run,
     get_or_reattach_run,
-    restore_pairings_of_other_processes,
+    pair_calls_issued_by_other_processes,
 )
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.api.sentence_template_validation import validate_sentence_template
@@ -72,12 +72,12 @@ def issue_call(
 ) -> HttpResponse:
     """Answer 201: run it now. 200: its stored result. 202: it runs elsewhere. 409: a person has to decide."""
     if body.idempotency == "unanswered":  # its pairing with an operation is recorded before the first statement
-        require_key_stored_first()
+        refuse_serving_by_guarded_statement()
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
     owned_session = get_or_reattach_current_run(checkpointer, session_id, body.fence)
     if body.idempotency == "unanswered":
-        restore_pairings_of_other_processes(owned_session)
+        pair_calls_issued_by_other_processes(owned_session)
     for taken in body.taken:
         owned_session.operations.mark_result_as_replayed(taken.number, taken.call_id)
     allow_retried_request_to_run_issued_call(request, store, owned_session, body.call_id, body.tool)
@@ -277,7 +277,7 @@ def _settle_stored_call(
     call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
         raise write_outcomes.store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
-    owned_session = _find_issuing_run_even_if_lost(store, session_id, session.pk, body.fence)
+    owned_session = _get_owned_session_of_issuing_run(store, session_id, session.pk, body.fence)
     is_repeated = request.repeated is not None  # type: ignore[attr-defined]
     try:
         is_stored = call.run_id == owned_session.run_id and write_outcomes.is_outcome_of_call(call, outcome)
@@ -290,7 +290,7 @@ def _settle_stored_call(
         owned_session.operations.release_pairing(get_call_fingerprint(call), call_id)
 
 
-def _find_issuing_run_even_if_lost(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
+def _get_owned_session_of_issuing_run(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
     """Return the state of the run that issued the call; if it has lost the session, one whose writes come too late."""
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None and owned_session.fence == fence:

@@ -134,7 +134,7 @@ class _EventReader:
             self._told = {event["id"] for event in recent}
             self._after = max([self._after, *self._told])
             return _format_server_sent_events(events) + _format_session_changes(
-                _list_new_session_changes(self._changes, workspace)
+                _fetch_new_session_changes(self._changes, workspace)
             )
 
 
@@ -144,7 +144,7 @@ def _build_change_cursor_from_now() -> ChangeCursor:
     return cursor
 
 
-def _list_new_session_changes(cursor: ChangeCursor, workspace: int) -> list[dict[str, Any]]:
+def _fetch_new_session_changes(cursor: ChangeCursor, workspace: int) -> list[dict[str, Any]]:
     changes = {change.session: change for change in cursor.fetch_new_changes() if change.workspace == workspace}
     names = dict(Session.objects.filter(pk__in=changes).values_list("pk", "session_id"))
     return [

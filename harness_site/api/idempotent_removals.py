@@ -16,7 +16,7 @@ from harness_site.api.models import ApiWrite
 from harness_site.api.request_pipeline import get_client_checkpointer
 
 
-def answer_removal_once(
+def remove_once_and_build_response(
     request: HttpRequest, session_id: str, remove: Callable[[], RemovalCounts], *gone: type[CheckpointsError]
 ) -> HttpResponse:
     """Remove, and answer what was removed: by this request, or by its first attempt if nothing is left to remove.

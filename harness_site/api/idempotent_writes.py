@@ -189,7 +189,7 @@ def _is_repeated_elsewhere(row: ApiWrite) -> bool:
     return ApiWrite.objects.filter(pk=row.pk, repeated=True).exists()
 
 
-def require_key_stored_first() -> None:
+def refuse_serving_by_guarded_statement() -> None:
     """Refuse to be served by one statement, so that the key of this request is stored before anything else is done."""
     guard_within_write_statement.refuse_if_guarded(guard_within_write_statement.find_guard(connection))
 

@@ -110,10 +110,10 @@ def _build_error_response(request: HttpRequest, error: Any) -> HttpResponse:
         return build_problem_response(error.__cause__)
     if isinstance(error, HttpError):
         return build_problem_response(MalformedRequest(str(error)))
-    return convert_error_to_problem_response(_quarantine_session_and_get_exception(request, error))
+    return convert_error_to_problem_response(_quarantine_if_altered_and_get_exception(request, error))
 
 
-def _quarantine_session_and_get_exception(request: Any, error: Exception) -> Exception:
+def _quarantine_if_altered_and_get_exception(request: Any, error: Exception) -> Exception:
     """Quarantine the session of a request if it is altered. Returns the error, or a typed one that names the row."""
     session_id = request.resolver_match.kwargs.get("session_id")
     if session_id is None:

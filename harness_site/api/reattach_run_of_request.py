@@ -23,7 +23,7 @@ def get_or_reattach_run(checkpointer: SyncCheckpointer, session_id: str, fence: 
     Raises `SessionNotFound`, `SessionFinished`, and `OwnershipLost` if another run has taken the session over.
     """
     owned_session = checkpointer.store.find_owned_session(session_id)
-    if owned_session is None or owned_session.fence < fence or _is_let_through_by_another_process(owned_session):
+    if owned_session is None or owned_session.fence < fence or _did_other_process_let_run_through_gate(owned_session):
         return reattach_run.reattach_run(checkpointer.store, session_id, fence)
     if owned_session.fence != fence:
         raise OwnershipLost(session_id)
@@ -47,13 +47,13 @@ def get_or_reattach_current_run(checkpointer: SyncCheckpointer, session_id: str,
     return owned_session
 
 
-def restore_pairings_of_other_processes(owned_session: OwnedSession) -> None:
+def pair_calls_issued_by_other_processes(owned_session: OwnedSession) -> None:
     """Pair the calls of a run that other server processes have issued with their operations."""
     calls = ToolCall.objects.filter(session=owned_session.pk, run=owned_session.run_id, answered_version=None)
     owned_session.operations.restore_unknown_pairings(calls.filter(key_policy=KeyPolicy.UNANSWERED).order_by("pk"))
 
 
-def _is_let_through_by_another_process(owned_session: OwnedSession) -> bool:
+def _did_other_process_let_run_through_gate(owned_session: OwnedSession) -> bool:
     """Return whether another server process has let a run through that this one still holds at the gate."""
     if not owned_session.at_gate:
         return False

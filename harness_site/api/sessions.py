@@ -38,7 +38,7 @@ from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.session_owner_run_type import OwningRun
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
-from harness_site.api.idempotent_removals import answer_removal_once
+from harness_site.api.idempotent_removals import remove_once_and_build_response
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
@@ -266,7 +266,7 @@ def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -
 )
 def delete_session(request: HttpRequest, session_id: request_schemas.Identifier, dry_run: bool = False) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    return answer_removal_once(
+    return remove_once_and_build_response(
         request, session_id, lambda: checkpointer.delete_session(session_id, dry_run=dry_run), SessionNotFound
     )
 
@@ -403,7 +403,7 @@ def prune_versions(
         older_than=older_than,
         dry_run=body.dry_run,
     )
-    return answer_removal_once(request, session_id, prune)
+    return remove_once_and_build_response(request, session_id, prune)
 
 
 @router.get("/runs/{run_id}", auth=READER, response=response_schemas.SessionOfRun, summary="Find the session of a run")

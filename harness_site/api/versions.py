@@ -26,7 +26,7 @@ from checkpoints.versions.save_version import (
     save_next_version_of_transcript,
 )
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.idempotent_removals import answer_removal_once
+from harness_site.api.idempotent_removals import remove_once_and_build_response
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
@@ -271,7 +271,7 @@ def _build_version_response(loaded: dict[str, Any]) -> HttpResponse:
 )
 def delete_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
     delete = partial(get_client_checkpointer(request).delete_checkpoint, session_id, version)
-    return answer_removal_once(request, session_id, delete, VersionNotFound)
+    return remove_once_and_build_response(request, session_id, delete, VersionNotFound)
 
 
 @router.get(

@@ -198,7 +198,7 @@ def iterate_entries(
     while left is None or left > 0:
         size = min(size, _CHUNK) if left is None else min(size, _CHUNK, left)
         events = list((matching_events if before is None else matching_events.filter(pk__lt=before))[:size])
-        yield from _build_entries(workspace_pk, events)
+        yield from _load_seals_and_build_entries(workspace_pk, events)
         if len(events) < size:
             return
         before, left, size = events[-1].pk, None if left is None else left - size, 2 * size
@@ -296,7 +296,9 @@ def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> Quer
     return matching_events
 
 
-def _build_entries(workspace_pk: int, events: list[AuditEvent]) -> tuple[AuditEntry | UnreadableRecord, ...]:
+def _load_seals_and_build_entries(
+    workspace_pk: int, events: list[AuditEvent]
+) -> tuple[AuditEntry | UnreadableRecord, ...]:
     seals = _load_preceding_seals(workspace_pk, events)
     pks = {event.session_id for event in events if event.session_id is not None}
     sessions = dict(_query_session_names(workspace_pk, sorted(pks)) if pks else ())

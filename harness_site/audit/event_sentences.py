@@ -253,7 +253,9 @@ def _fill_first_complete_sentence(entry: AuditEntry, sentences: Iterable[str], *
     details = {name for name, value in entry.details.items() if isinstance(value, (str, int)) and value != ""}
     known = details | _RENDERED_WITHOUT_DETAILS.keys() | values.keys()
     sentence = next(sentence for sentence in sentences if _list_placeholders(sentence) <= known)
-    rendered = {name: _render_placeholder(entry, name) for name in _list_placeholders(sentence) if name not in values}
+    rendered = {
+        name: _render_placeholder_value(entry, name) for name in _list_placeholders(sentence) if name not in values
+    }
     return build_html(sentence, **rendered, **values)
 
 
@@ -262,7 +264,7 @@ def _render_call_in_sentence(call: AuditedCall) -> SafeString:
     return build_html('<a href="{}" dir="auto">{}</a>', reverse("harness_review:card", args=[call.pk]), quoted)
 
 
-def _render_placeholder(entry: AuditEntry, name: str) -> str:
+def _render_placeholder_value(entry: AuditEntry, name: str) -> str:
     """Render what a sentence says of an entry: its actor, session or label, or one of its details."""
     if name in _RENDERED_WITHOUT_DETAILS:
         return _RENDERED_WITHOUT_DETAILS[name](entry)

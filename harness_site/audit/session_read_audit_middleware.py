@@ -106,11 +106,11 @@ def _compute_repeated_view_cutoff(request: HttpRequest) -> datetime:
 
 
 def _query_recent_view(session: int, reader: str, since: datetime) -> QuerySet[AuditEvent, int]:
-    return _select_views().filter(session=session, actor=reader, created_at__gt=since)[:1]
+    return _select_views_of_persons().filter(session=session, actor=reader, created_at__gt=since)[:1]
 
 
 @cache
-def _select_views() -> QuerySet[AuditEvent, int]:
+def _select_views_of_persons() -> QuerySet[AuditEvent, int]:
     return AuditEvent.objects.filter(kind=AuditKind.VIEWED, actor_kind=ActorKind.PERSON).values_list("pk", flat=True)
 
 

@@ -31,7 +31,7 @@ class TaskState:
 _running: Final[dict[str, TaskState]] = {}
 
 
-def list_running_tasks() -> list[TaskState]:
+def list_running_task_states() -> list[TaskState]:
     """List the background tasks that run in this process."""
     return list(_running.values())
 

@@ -200,7 +200,7 @@ def mask_and_indent_json(stored: str) -> str:
         return mask_and_reveal_hidden(stored)
 
 
-def format_json_or_text(stored: str) -> str:
+def mask_and_format_json_or_text(stored: str) -> str:
     """Format stored JSON for reading: a string as its text, anything else indented."""
     value = parse_json_or_text(stored)
     return mask_and_reveal_hidden(value) if isinstance(value, str) else mask_and_indent_json(stored)

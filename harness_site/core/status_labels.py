@@ -180,7 +180,7 @@ def get_call_status_shape_and_label(status: str, *, is_question: bool, final_kin
     return shape, gettext("Awaiting answer") if is_question and status == CallStatus.AWAITING_APPROVAL else label
 
 
-def get_run_shape_and_label(status: str, *, final_kind: str) -> tuple[str, str] | None:
+def find_shape_and_label_of_run_since_decision(status: str, *, final_kind: str) -> tuple[str, str] | None:
     """Return the chip shape and label of whether a call has run since `final_kind` let it run; None if it did not."""
     label = _RUN_SINCE.get((final_kind, status))
     return None if label is None else (get_status_shape_and_label(status)[0], str(label))

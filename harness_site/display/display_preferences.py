@@ -12,7 +12,7 @@ from django.http import HttpRequest
 
 from harness_site.display.models import DisplayPreference, Theme
 from harness_site.display.time_zones import SESSION_KEY as TIME_ZONE_KEY
-from harness_site.display.time_zones import is_time_zone
+from harness_site.display.time_zones import is_time_zone_name
 
 #: Key of the chosen theme in the user session.
 THEME_KEY: Final = "display_theme"
@@ -48,7 +48,7 @@ def save_display_choice(
 def get_account_time_zone(user: User | None) -> tzinfo:
     """Return the time zone that a user has chosen, for messages; UTC without a choice."""
     name = DisplayPreference.objects.filter(user=user).values_list("time_zone", flat=True).first() if user else ""
-    return ZoneInfo(name) if name and is_time_zone(name) else UTC
+    return ZoneInfo(name) if name and is_time_zone_name(name) else UTC
 
 
 def get_reader_theme(request: HttpRequest) -> str:
@@ -65,7 +65,7 @@ def get_reader_language(request: HttpRequest) -> str:
     return language if language in dict(settings.LANGUAGES) else ""
 
 
-def opens_next_call(request: HttpRequest) -> bool:
+def wants_next_call_opened(request: HttpRequest) -> bool:
     """Return whether the reader wants the next call to open by itself after a decision."""
     return bool(request.session.get(NEXT_CALL_KEY, False))
 

@@ -21,11 +21,11 @@ class ReaderPreferencesMiddleware(MiddlewareMixin):
         # Pages of a project that includes the site have a time zone of their own.
         if is_path_of_site(request.path):
             timezone.activate(get_reader_time_zone(request))
-            if not _have_addresses_languages(request):
+            if not _do_urls_have_language_prefixes(request):
                 _activate_reader_language(request)
 
     def process_view(self, request: HttpRequest, *_view: object) -> None:
-        if is_path_of_site(request.path) and _have_addresses_languages(request):
+        if is_path_of_site(request.path) and _do_urls_have_language_prefixes(request):
             _activate_reader_language(request)
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
@@ -34,7 +34,7 @@ class ReaderPreferencesMiddleware(MiddlewareMixin):
         return response
 
 
-def _have_addresses_languages(request: HttpRequest) -> bool:
+def _do_urls_have_language_prefixes(request: HttpRequest) -> bool:
     urlconf = getattr(request, "urlconf", settings.ROOT_URLCONF)
     return bool(is_language_prefix_patterns_used(urlconf)[0])
 

@@ -20,7 +20,7 @@ _NEAR: Final = 0.75
 
 
 @cache
-def list_time_zones() -> tuple[str, ...]:
+def list_time_zone_names() -> tuple[str, ...]:
     """List the names of all time zones, without aliases that are no place."""
     places = sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/"))
     return ("UTC", *places)
@@ -42,26 +42,26 @@ def _normalize_time_zone_name(name: str) -> str:
     return "_".join(name.casefold().split())
 
 
-def is_time_zone(name: str) -> bool:
+def is_time_zone_name(name: str) -> bool:
     return name in _get_all_time_zone_names()
 
 
-def find_time_zone(text: str) -> str:
+def find_time_zone_name(text: str) -> str:
     """Return the canonical name of a time zone that is written in any letter case; empty if there is none."""
     return _map_normalized_to_zone_names().get(_normalize_time_zone_name(text), "")
 
 
-def suggest_time_zone(text: str) -> str:
+def suggest_time_zone_name(text: str) -> str:
     """Return the name of the zone that a misspelt name, or a city alone, most likely means; empty if none is near."""
     key = _normalize_time_zone_name(text)
     cities: dict[str, str] = {}
-    for name in list_time_zones():
+    for name in list_time_zone_names():
         cities.setdefault(_normalize_time_zone_name(name).rpartition("/")[2], name)
     near = get_close_matches(key.rpartition("/")[2], cities, n=1, cutoff=_NEAR)
     if near:
         return cities[near[0]]
-    whole = get_close_matches(key, map(_normalize_time_zone_name, list_time_zones()), n=1, cutoff=_NEAR)
-    return find_time_zone(whole[0]) if whole else ""
+    whole = get_close_matches(key, map(_normalize_time_zone_name, list_time_zone_names()), n=1, cutoff=_NEAR)
+    return find_time_zone_name(whole[0]) if whole else ""
 
 
 def get_reader_time_zone(request: HttpRequest) -> tzinfo:
@@ -69,7 +69,7 @@ def get_reader_time_zone(request: HttpRequest) -> tzinfo:
     session = getattr(request, "session", None)
     chosen = str(session.get(SESSION_KEY, "")) if session is not None else ""
     for name in (chosen, get_browser_time_zone_name_or_empty(request)):
-        if name and is_time_zone(name):
+        if name and is_time_zone_name(name):
             return UTC if name == "UTC" else ZoneInfo(name)
     return UTC
 
@@ -77,4 +77,4 @@ def get_reader_time_zone(request: HttpRequest) -> tzinfo:
 def get_browser_time_zone_name_or_empty(request: HttpRequest) -> str:
     """Return the name that the browser gave; empty if it gave none that exists."""
     name = unquote(request.COOKIES.get(COOKIE, ""))[:64]
-    return name if is_time_zone(name) else ""
+    return name if is_time_zone_name(name) else ""

@@ -45,10 +45,10 @@ class DisplayForm(forms.Form):
 
     def clean_time_zone(self) -> str:
         text = str(self.cleaned_data["time_zone"]).strip()
-        name = time_zones.find_time_zone(text)
+        name = time_zones.find_time_zone_name(text)
         if not text or name:
             return name
-        if suggestion := time_zones.suggest_time_zone(text):
+        if suggestion := time_zones.suggest_time_zone_name(text):
             sentence = gettext("There is no time zone with this name. Did you mean %(zone)s?") % {"zone": suggestion}
             raise forms.ValidationError(sentence)
         raise forms.ValidationError(
@@ -63,7 +63,7 @@ def edit_display(request: HttpRequest) -> HttpResponse:
         "time_zone": request.session.get(time_zones.SESSION_KEY, ""),
         "language": display_preferences.get_reader_language(request),
         "theme": display_preferences.get_reader_theme(request),
-        "opens_next_call": display_preferences.opens_next_call(request),
+        "opens_next_call": display_preferences.wants_next_call_opened(request),
     }
     browser_zone = time_zones.get_browser_time_zone_name_or_empty(request)
     form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial, browser_zone=browser_zone)
@@ -72,7 +72,7 @@ def edit_display(request: HttpRequest) -> HttpResponse:
         return redirect(f"{request.path}?saved=1")
     context = {
         "form": form,
-        "zones": time_zones.list_time_zones(),
+        "zones": time_zones.list_time_zone_names(),
         "browser_zone": browser_zone,
         "saved": "saved" in request.GET,
     }

@@ -159,7 +159,7 @@ def _build_database_blocks(framework: str) -> list[Block]:
             "Where the agent runs, install the library. Then run the line there that the first command has printed:"
         )
         blocks = [_build_login_block(), Block("shell", sentence, install, "bash")]
-    lines = _list_key_settings()
+    lines = _list_key_export_lines()
     if lines:
         sentence = _(
             "This site verifies what agents write, so an agent needs these settings too. In the place of SEAL_KEY and "
@@ -169,7 +169,7 @@ def _build_database_blocks(framework: str) -> list[Block]:
     return blocks
 
 
-def _list_key_settings() -> list[str]:
+def _list_key_export_lines() -> list[str]:
     """List the commands that set the keys of an agent. Secret values are left out."""
     lines = []
     if get_seal_keys() is not None:

@@ -35,7 +35,7 @@ from checkpoints.models import Decision, Run, Workspace
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
-from harness_site.core.background_task import list_running_tasks
+from harness_site.core.background_task import list_running_task_states
 from harness_site.core.management_command_format import format_management_command
 from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
@@ -274,7 +274,7 @@ def get_message_delivery_status(workspace: Workspace) -> Status:
 
 def get_background_work_status() -> Status:
     """Report the tasks of this process: sweeper, messages, search index, live updates."""
-    title, tasks, now = _("Sweeper and background work"), list_running_tasks(), clock.now()
+    title, tasks, now = _("Sweeper and background work"), list_running_task_states(), clock.now()
     if not tasks:
         summary = _("No background work runs in this process.")
         advice = (

@@ -175,7 +175,7 @@ async def _run_proxy(session: GuardedSession, policies: ToolPolicies, server: An
             tasks.start_soon(forward_until_server_ends)
             tasks.start_soon(wait_for_termination_signal)
             await has_ended.wait()
-            await proxy.wait_for_calls(LEAVE_SECONDS)
+            await proxy.wait_for_calls_then_end_them(LEAVE_SECONDS)
             tasks.cancel_scope.cancel()
         lines.end_iteration()
         from_client.close()

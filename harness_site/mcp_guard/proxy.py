@@ -108,7 +108,7 @@ class GuardProxy:
         for running in self._calls.values():
             _end_call_without_reply(running, "The server ended during the call.")
 
-    async def wait_for_calls(self, seconds: float) -> None:
+    async def wait_for_calls_then_end_them(self, seconds: float) -> None:
         """Wait until all calls are answered; those that are not after this time have an unknown outcome."""
         with anyio.move_on_after(seconds):
             await self._wait_until_no_call_runs()
@@ -133,7 +133,9 @@ class GuardProxy:
             return message
         listed = message.result.get("tools")
         names = {tool.get("name") for tool in listed if isinstance(tool, dict)} if isinstance(listed, list) else set()
-        logged = {name for name in names if isinstance(name, str) and self.policies.find_policy(name).is_logged}
+        logged = {
+            name for name in names if isinstance(name, str) and self.policies.get_policy_or_default(name).is_logged
+        }
         return message.model_copy(update={"result": tool_results.remove_output_schemas(message.result, logged)})
 
     async def _send_to_server(self, message: types.JSONRPCMessage) -> None:
@@ -170,7 +172,7 @@ class GuardProxy:
         name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             raise ValueError("The call has no name, or its arguments are not an object.")
-        policy = self.policies.find_policy(name)
+        policy = self.policies.get_policy_or_default(name)
         if not policy.is_logged:
             return None
         if message.id in self._calls:

@@ -46,7 +46,7 @@ class ToolPolicies:
 
     patterns: tuple[tuple[str, ToolPolicy], ...] = ()
 
-    def find_policy(self, tool: str) -> ToolPolicy:
+    def get_policy_or_default(self, tool: str) -> ToolPolicy:
         """Return the policy of a tool: that of the first pattern that matches, or else `mutate`."""
         return next((policy for pattern, policy in self.patterns if fnmatchcase(tool, pattern)), UNKNOWN_TOOL)
 

@@ -32,7 +32,7 @@ def build_mcp_server(open_api: OpenApi) -> Server[Any]:
 
     async def list_tools(context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         elicits = can_elicit(context.session)
-        return types.ListToolsResult(tools=[_describe_tool(tool, elicits and tool.elicits_reason) for tool in TOOLS])
+        return types.ListToolsResult(tools=[_build_mcp_tool(tool, elicits and tool.elicits_reason) for tool in TOOLS])
 
     async def call_tool(
         context: Any, params: types.CallToolRequestParams
@@ -77,7 +77,7 @@ def _lacks_only_reason(tool: ToolDefinition, given: dict[str, Any]) -> bool:
     return False
 
 
-def _describe_tool(tool: ToolDefinition, elicits_reason: bool) -> types.Tool:
+def _build_mcp_tool(tool: ToolDefinition, elicits_reason: bool) -> types.Tool:
     schema = tool.arguments.model_json_schema()
     schema.pop("description", None)
     if elicits_reason:

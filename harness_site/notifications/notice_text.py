@@ -95,7 +95,7 @@ class NoticeMessage:
         return self.count - len(self.items)
 
 
-def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMessage | None:
+def load_and_build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMessage | None:
     """Build the current message of a notice; None if every call has been decided.
 
     `to_person` addresses a person and not a webhook.

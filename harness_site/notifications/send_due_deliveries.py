@@ -34,7 +34,7 @@ from harness_site.notifications import (
     webhook_requests,
 )
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
-from harness_site.notifications.notice_text import NoticeMessage, build_notice_message
+from harness_site.notifications.notice_text import NoticeMessage, load_and_build_notice_message
 from harness_site.notifications.recipients import has_role_for_event
 from harness_site.send_email import NoMailServer
 
@@ -153,7 +153,7 @@ def _claim_due_delivery() -> Delivery | None:
 
 def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
     try:
-        message = build_notice_message(delivery.notice, to_person=delivery.webhook is None)
+        message = load_and_build_notice_message(delivery.notice, to_person=delivery.webhook is None)
         not_needed_reason = _explain_unneeded_delivery(delivery, message)
         if not_needed_reason is not None or message is None:
             return DeliveryOutcome(problem=not_needed_reason, not_needed=True)

@@ -47,7 +47,7 @@ class FirstRow:
     address: str = ""
 
     @property
-    def place(self) -> tuple[bool, bool, datetime]:
+    def sort_key(self) -> tuple[bool, bool, datetime]:
         """Sort key: what the reader may decide, then what is urgent, then what has waited longest."""
         return not self.is_own, self.deadline is None, self.deadline or self.since
 
@@ -60,7 +60,9 @@ class FirstCalls:
     overdue: BoundedCount
 
 
-def list_first_calls(reader: Membership, waiting: CallsByDecider, agent: str = "", *, limit: int) -> FirstCalls:
+def load_calls_to_decide_first(
+    reader: Membership, waiting: CallsByDecider, agent: str = "", *, limit: int
+) -> FirstCalls:
     """List the calls to decide first with three queries. Calls that were interrupted together are one row.
 
     With `agent`, only the calls of this agent count, and each is a row, as in the queue.
@@ -84,7 +86,7 @@ def list_first_calls(reader: Membership, waiting: CallsByDecider, agent: str = "
     own_urgent = [pk for pk in urgent if pk not in others][:limit]
     # Beside these, only calls that the reader cannot decide may be urgent.
     candidates = {*own_urgent, *[pk for pk in urgent if pk in others][:limit], *sorted(others - grouped)[:limit]}
-    found = _load_calls_and_longest_waiting(calls, candidates, grouped | others, limit)
+    found = _query_calls_and_longest_waiting(calls, candidates, grouped | others, limit)
     rows = [
         FirstRow(
             call,
@@ -99,19 +101,21 @@ def list_first_calls(reader: Membership, waiting: CallsByDecider, agent: str = "
     rows += [_build_outage_row(outage, deadlines, others, can_decide=can_decide) for outage in outages]
     number = len(overdue)
     return FirstCalls(
-        sorted(rows, key=lambda row: row.place)[:limit],
+        sorted(rows, key=lambda row: row.sort_key)[:limit],
         BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT),
     )
 
 
 def _load_near_deadlines(workspace: int, agent: str, now: datetime) -> dict[int, datetime]:
     """Load the deadlines of the calls that are overdue or due within an hour, by key, the nearest first."""
-    calls = _select_deadlines().filter(workspace=workspace, due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
+    calls = _select_deadlines_of_undecided_calls().filter(
+        workspace=workspace, due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR]
+    )
     calls = calls.filter(session__agent=agent) if agent else calls
     return dict(calls[: COUNT_LIMIT + 1])
 
 
-def _load_calls_and_longest_waiting(
+def _query_calls_and_longest_waiting(
     calls: QuerySet[ToolCall], pks: Iterable[int], elsewhere: Iterable[int], limit: int
 ) -> QuerySet[ToolCall]:
     """Load the calls with these keys and those that have waited longest, except those that are `elsewhere`."""
@@ -141,7 +145,7 @@ def _build_outage_row(
 
 
 @cache
-def _select_deadlines() -> QuerySet[Any, Any]:
+def _select_deadlines_of_undecided_calls() -> QuerySet[Any, Any]:
     calls: QuerySet[Any, Any] = select_undecided_calls(None).annotate(due=queue_order.build_deadline_expression(None))
     return calls.order_by("due", "pk").values_list("pk", "due")
 

@@ -274,7 +274,7 @@ def format_step_of_period(period: Period, step: datetime) -> str:
     return _("%(first)s to %(last)s") % {"first": format_day(first), "last": format_day(last)}
 
 
-def format_start(period: Period) -> str:
+def format_start_of_period(period: Period) -> str:
     return _format_hour(period.start) if period.has_hourly_steps else format_day_with_weekday(period.first_day)
 
 
@@ -354,7 +354,7 @@ def _build_positioned_bars(
             width=round(width * _FILLED, 2),
             pieces=pieces[index],
             title=titles[index],
-            query=f"{period.build_query_of_chart_step(step)}&{query}",
+            query=f"{period.build_query_string_of_chart_step(step)}&{query}",
         )
         for index, step in enumerate(steps)
     )

@@ -247,7 +247,7 @@ def leave_out_empty_start(period: Period, sums: PeriodTotals) -> tuple[Period, P
     )
 
 
-def find_oldest_start(workspace: int, now: datetime) -> datetime | None:
+def find_start_of_oldest_session_sums(workspace: int, now: datetime) -> datetime | None:
     """Return the start of the oldest day in which a session was started, or of its hour; None without any."""
     starts = SessionSums.objects.filter(workspace=workspace).order_by("start").values_list("start", flat=True)
     day = starts.filter(hourly=False).first()

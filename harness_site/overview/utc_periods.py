@@ -66,16 +66,16 @@ class Period:
         number = -((self.start - self.end) // self.step)
         return [max(self.start, self.end - index * self.step) for index in range(number, 0, -1)]
 
-    def build_query(self) -> str:
+    def build_query_string(self) -> str:
         """Return the parameters `first` and `last` that select this period in lists."""
         if self.has_hourly_steps:
-            return build_range_query(self.start, self.end)
+            return build_range_query_string(self.start, self.end)
         return f"first={self.first_day.isoformat()}&last={self.last_day.isoformat()}"
 
-    def build_query_of_chart_step(self, step: datetime) -> str:
+    def build_query_string_of_chart_step(self, step: datetime) -> str:
         """Return the parameters `first` and `last` that select one step of this period in lists."""
         if self.has_hourly_steps:
-            return build_range_query(step, step + _HOUR)
+            return build_range_query_string(step, step + _HOUR)
         return f"first={step.date().isoformat()}&last={self.get_last_day_of_step(step).isoformat()}"
 
     def get_step_start(self, moment: datetime) -> datetime:
@@ -122,7 +122,7 @@ def parse_period_and_problem(query: QueryDict, now: datetime, usual: str = DEFAU
     return _build_period_of_days("", get_utc_midnight(first), get_utc_midnight(last) + _DAY), ""
 
 
-def build_swapped_query(query: QueryDict) -> str:
+def build_query_string_with_swapped_days(query: QueryDict) -> str:
     """Return the parameters of a request with its days exchanged; empty unless the last day is before the first."""
     first, last = parse_date(query.get("first", "")), parse_date(query.get("last", ""))
     if first is None or last is None or first <= last:
@@ -130,7 +130,7 @@ def build_swapped_query(query: QueryDict) -> str:
     return f"first={last.isoformat()}&last={first.isoformat()}"
 
 
-def build_range_query(since: datetime, until: datetime) -> str:
+def build_range_query_string(since: datetime, until: datetime) -> str:
     return f"first={format_time_parameter(since)}&last={format_time_parameter(until)}"
 
 

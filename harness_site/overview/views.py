@@ -15,7 +15,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_year, format_day, format_duration_rounded_up
 from harness_site.overview import charts, current_counts, totals, utc_periods
-from harness_site.overview.calls_to_decide_first import list_first_calls
+from harness_site.overview.calls_to_decide_first import load_calls_to_decide_first
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import PeriodTotals, SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
@@ -41,7 +41,7 @@ _ENOUGH_DECISIONS: Final = 20
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
     now = clock.now()
-    oldest_start = totals.find_oldest_start(workspace.pk, now)
+    oldest_start = totals.find_start_of_oldest_session_sums(workspace.pk, now)
     usual = utc_periods.choose_default_period_key(oldest_start, now)
     period, problem = utc_periods.parse_period_and_problem(request.GET, now, usual)
     agent = read_unmasked_text_parameter(request.GET, "agent")
@@ -55,7 +55,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     )
     sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
     waiting = count_calls_by_decider(request.membership)
-    first_calls = list_first_calls(request.membership, waiting, agent, limit=_FIRST_ROWS)
+    first_calls = load_calls_to_decide_first(request.membership, waiting, agent, limit=_FIRST_ROWS)
     sessions = {row.call.session_id for row in first_calls.rows if row.call is not None}
     if sessions:
         mark_excerpts_shown_in_response(request, "overview", sessions)
@@ -68,11 +68,11 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "agent": agent,
         "agents": sorted({*sums.agent_names[:_MAX_AGENTS], agent} - {""}),
         "problem": problem,
-        "swapped": utc_periods.build_swapped_query(request.GET) if problem else "",
+        "swapped": utc_periods.build_query_string_with_swapped_days(request.GET) if problem else "",
         "typed_first": request.GET.get("first", "") if problem else period.first_day.isoformat(),
         "typed_last": request.GET.get("last", "") if problem else period.last_day.isoformat(),
         "period_words": _describe_period(period),
-        "drawn_from": "" if drawn_period == period else charts.format_start(drawn_period),
+        "drawn_from": "" if drawn_period == period else charts.format_start_of_period(drawn_period),
         "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
@@ -111,7 +111,7 @@ def _describe_sums_and_changes(period: Period, sums: PeriodTotals) -> dict[str, 
     return {
         "failed_words": _describe_failures(sums.total, sums.preceding),
         "failed_trend": _get_trend_of_failures(sums.total, sums.preceding),
-        "totals_words": _describe_totals(period, has_comparison=bool(sums.preceding.sessions)),
+        "totals_words": _describe_period_of_totals(period, has_comparison=bool(sums.preceding.sessions)),
         "sessions_change": _describe_change(
             sums.total.sessions, sums.preceding.sessions, format_count(sums.preceding.sessions)
         ),
@@ -168,7 +168,7 @@ def _describe_period(period: Period) -> str:
     return _("%(first)s to %(last)s, days in UTC") % values
 
 
-def _describe_totals(period: Period, *, has_comparison: bool) -> str:
+def _describe_period_of_totals(period: Period, *, has_comparison: bool) -> str:
     """Describe which time the totals are of, and whether they are compared."""
     if not period.key:
         return _("This period, compared with the one before") if has_comparison else _("This period")

@@ -47,7 +47,7 @@ def list_call_trace_events(
         return [
             TraceEvent("asked", call.run.number, call.issued_at),
             *_build_events_after_interruption(call, evidence, occasions, decision_events),
-            *_build_withdrawal_of_question(call, evidence),
+            *_build_question_withdrawal_events(call, evidence),
         ]
     before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
     after = decision_events[len(before) :]
@@ -64,7 +64,7 @@ def list_call_trace_events(
     return [*start_events, *_build_events_after_interruption(call, evidence, occasions, after)]
 
 
-def _build_withdrawal_of_question(call: ToolCall, evidence: CallEvidence) -> list[TraceEvent]:
+def _build_question_withdrawal_events(call: ToolCall, evidence: CallEvidence) -> list[TraceEvent]:
     is_withdrawn = call.is_question and call.settled_at is not None and evidence.final_decision is None
     return [TraceEvent("settled", call, call.settled_at)] if is_withdrawn else []
 

@@ -75,7 +75,7 @@ def build_decided_row(decisions: Sequence[Decision]) -> DecidedRow:
         has_evidence=decision.evidence is not None,
         run_since=None
         if call.is_question or not decision.final
-        else status_labels.get_run_shape_and_label(call.status, final_kind=decision.kind),
+        else status_labels.find_shape_and_label_of_run_since_decision(call.status, final_kind=decision.kind),
         session_pk=decision.session_id,
         session_id=decision.session.session_id,
     )

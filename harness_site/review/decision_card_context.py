@@ -244,7 +244,7 @@ def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) ->
     if not edits:
         return None
     differences = list_value_differences(
-        parse_edited_arguments.get_model_arguments(call), formatting.parse_json_or_text(call.args)
+        parse_edited_arguments.load_arguments_before_edits(call), formatting.parse_json_or_text(call.args)
     )
     return {"last": edits[-1], "differences": differences}
 

@@ -203,7 +203,7 @@ class ApprovalForm(DecisionForm):
             digest = parse_edited_arguments.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint(digest)
             self.differences = list_value_differences(
-                parse_edited_arguments.get_model_arguments(self.call), self.changed
+                parse_edited_arguments.load_arguments_before_edits(self.call), self.changed
             )
         except parse_edited_arguments.InvalidArgumentText as error:
             self.add_error("args", str(error))

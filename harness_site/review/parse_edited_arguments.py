@@ -62,7 +62,7 @@ def parse_and_unmask_edited_arguments(text: str, stored: str) -> dict[str, Any]:
     return arguments
 
 
-def get_model_arguments(call: ToolCall) -> Any:
+def load_arguments_before_edits(call: ToolCall) -> Any:
     """Return the arguments as the model asked for them, before any edit."""
     edits = Decision.objects.filter(tool_call=call, kind=DecisionKind.EDIT)
     first_edit = edits.order_by("pk").values_list("evidence", flat=True).first()

@@ -160,7 +160,7 @@ class PendingCallRow:
         return sum(agreement.people for agreement in self.voices if agreement.kind == DecisionKind.APPROVE)
 
     @property
-    def names_people(self) -> bool:
+    def does_name_people(self) -> bool:
         """Return whether the row names people."""
         return self.company != NOBODY or self.approvals > 1
 
@@ -191,7 +191,7 @@ class PendingRowBuilder:
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
-    def build_row(
+    def verify_and_build_row(
         self,
         call: ToolCall,
         agreements: tuple[Agreement, ...],
@@ -214,7 +214,9 @@ class PendingRowBuilder:
             return self._build_row_in_masking_context(call, args, agreements, company, together, now, why)
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()) -> OutageGroupRow:
-        lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call", attrgetter("session_id"))
+        lines = convert_rows_or_mark_unreadable(
+            calls, self._verify_and_build_outage_call_line, "call", attrgetter("session_id")
+        )
         readable = skip_unreadable_records(lines)
         agents = Counter(line.agent for line in readable if line.agent)
         amount = add_amounts(line.amount for line in readable) if len(readable) == outage.number else None
@@ -234,7 +236,7 @@ class PendingRowBuilder:
             amount="" if amount is None else str(amount),
         )
 
-    def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
+    def _verify_and_build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
         if error := find_verification_error_and_quarantine(call):
             return OutageCallLine(
                 call.pk, f"{self._cards}{call.pk}/", get_verification_error_sentence_and_label(error)[0]

@@ -12,7 +12,7 @@ from harness_site.review.views import (
 
 app_name = "harness_review"
 urlpatterns = [
-    path("", queue.show_review_queue, name="review"),
+    path("", queue.interrupt_lost_calls_and_show_queue, name="review"),
     path("news/", browser_notifications.list_browser_notifications, name="review-news"),
     path("count/", queue.show_queue_count, name="review-count"),
     path("evidence/<int:pk>/", evidence_files.download_evidence_file, name="evidence"),

@@ -80,7 +80,7 @@ def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[in
                 source=decision.tool_call_id if decision else passage.source,
                 position=passage.position,
                 version=None if message is None else versions.get(message.segment_id),
-                who=_get_author_name(row),
+                who=_get_role_tool_or_actor(row),
                 at=_get_row_time(row),
                 stretches=build_excerpt_parts(_strip_leading_id(passage, row, query), query.pattern),
                 is_question=call is not None and call.is_question,
@@ -138,7 +138,7 @@ def _find_start_of_word(text: str, start: int, end: int) -> int:
     return space.end() if space else start
 
 
-def _get_author_name(row: Message | ToolCall | Decision | None) -> str:
+def _get_role_tool_or_actor(row: Message | ToolCall | Decision | None) -> str:
     if isinstance(row, Message):
         return row.role
     if isinstance(row, ToolCall):

@@ -99,17 +99,17 @@ def search_passages(
             )
     except OperationalError:
         return SearchPage((), slow=True)
-    return _verify_sources_of_page(page, query)
+    return _keep_verified_sources_of_page(page, query)
 
 
 def reload_search_page(workspace: int, query: SearchQuery, keys: tuple[int, ...]) -> SearchPage:
     """Reload the passages of an open page in their order, without deleted ones."""
     passages = Passage.objects.filter(workspace=workspace).in_bulk(keys)
-    page = _build_search_page([passages[pk] for pk in keys if pk in passages], query)
-    return _verify_sources_of_page(page, query)
+    page = _build_masked_search_page([passages[pk] for pk in keys if pk in passages], query)
+    return _keep_verified_sources_of_page(page, query)
 
 
-def _verify_sources_of_page(page: SearchPage, query: SearchQuery) -> SearchPage:
+def _keep_verified_sources_of_page(page: SearchPage, query: SearchQuery) -> SearchPage:
     """Return the page with the texts of sources that are as they were written. It is the same without seals."""
     if get_seal_keys() is None:
         return page
@@ -143,7 +143,7 @@ def _collect_search_page(
         if not more or len(page) >= PAGE:
             break
     partly = not more and limits.key is not None and not query.is_findable_by_index
-    built = _build_search_page(page, query, before=last if more else None, partly=partly)
+    built = _build_masked_search_page(page, query, before=last if more else None, partly=partly)
     return replace(built, cut_sessions=frozenset(cut))
 
 
@@ -200,7 +200,7 @@ def _filter_passages_not_newer_than_era(era: int, older: QuerySet[Passage]) -> Q
     return older.alias(of_era=F("era") + 0).filter(of_era__lte=era)
 
 
-def _build_search_page(
+def _build_masked_search_page(
     passages: Sequence[Passage], query: SearchQuery, *, before: int | None = None, partly: bool = False
 ) -> SearchPage:
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(
@@ -233,7 +233,7 @@ def list_session_pks_matching_every_term(workspace: int, query: SearchQuery) -> 
     keys: set[int] = set()
     passages = matches.iterator(chunk_size=_CHUNK)
     while pieces := list(islice(passages, _CHUNK)):
-        keys |= {passage.session_id for passage in _build_search_page(pieces, query).passages}
+        keys |= {passage.session_id for passage in _build_masked_search_page(pieces, query).passages}
     return sorted(keys)
 
 

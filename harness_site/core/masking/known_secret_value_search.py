@@ -76,7 +76,7 @@ class KnownValues:
         for value in self.values:
             yield from search.find_value_spans(value)
             if cut_off and len(value) > _CUT_OFF:
-                yield from search.find_truncated_value(value)
+                yield from search.find_truncated_value_spans(value)
             if search.steps_left < 0:
                 yield 0, len(text)
                 return
@@ -108,7 +108,7 @@ class _Search:
             else:
                 at = text.find(head, at + 1)
 
-    def find_truncated_value(self, value: str) -> Iterator[Span]:
+    def find_truncated_value_spans(self, value: str) -> Iterator[Span]:
         """Yield the spans where the beginning of `value` precedes an ellipsis."""
         head, text = value[:_CUT_OFF], self.text
         at = text.find(head)

@@ -165,7 +165,7 @@ def _collect_secret_texts(content: Any, rules: MaskingRules) -> Iterator[str]:
         for key, value in content.items():
             yield from iterate_value_texts(value) if key in secret_keys else _collect_secret_texts(value, rules)
     elif isinstance(content, list | tuple):
-        secret_places = secret_values_by_name.find_secret_list_items(content, rules.is_secret_name)
+        secret_places = secret_values_by_name.find_indexes_of_secret_list_items(content, rules.is_secret_name)
         for place, item in enumerate(content):
             yield from iterate_value_texts(item) if place in secret_places else _collect_secret_texts(item, rules)
 
@@ -275,7 +275,7 @@ def _mask_value_recursively(value: Any, rules: MaskingRules) -> Any:
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, list | tuple):
-        secret_places = secret_values_by_name.find_secret_list_items(value, rules.is_secret_name)
+        secret_places = secret_values_by_name.find_indexes_of_secret_list_items(value, rules.is_secret_name)
         return [
             MASK if place in secret_places else _mask_value_recursively(item, rules) for place, item in enumerate(value)
         ]
@@ -298,7 +298,7 @@ def mask_secret_fields_only(value: Any) -> Any:
 
 def _mask_secret_fields_recursively(value: Any, rules: MaskingRules) -> Any:
     if isinstance(value, list | tuple):
-        secret_places = secret_values_by_name.find_secret_list_items(value, rules.is_secret_name)
+        secret_places = secret_values_by_name.find_indexes_of_secret_list_items(value, rules.is_secret_name)
         return [
             MASK if place in secret_places else _mask_secret_fields_recursively(item, rules)
             for place, item in enumerate(value)
@@ -325,7 +325,11 @@ def list_fields_with_masked_names(value: dict[str, Any]) -> list[MaskedField]:
 def find_secret_list_item_indexes(value: Sequence[Any]) -> frozenset[int]:
     """Return the indexes of items in a JSON list that are secret because of the item before them."""
     rules = _reader.get()
-    return frozenset() if rules is None else secret_values_by_name.find_secret_list_items(value, rules.is_secret_name)
+    return (
+        frozenset()
+        if rules is None
+        else secret_values_by_name.find_indexes_of_secret_list_items(value, rules.is_secret_name)
+    )
 
 
 def _build_fields_with_masked_names(value: dict[str, Any], rules: MaskingRules) -> list[MaskedField]:
@@ -471,8 +475,8 @@ def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
     if rules.words is not None:
         yield from (match.span() for match in rules.words.finditer(text))
     if rules.usual:
-        yield from secret_shapes.find_secret_tokens(text)
-        yield from secret_shapes.find_card_numbers(text)
+        yield from secret_shapes.iterate_secret_token_spans(text)
+        yield from secret_shapes.iterate_card_number_spans(text)
     if rules.name_patterns is not None:
         yield from secret_values_by_name.iterate_spans_of_secret_values_by_name(
             text, rules.name_patterns, rules.is_secret_name

@@ -111,7 +111,7 @@ _LUHN_DOUBLE: Final = str.maketrans("0123456789", "0246813579")
 _SHORTEST_GROUP: Final = 4
 
 
-def find_secret_tokens(text: str) -> Iterator[Span]:
+def iterate_secret_token_spans(text: str) -> Iterator[Span]:
     """Yield the spans of tokens, keys and logins of well-known kinds."""
     yield from _TOKENS.iterate_spans(text)
     for match in _AMBIGUOUS_TOKENS.finditer(text):
@@ -136,10 +136,10 @@ def find_start_of_cut_off_login(text: str) -> int | None:
     return None if match is None else match.start(1)
 
 
-def find_card_numbers(text: str) -> Iterator[Span]:
+def iterate_card_number_spans(text: str) -> Iterator[Span]:
     """Yield the spans of payment card numbers, in one piece or in groups of digits."""
     for start, end in _DIGITS.iterate_spans(text):
-        yield from _find_cards_in_range(text, start, end)
+        yield from _iterate_card_spans_in_range(text, start, end)
     if "." in text:
         dotted = (match.span() for match in _DOTTED_CARD.finditer(text))
         yield from (span for span in dotted if is_card_number(text[slice(*span)].replace(".", "")))
@@ -174,7 +174,7 @@ def _strip_quotes_from_span(match: Match) -> Span:
     return (start + 1, end - 1) if match[1][0] in "\"'" else (start, end)
 
 
-def _find_cards_in_range(text: str, start: int, end: int) -> Iterator[Span]:
+def _iterate_card_spans_in_range(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield card numbers that begin and end at a group of digits and are not part of a longer word or number."""
     if (start and (text[start - 1].isalnum() or text[start - 1] in "_.-")) or (
         end < len(text) and (text[end].isalnum() or text[end] in "_-")

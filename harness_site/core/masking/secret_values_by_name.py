@@ -257,7 +257,7 @@ def find_secret_object_keys(value: Mapping[str, Any], is_secret: IsSecret) -> fr
     return frozenset(secret_keys)
 
 
-def find_secret_list_items(value: Sequence[Any], is_secret: IsSecret) -> frozenset[int]:
+def find_indexes_of_secret_list_items(value: Sequence[Any], is_secret: IsSecret) -> frozenset[int]:
     """Return the indexes of the secret items of a JSON list: after a command option, or in a pair of name and value."""
     secret_places = set()
     for place, (before, item) in enumerate(pairwise(value), 1):
@@ -265,7 +265,7 @@ def find_secret_list_items(value: Sequence[Any], is_secret: IsSecret) -> frozens
             continue
         is_option = before.startswith("-") and "=" not in before and is_secret(before) and not item.startswith("--")
         is_login = before in {"-u", "-U", "--user", "--proxy-user"} and ":" in item
-        is_pair = (len(value) == 2 and is_secret(before)) or _is_header_name(before)
+        is_pair = (len(value) == 2 and is_secret(before)) or _is_secret_header_name(before)
         if is_option or is_login or is_pair:
             secret_places.add(place)
     return frozenset(secret_places)
@@ -274,23 +274,31 @@ def find_secret_list_items(value: Sequence[Any], is_secret: IsSecret) -> frozens
 def iterate_spans_of_secret_values_by_name(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[Span]:
     """Yield the spans of the values of secret names in `text`."""
     if ":" in text or "=" in text or "->" in text:
-        yield from _find_values_after_matches(text, known.pair, _find_pair_value, is_secret)
+        yield from _iterate_spans_of_values_after_matches(text, known.pair, _find_pair_value_span, is_secret)
     if "-" in text or "set" in text or "ENV" in text or "ARG" in text:
-        yield from _find_values_after_matches(text, known.option, _find_option_value, is_secret)
+        yield from _iterate_spans_of_values_after_matches(text, known.option, _find_option_value_span, is_secret)
     if "</" in text:
         for pattern in (known.element, known.named_element):
             yield from (match.span(2) for match in pattern.finditer(text) if is_secret(match[_NAME]))
     if ":" in text and ("'" in text or '"' in text):
-        yield from _find_values_after_matches(text, known.named, _find_named_field_value, is_secret)
-        yield from _find_values_after_matches(text, known.named_before, _find_value_before_name, is_secret)
+        yield from _iterate_spans_of_values_after_matches(text, known.named, _find_named_field_value_span, is_secret)
+        yield from _iterate_spans_of_values_after_matches(
+            text, known.named_before, _find_value_span_before_name, is_secret
+        )
     if "'" in text or '"' in text or "`" in text:
-        yield from _find_values_after_matches(text, known.attribute, _find_named_field_value, is_secret)
-        yield from _find_values_after_matches(text, known.quoted, _find_quoted_value_after_name, is_secret)
-        yield from _find_values_after_matches(text, known.listed, _find_value_after_quoted_name, is_secret)
+        yield from _iterate_spans_of_values_after_matches(
+            text, known.attribute, _find_named_field_value_span, is_secret
+        )
+        yield from _iterate_spans_of_values_after_matches(
+            text, known.quoted, _find_span_of_quoted_value_after_name, is_secret
+        )
+        yield from _iterate_spans_of_values_after_matches(
+            text, known.listed, _find_value_span_after_quoted_name, is_secret
+        )
     if "value:" in text:
-        yield from _find_values_after_matches(text, known.lines, _find_named_field_value, is_secret)
+        yield from _iterate_spans_of_values_after_matches(text, known.lines, _find_named_field_value_span, is_secret)
     if "|" in text:
-        yield from _find_values_after_matches(text, known.cell, _find_table_cell_value, is_secret)
+        yield from _iterate_spans_of_values_after_matches(text, known.cell, _find_table_cell_value_span, is_secret)
 
 
 def iterate_unclosed_xml_secret_starts(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[int]:
@@ -310,7 +318,7 @@ def is_unclosed_value(text: str, span: Span) -> bool:
 _Reader: TypeAlias = Callable[[str, Match, IsSecret], Span | None]
 
 
-def _find_values_after_matches(
+def _iterate_spans_of_values_after_matches(
     text: str, pattern: LinearPattern, find_value: _Reader, is_secret: IsSecret
 ) -> Iterator[Span]:
     """Yield the spans that `find_value` finds for the matches of a pattern.
@@ -327,7 +335,7 @@ def _find_values_after_matches(
             end = span[1]
 
 
-def _find_pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_pair_value_span(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     name = _find_secret_name_of_pair(text, match, is_secret)
     if not name:
         return None
@@ -338,7 +346,7 @@ def _find_pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | Non
     if text.startswith("`", match.start(_CLOSE)):  # a list of field descriptions: “`token`: the key of …”
         return None
     if text[start : start + 1] in ("{", "["):
-        return start, _find_closing_bracket(text, start)
+        return start, _find_end_of_closing_bracket(text, start)
     compared = normalize_field_name(name)
     if compared.endswith(_LINES):
         return start, _find_match_end(_LINE, text, start)
@@ -357,7 +365,7 @@ def _find_value_start(text: str, start: int) -> int:
     return start if before is None else before.end()
 
 
-def _find_quoted_value_after_name(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_span_of_quoted_value_after_name(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     """Find a quoted value directly after a name: `ALTER USER shop PASSWORD 'value'`, `setPassword("value")`."""
     name = normalize_field_name(match[_NAME])
     before_quote = match[0].rstrip("\"'`").rstrip("\\")
@@ -368,7 +376,7 @@ def _find_quoted_value_after_name(text: str, match: Match, is_secret: IsSecret) 
     return _find_quoted_span(text, match.start() + len(before_quote))
 
 
-def _find_table_cell_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_table_cell_value_span(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     if not is_secret(match[_NAME]) or normalize_field_name(match[_NAME]) in WORDS:
         return None
     start = match.end()
@@ -389,7 +397,7 @@ def _is_unquoted_value_secret(compared: str, value: str, match: Match) -> bool:
     return bool(value.strip("*_~|>#"))
 
 
-def _find_option_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_option_value_span(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     if not is_secret(match[_NAME]) or normalize_field_name(match[_NAME]) == "auth":
         return None
     start = match.end()
@@ -401,19 +409,19 @@ def _find_option_value(text: str, match: Match, is_secret: IsSecret) -> Span | N
     )
 
 
-def _find_named_field_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_named_field_value_span(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     if not is_secret(match[_NAME]):
         return None
     start = match.end()
     return _find_quoted_span(text, start) or (start, _find_match_end(_UNQUOTED, text, start))
 
 
-def _find_value_after_quoted_name(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_value_span_after_quoted_name(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     """Find a quoted value after a quoted name: `("key", "value")`, `"--key", "value"`."""
     return _find_quoted_span(text, match.end()) if is_secret(match[_NAME]) else None
 
 
-def _find_value_before_name(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_value_span_before_name(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     """Find a value before its name."""
     if not is_secret(match[_NAME]):
         return None
@@ -460,7 +468,7 @@ def _find_quoted_span(text: str, start: int) -> Span | None:
     return begin, end
 
 
-def _find_closing_bracket(text: str, start: int) -> int:
+def _find_end_of_closing_bracket(text: str, start: int) -> int:
     """Return the end of the bracket at `start`, or of the searched range."""
     depth = 0
     for bracket in _BRACKETS.finditer(text, start, start + _MAX_NESTED_LENGTH):
@@ -507,7 +515,7 @@ def _is_count_name(name: str) -> bool:
     return compared.endswith(_COUNT_SUFFIXES) or compared in WORDS
 
 
-def _is_header_name(name: str) -> bool:
+def _is_secret_header_name(name: str) -> bool:
     return normalize_field_name(name) in {
         "authorization",
         "proxyauthorization",

@@ -163,7 +163,7 @@ class _Writer:
                     self._render_text_value(MASK) if is_secret else self.render_value(inner, depth + 1),
                 )
             )
-        columns = "" if self.fold or isinstance(value, dict) else _choose_columns(value)
+        columns = "" if self.fold or isinstance(value, dict) else _choose_column_css_classes(value)
         row_html = '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>'
         body = join_html("", f"<div>{row_html}</div>" if columns else row_html, rows)
         if len(rows) < len(pairs):
@@ -213,7 +213,7 @@ def _is_long(value: dict[str, Any] | list[Any], depth: int) -> bool:
     return _count_leaves(value) > _FOLD_LIST_LENGTH
 
 
-def _choose_columns(items: list[Any]) -> str:
+def _choose_column_css_classes(items: list[Any]) -> str:
     """Return the CSS classes of a long list of short values, which stand side by side; empty for other lists."""
     if len(items) <= _FOLD_LIST_LENGTH or any(isinstance(item, dict | list) for item in items):
         return ""

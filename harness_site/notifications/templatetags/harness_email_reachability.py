@@ -30,7 +30,7 @@ def get_address_of_member(addresses: dict[int, str], member: Membership) -> str:
 
 
 @register.filter("notification_address")
-def get_address_of_user(user: User) -> str:
+def get_notification_address_of_user(user: User) -> str:
     """Return the address that notifications of a user go to; empty if there is none."""
     return get_notification_address(user)
 

@@ -39,7 +39,7 @@ def format_share(part: float) -> str:
 @register.simple_tag(name="period_query")
 def build_period_query(period: Period, agent: str) -> str:
     """Return the query parameters that select a period, and an agent if one is chosen, in a list."""
-    return f"{period.build_query()}{_build_agent_parameter(agent)}"
+    return f"{period.build_query_string()}{_build_agent_parameter(agent)}"
 
 
 @register.filter
@@ -95,7 +95,7 @@ def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTota
         row,
         (
             (
-                f"{address}?sort=started&{period.build_query_of_chart_step(step)}{chosen}",
+                f"{address}?sort=started&{period.build_query_string_of_chart_step(step)}{chosen}",
                 format_iso_time(step),
                 format_utc_time(step),
                 format_step_of_period(period, step),

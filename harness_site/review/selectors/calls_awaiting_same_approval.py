@@ -51,7 +51,7 @@ def _awaits_approval(call: ToolCall) -> bool:
     return call.status == CallStatus.AWAITING_APPROVAL and not call.is_question
 
 
-def load_same_approvals(workspace: Workspace, group: SameApprovals) -> list[ToolCall | UnreadableRecord]:
+def load_calls_awaiting_same_approval(workspace: Workspace, group: SameApprovals) -> list[ToolCall | UnreadableRecord]:
     """Load the first `PAGE` calls of a group with their sessions, the longest waiting first."""
     calls = query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, CallFilters(tool=group.tool))
     calls = calls.filter(approvals=group.people).select_related("session__workspace", "run").order_by("issued_at", "pk")

@@ -76,7 +76,7 @@ def count_calls_by_decider(reader: Membership) -> CallsByDecider:
 
 
 def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
-    undecided = _select_decider_columns(_annotate_deadline().filter(workspace=reader.workspace_id))
+    undecided = _select_decider_columns(_select_undecided_calls_with_deadline().filter(workspace=reader.workspace_id))
     found = list(undecided[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
     waiting = _list_pks_of_calls_that_wait_for_others(reader, [call.pk for call in calls if call.approvals > 1])
@@ -132,7 +132,7 @@ def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[in
 
 
 @cache
-def _annotate_deadline() -> QuerySet[ToolCall]:
+def _select_undecided_calls_with_deadline() -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS).annotate(
         due=queue_order.build_deadline_expression(None)
     )
@@ -154,15 +154,15 @@ def find_next_call_to_decide(reader: Membership, *, except_calls: Collection[int
         calls = select_undecided_calls(status).filter(workspace=reader.workspace_id).exclude(pk__in=except_calls)
         calls = calls.annotate(due=queue_order.build_deadline_expression(status))
         soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
-        urgent += _list_first_call_of_reader(soon.order_by("due", "pk"), reader, now)
-        others += _list_first_call_of_reader(calls.order_by("interrupted_at", "pk"), reader, now)
+        urgent += _list_pk_of_first_call_of_reader(soon.order_by("due", "pk"), reader, now)
+        others += _list_pk_of_first_call_of_reader(calls.order_by("interrupted_at", "pk"), reader, now)
     found = ToolCall.objects.in_bulk(urgent or others).values()
     if urgent:
         return min(found, key=lambda call: (call.deadline or now, call.pk), default=None)
     return min(found, key=get_waiting_since, default=None)
 
 
-def _list_first_call_of_reader(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:
+def _list_pk_of_first_call_of_reader(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:
     """List the key of the first of these calls that counts as the reader's own; empty if none does."""
     columns = _select_decider_columns(calls)
     for start in count(step=_SEARCHED_AT_ONCE):

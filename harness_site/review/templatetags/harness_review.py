@@ -67,7 +67,7 @@ def render_call_origin(row: PendingCallRow, session_word: str) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def count_waiting_calls(context: Context, membership: Membership | None) -> BoundedCount | None:
+def count_calls_reader_may_decide(context: Context, membership: Membership | None) -> BoundedCount | None:
     """Count the calls that the reader may decide now; None for readers without a workspace. An auditor's are all.
 
     A view that has counted them already gives the number as `waiting_calls`.

@@ -25,7 +25,7 @@ from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuil
 from harness_site.review.selectors import calls_by_decider
 from harness_site.review.selectors.calls_awaiting_same_approval import (
     SameApprovals,
-    load_same_approvals,
+    load_calls_awaiting_same_approval,
     parse_same_approvals,
 )
 from harness_site.review.several_answers_forms import SameApprovalForm, focus_first_invalid_field
@@ -76,7 +76,7 @@ def _decide_selected_calls(request: MemberRequest) -> HttpResponse:
 def _render_page(
     request: MemberRequest, group: SameApprovals, form: SameApprovalForm, *, status: int = 200
 ) -> HttpResponse:
-    calls = load_same_approvals(request.membership.workspace, group)
+    calls = load_calls_awaiting_same_approval(request.membership.workspace, group)
     outcome = bulk_results_in_user_session.load_bulk_results(request, request.GET.get("settled", ""))
     shown = [*skip_unreadable_records(calls), *(result.call for result in (outcome.rows if outcome else ()))]
     session_pks = {call.session_id for call in shown}
@@ -117,7 +117,7 @@ def _build_rows(
 
     def build_row(call: ToolCall) -> SelectableCallRow:
         agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
-        row = builder.build_row(call, agreements, company, None, now=now, hook_could_not_tell=False)
+        row = builder.verify_and_build_row(call, agreements, company, None, now=now, hook_could_not_tell=False)
         is_shown = isinstance(row, PendingCallRow)
         args = formatting.parse_json_or_text(call.args_json_in_caller_order) if is_shown else None
         return SelectableCallRow(

@@ -16,7 +16,7 @@ from harness_site.review.decision_card_context import may_member_decide_call
 from harness_site.review.forms import CommentForm
 from harness_site.review.views.decision_card import (
     list_colleagues_who_may_decide,
-    refresh_call_and_mask_secrets_or_404,
+    load_call_masked_and_interrupted_if_lost_or_404,
     render_decision_card,
 )
 
@@ -24,7 +24,7 @@ from harness_site.review.views.decision_card import (
 @require_POST
 @require_member(Role.APPROVER)
 def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
-    call = refresh_call_and_mask_secrets_or_404(request, pk)
+    call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
     if call.undecided and may_member_decide_call(call, request.membership):
         claim_services.claim_or_take_over_call(call, by=request.membership, request=request)
     return redirect("harness_review:card", pk)
@@ -34,7 +34,7 @@ def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.APPROVER)
 def release_call(request: MemberRequest, pk: int) -> HttpResponse:
     claim_services.release_claim_of_member(
-        refresh_call_and_mask_secrets_or_404(request, pk), by=request.membership, request=request
+        load_call_masked_and_interrupted_if_lost_or_404(request, pk), by=request.membership, request=request
     )
     return redirect("harness_review:card", pk)
 
@@ -43,7 +43,7 @@ def release_call(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.APPROVER)
 def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
     """Add a comment, and hand the call over to a colleague if one was chosen."""
-    call, member = refresh_call_and_mask_secrets_or_404(request, pk), request.membership
+    call, member = load_call_masked_and_interrupted_if_lost_or_404(request, pk), request.membership
     colleagues = list_colleagues_who_may_decide(member)
     form = CommentForm(request.POST, colleagues=sorted(colleagues))
     if not form.is_valid():
@@ -72,7 +72,7 @@ def _add_handover_message(request: MemberRequest, receiver: Membership) -> None:
 def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResponse:
     """Record the heartbeat that an open card sends every ten seconds, and render the people at the call."""
     call, people = (
-        refresh_call_and_mask_secrets_or_404(request, pk),
+        load_call_masked_and_interrupted_if_lost_or_404(request, pk),
         claims_and_presence.load_claims_and_presence_of_call(pk, request.membership),
     )
     if call.undecided:

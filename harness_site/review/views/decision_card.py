@@ -28,7 +28,7 @@ from harness_site.accounts.sessions_shown_in_response import (
 from harness_site.accounts.voter_eligibility import build_electorate
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
-from harness_site.display.display_preferences import opens_next_call
+from harness_site.display.display_preferences import wants_next_call_opened
 from harness_site.review import claim_services, claims_and_presence, decision_card_context, evidence_files
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decision_error_texts import (
@@ -60,7 +60,7 @@ from harness_site.review.upload_limits import is_upload_too_large
 @require_http_methods(["GET", "POST"])
 @require_member(Role.AUDITOR)
 def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpResponse:
-    call = refresh_call_and_mask_secrets_or_404(request, pk)
+    call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
     if request.method == "GET":
         people = claims_and_presence.load_claims_and_presence_of_call(pk, request.membership)
         if call.undecided and not request.htmx:
@@ -95,7 +95,7 @@ def _record_decision_and_redirect(
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        call = refresh_call_and_mask_secrets_or_404(request, call.pk)
+        call = load_call_masked_and_interrupted_if_lost_or_404(request, call.pk)
         reader = request.membership.user.get_username()
         problem = _find_problem_of_earlier_decision(call, form, reader) if isinstance(error, AlreadyDecided) else None
         problem = problem or build_decision_problem(error, call, reader=reader)
@@ -140,7 +140,7 @@ def _find_problem_of_earlier_decision(
 @require_member(Role.APPROVER)
 def preview_argument_change(request: MemberRequest, pk: int) -> HttpResponse:
     """Render the differences of the arguments being edited; nothing is recorded."""
-    call = refresh_call_and_mask_secrets_or_404(request, pk)
+    call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
     data = request.POST.copy()
     data["kind"] = DecisionKind.EDIT
     form = ApprovalForm(data, call=call) if call.status == CallStatus.AWAITING_APPROVAL else None
@@ -152,7 +152,7 @@ def preview_argument_change(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.APPROVER)
 def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
     """Ask the waiting process to run the tool's probe again; the result appears on the card."""
-    call = refresh_call_and_mask_secrets_or_404(request, pk)
+    call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
     checkpointer = _build_checkpointer(request)
     try:
         checkpointer.verify_call(
@@ -165,7 +165,7 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        call = refresh_call_and_mask_secrets_or_404(request, pk)
+        call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
         problem = build_decision_problem(
             error, call, reader=request.membership.user.get_username(), nothing=_("The call is not being verified.")
         )
@@ -177,7 +177,7 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.APPROVER)
 def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     """Withdraw the decision about a call, unless the run has used it."""
-    call = refresh_call_and_mask_secrets_or_404(request, pk)
+    call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
     form = WithdrawForm(request.POST)
     if not form.is_valid():
         return render_decision_card(request, call, withdraw_form=form, status=422)
@@ -192,7 +192,7 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        call = refresh_call_and_mask_secrets_or_404(request, pk)
+        call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
         problem = build_decision_problem(
             error, call, reader=request.membership.user.get_username(), nothing=_("The decision was not withdrawn.")
         )
@@ -211,7 +211,7 @@ def list_colleagues_who_may_decide(member: Membership) -> dict[str, Membership]:
     return colleagues
 
 
-def refresh_call_and_mask_secrets_or_404(request: MemberRequest, pk: int) -> ToolCall:
+def load_call_masked_and_interrupted_if_lost_or_404(request: MemberRequest, pk: int) -> ToolCall:
     """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
     request.call_shown = (request.membership.workspace_id, pk)
     call = call_evidence.find_and_verify_call(request.membership.workspace, pk)
@@ -255,7 +255,7 @@ def render_decision_card(
         "evidence_limit": settings.EVIDENCE_BYTES,
         "company": people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership),
         "refused": problem,
-        "opens_next_call": opens_next_call(request),
+        "opens_next_call": wants_next_call_opened(request),
         "previous_call": _find_previous_call_decided_by_reader(request),
         "seen": _get_seen_revision(request) or str(call.revision),
         "comment_form": comment_form,

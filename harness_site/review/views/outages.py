@@ -73,7 +73,7 @@ class OutageCallRow:
         return self.call.deadline is not None and self.call.deadline < clock.now()
 
     @property
-    def is_answered_by_reader(self) -> bool:
+    def needs_answer_of_reader(self) -> bool:
         """True if the reader has to find out what happened."""
         return self.is_undecided and self.witness is None and not self.waits_for_others
 
@@ -180,7 +180,7 @@ def _render_outage_page(
     silent = [
         (row, (answer_forms or {}).get(row.call.pk) or _build_answer_form(row.call))
         for row in rows
-        if row.is_answered_by_reader
+        if row.needs_answer_of_reader
     ]
     shared_form = shared_form or SharedAnswerForm()
     if len(silent) == 1:
@@ -191,7 +191,7 @@ def _render_outage_page(
         "page": page,
         "rows": rows,
         "common_message": _get_common_error_message(rows),
-        "lists": _build_lists(rows, request.membership),
+        "lists": _build_titled_call_lists(rows, request.membership),
         "page_size": min(PAGE, page.following),
         "next_page": window.get_url_after(page.calls[-1].pk) if page.following else "",
         "undecided": undecided,
@@ -222,10 +222,12 @@ def _render_outage_page(
     return response
 
 
-def _build_lists(rows: Sequence[OutageCallRow], reader: Membership) -> list[tuple[str, list[OutageCallRow]]]:
+def _build_titled_call_lists(
+    rows: Sequence[OutageCallRow], reader: Membership
+) -> list[tuple[str, list[OutageCallRow]]]:
     """Build the lists of the calls that the reader cannot answer on this page, each with its title."""
     is_auditor = reader.role == Role.AUDITOR
-    undecided = [row for row in rows if row.is_undecided and (is_auditor or not row.is_answered_by_reader)]
+    undecided = [row for row in rows if row.is_undecided and (is_auditor or not row.needs_answer_of_reader)]
     lists = [
         (_("Calls with late results"), [row for row in undecided if row.is_settled_by_late_results]),
         (_("Undecided calls"), [row for row in undecided if not row.is_settled_by_late_results]),

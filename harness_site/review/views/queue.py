@@ -38,7 +38,7 @@ from harness_site.sessions.selectors import multi_person_approvals
 
 @require_GET
 @require_member(Role.AUDITOR)
-def show_review_queue(request: MemberRequest) -> HttpResponse:
+def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     interrupt_calls_of_lost_runs(request.membership.workspace)
     query_filters = parse_queue_filters(request.GET, request.membership.user.get_username())
     filters = query_filters.build_call_filters(request.membership)
@@ -227,7 +227,9 @@ def _build_pending_rows(
         outage = outages_by_call.get(call.pk)
         group = None if outage is None else builder.build_outage_group(outage)
         agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
-        return builder.build_row(call, agreements, company, group, now=now, hook_could_not_tell=call.pk in silent)
+        return builder.verify_and_build_row(
+            call, agreements, company, group, now=now, hook_could_not_tell=call.pk in silent
+        )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))
 

@@ -16,7 +16,7 @@ from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search import passage_search, spelling_suggestions
 from harness_site.search.index_status import load_index_status
-from harness_site.search.list_unreadable_or_cut_texts import list_unindexed_texts
+from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
 from harness_site.search.load_search_hits import SearchHit, load_search_hits
 from harness_site.search.models import Kind
 from harness_site.search.passage_search import SearchPage
@@ -84,7 +84,7 @@ def show_search_results(
         "number": sum(len(group.passages) + group.more for group in groups),
         "found": found,
         "standing": load_index_status(),
-        "problems": list_unindexed_texts(workspace),
+        "problems": list_unreadable_or_cut_texts(workspace),
         "within": session_pk,
         "before": before,
         "instead": read_unmasked_text_parameter(request.GET, "instead"),

@@ -19,7 +19,7 @@ from harness_site.core.masking import masker
 from harness_site.notifications import compose_and_send_email, webhook_requests
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Event, Notice
-from harness_site.notifications.notice_text import build_notice_message
+from harness_site.notifications.notice_text import load_and_build_notice_message
 from harness_site.search.models import Passage
 from tests.integration.review.payment_agents import awaiting
 from tests.integration.search.conftest import complete
@@ -201,7 +201,7 @@ def test_messages_contain_no_secret(call: ToolCall) -> None:
     make_user(role=Role.APPROVER)
     create_due_notices()
     notice = Notice.objects.get(event=Event.INTERRUPTED)
-    told = build_notice_message(notice)
+    told = load_and_build_notice_message(notice)
     assert told is not None
     mail = compose_and_send_email.compose_notification_email(Delivery(notice=notice, recipient="a@example.com"), told)
     bodies = [part.get_content() for part in mail.iter_parts()]
@@ -297,7 +297,7 @@ def test_secret_of_one_call_is_masked_in_other_calls_of_its_session(client: Clie
         assert NAMED not in response.content.decode(), address
     create_due_notices()
     for notice in Notice.objects.all():
-        told = build_notice_message(notice)
+        told = load_and_build_notice_message(notice)
         assert told is not None
         assert NAMED not in repr(told)
         assert masker.MASK in repr(told)

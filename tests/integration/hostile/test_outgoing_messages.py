@@ -24,7 +24,7 @@ from harness_site.core.streamed_downloads import build_safe_file_name
 from harness_site.notifications import compose_and_send_email, webhook_requests
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, WebhookFormat
-from harness_site.notifications.notice_text import build_notice_message
+from harness_site.notifications.notice_text import load_and_build_notice_message
 from harness_site.notifications.send_due_deliveries import DeliveryRound
 from harness_site.review import evidence_files
 from harness_site.review.models import EvidenceFile
@@ -65,7 +65,7 @@ def test_mail_has_only_the_headers_and_lines_of_the_site(text: str, alice: User)
     for call in waiting(text)[:3]:
         create_due_notices()
         delivery = Delivery.objects.filter(notice__noticed__tool_call=call).get()
-        said = build_notice_message(delivery.notice)
+        said = load_and_build_notice_message(delivery.notice)
         assert said is not None
         composed = compose_and_send_email.compose_notification_email(delivery, said)
         head, *_ = composed.as_bytes().partition(b"\n\n")
@@ -110,7 +110,7 @@ def test_webhook_contains_only_text(text: str, form: WebhookFormat) -> None:
     make_webhook(format=form)
     call = waiting(text)[0]
     create_due_notices()
-    said = build_notice_message(Delivery.objects.filter(notice__noticed__tool_call=call).get().notice)
+    said = load_and_build_notice_message(Delivery.objects.filter(notice__noticed__tool_call=call).get().notice)
     assert said is not None
     content = (
         webhook_requests.build_slack_payload(said)
@@ -134,7 +134,8 @@ def test_slack_list_is_cut_between_lines() -> None:
         list(make_hostile_calls(make_run(session=make_session()), "<&>" * 60))
     create_due_notices()
     said = max(
-        (build_notice_message(one.notice) for one in Delivery.objects.all()), key=lambda one: one.count if one else 0
+        (load_and_build_notice_message(one.notice) for one in Delivery.objects.all()),
+        key=lambda one: one.count if one else 0,
     )
     assert said is not None
     text = webhook_requests.build_slack_payload(said)["blocks"][1]["text"]["text"]

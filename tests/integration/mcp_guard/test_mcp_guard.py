@@ -89,7 +89,7 @@ async def guarded(effects: Path, wait_seconds: float = 0, **log: Any) -> AsyncIt
         tasks.start_soon(proxy.forward_server_messages)
         with to_proxy, from_client, to_client, from_proxy:
             yield GuardedClient(proxy, to_proxy, from_proxy)
-            await proxy.wait_for_calls(0)
+            await proxy.wait_for_calls_then_end_them(0)
             await session.close()
             tasks.cancel_scope.cancel()
 
@@ -254,7 +254,7 @@ def test_killed_server_is_held_at_the_gate(workspace: Workspace, effects: Path, 
     ],
 )
 def test_policy_of_a_tool(line: str, tool: str, policy: ToolPolicy) -> None:
-    assert parse_policies([line, "", "*_never: read"]).find_policy(tool) == policy
+    assert parse_policies([line, "", "*_never: read"]).get_policy_or_default(tool) == policy
 
 
 @pytest.mark.parametrize(
@@ -274,6 +274,9 @@ def test_page_shows_a_configuration_that_works(monkeypatch: pytest.MonkeyPatch) 
     options = parse_guard_options(server["args"][1:])
     assert (options.command, options.address) == (["python", "mail_server.py"], "https://harness.example.org")
     assert options.session_id == "mail-of-the-refund-desk"
-    assert options.policies.find_policy("send_mail").requires_approval
+    assert options.policies.get_policy_or_default("send_mail").requires_approval
     listed = parse_policies(page.partition("```text\n")[2].partition("```")[0].splitlines())
-    assert (listed.find_policy("pay").idempotency, listed.find_policy("get_mail").is_logged) == ("once", False)
+    assert (listed.get_policy_or_default("pay").idempotency, listed.get_policy_or_default("get_mail").is_logged) == (
+        "once",
+        False,
+    )

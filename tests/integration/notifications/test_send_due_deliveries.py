@@ -19,7 +19,7 @@ from harness_site.accounts.models import Membership
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Event, Preferences
-from harness_site.notifications.notice_text import build_notice_message
+from harness_site.notifications.notice_text import load_and_build_notice_message
 from harness_site.notifications.send_due_deliveries import MOST_ATTEMPTS, DeliveryRound, send_due_deliveries
 from harness_site.notifications.webhook_requests import build_json_payload
 from tests.integration.notifications.conftest import (
@@ -84,7 +84,7 @@ class TestMail:
         mail = office.messages[0]
         assert mail["subject"] == "[Harness] alice handed a call over to you: Refund 40.00 EUR"
         assert "alice wrote: “You know the customer.”" in mail["text"]
-        message = build_notice_message(Delivery.objects.filter(webhook=hook).order_by("pk")[0].notice)
+        message = load_and_build_notice_message(Delivery.objects.filter(webhook=hook).order_by("pk")[0].notice)
         assert message is not None
         payload = build_json_payload("1", message)
         assert payload["headline"] == "alice handed a call over to bob: Refund 40.00 EUR"

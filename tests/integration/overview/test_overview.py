@@ -855,7 +855,7 @@ def test_long_periods_have_steps_of_seven_days_back_from_the_last_one() -> None:
         ("2026-02-24", "2026-03-02"),
     )
     assert [period.get_step_start(step + timedelta(hours=30)) for step in steps] == steps
-    assert period.build_query_of_chart_step(steps[1]) == "first=2026-01-06&last=2026-01-12"
+    assert period.build_query_string_of_chart_step(steps[1]) == "first=2026-01-06&last=2026-01-12"
 
 
 def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:

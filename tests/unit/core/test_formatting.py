@@ -67,8 +67,8 @@ def test_json_is_formatted_completely() -> None:
 
 
 def test_stored_json_string_is_shown_as_text() -> None:
-    assert formatting.format_json_or_text('"two\\nlines"') == "two\nlines"
-    assert formatting.format_json_or_text('{"n":1}') == '{\n  "n": 1\n}'
+    assert formatting.mask_and_format_json_or_text('"two\\nlines"') == "two\nlines"
+    assert formatting.mask_and_format_json_or_text('{"n":1}') == '{\n  "n": 1\n}'
 
 
 def test_text_that_is_not_json_is_shown_unchanged() -> None:

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand
 
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.search import indexer, recount_hourly_session_sums
-from harness_site.search.list_unreadable_or_cut_texts import list_unindexed_texts
+from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
 
 #: Seconds between two checks of another process that is indexing or was killed.
 _PATIENCE: Final = 1.0
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         self._print_problems()
 
     def _print_problems(self) -> None:
-        problems = list_unindexed_texts()
+        problems = list_unreadable_or_cut_texts()
         for text in problems.texts:
             self.stdout.write(mask_and_reveal_hidden(str(text)))
         if problems.omitted_count:
