@@ -22,7 +22,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_text_of_question
 from harness_site.core.masking.masker import is_masking_active
@@ -91,7 +91,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     undecided = call.status in UNDECIDED_CALL_STATUSES
     decision = None if undecided else evidence.final_decision
     no_events: list[TraceEvent] = []
-    votes = build_electorate(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
+    votes = build_electorate_function(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
     agreements = group_open_votes_by_answer(call, evidence.decisions, votes)
     person = reader.user.get_username()
     card: dict[str, Any] = {

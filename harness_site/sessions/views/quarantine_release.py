@@ -17,9 +17,9 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import NotQuarantined, QuarantineStays
-from checkpoints.integrity.quarantine import read_quarantine
+from checkpoints.integrity.quarantine import parse_quarantine_of_row
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
-from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
+from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_usernames_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_format import format_management_command
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
@@ -119,7 +119,7 @@ def render_quarantine_page_in_place_of_another(request: MemberRequest, pk: int, 
 def _render_quarantine_page(
     request: MemberRequest, head: SessionHead, form: ReleaseForm, status: int = 200, problem: str = ""
 ) -> HttpResponse:
-    found = read_quarantine(head.stored)
+    found = parse_quarantine_of_row(head.stored)
     context = {
         "head": head,
         "tab": "quarantine",
@@ -138,7 +138,7 @@ def _render_quarantine_page(
             f"verify_integrity --session {shlex.quote(head.row.session_id)}"
         ),
         "may": request.membership.has_role(Role.ADMIN),
-        "able": list_members_with_role(request.membership.workspace, Role.ADMIN),
+        "able": list_usernames_with_role(request.membership.workspace, Role.ADMIN),
     }
     mark_session_shown_in_response(request, head.row.pk)
     return render(request, "sessions/quarantine.html", context, status=status)

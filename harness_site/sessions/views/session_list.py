@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
-from checkpoints.sessions.agent_and_label_suggestions import list_known_agents_and_labels
+from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_and_labels
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
@@ -61,7 +61,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     }
     if query := SearchQuery.parse(read_unmasked_text_parameter(request.GET, "q")):
         return show_search_results(
-            request, query, filters, {**common, "known": list_known_agents_and_labels(workspace)}
+            request, query, filters, {**common, "known": list_recent_agents_and_labels(workspace)}
         )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
