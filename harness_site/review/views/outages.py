@@ -257,7 +257,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     """Build the rows of a page with the known facts about each call; five queries, more with votes."""
     calls, reader = page.calls, request.membership
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
-    probe_times = takeovers_and_requests_from_audit_trail.load_probe_times(
+    probe_times = takeovers_and_requests_from_audit_trail.load_last_probe_request_times(
         [call.session_id for call in calls if call.verify_requested_by]
     )
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
