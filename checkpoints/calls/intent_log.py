@@ -119,7 +119,7 @@ def _insert_sealed_call(
             return None
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
         changes = {} if head.columns["status"] == status else {"status": status}
-        after = optimistic_lock_on_heads.compute_and_record_head_after_write(head, call.term, changes)
+        after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, call.term, changes)
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )

@@ -143,7 +143,7 @@ def _write_sealed_outcome(
         return False
     sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after = optimistic_lock_on_heads.compute_and_record_head_after_write(head, difference, changes)
+    after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, changes)
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )

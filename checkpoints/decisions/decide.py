@@ -205,7 +205,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         require_unaltered_call.require_matching_digests(seen_call)
-        call = take_and_release_ownership.interrupt_call_if_lost(store, session, seen_call)
+        call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, seen_call)
         require_undecided_at_revision(
             store, session, call, _get_call_revision_to_decide(store, target, seen_call, call), rule.before
         )

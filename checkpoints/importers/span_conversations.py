@@ -46,7 +46,7 @@ class SpanSession:
         self._spans = spans
         self._parents = {span.parent for span in spans}
 
-    def add_all_spans(self) -> None:
+    def add_all_spans_and_flush(self) -> None:
         """Add the messages of all spans in the order of time."""
         models = _list_innermost_model_requests(self._spans) or [
             span for span in self._spans if not span.parent and span.kind != "tool"
@@ -183,7 +183,7 @@ class SpanSession:
         tool."""
         if block["id"] in self._tools_by_call:
             return self._tools_by_call[block["id"]]
-        return self._tool_search.find_span(
+        return self._tool_search.find_unmatched_tool_span(
             block["name"],
             parse_message_parts.parse_arguments(block.get("args")),
             may_have_id=block["id"] in self._unnamed,
@@ -224,7 +224,7 @@ def import_span_sessions(
         builder = context.open_builder(session_id, agent=agent)
         builder.set_title(titles.get(trace), given=True)
         builder.facts |= facts.get(trace, {})
-        SpanSession(builder, members).add_all_spans()
+        SpanSession(builder, members).add_all_spans_and_flush()
 
 
 def _list_innermost_model_requests(spans: list[Span]) -> list[Span]:

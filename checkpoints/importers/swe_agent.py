@@ -43,7 +43,11 @@ class SweAgentReader:
         steps = [step for step in _get_list_or_empty(value.get("trajectory")) if isinstance(step, dict)]
         history = [entry for entry in _get_list_or_empty(value.get("history")) if isinstance(entry, dict)]
         if _is_mini_trajectory(value):
-            history = [_read_mini_message(entry) for entry in value["messages"] if isinstance(entry, dict)]
+            history = [
+                _extract_command_of_mini_message_as_action(entry)
+                for entry in value["messages"]
+                if isinstance(entry, dict)
+            ]
             builder.set_context(model=_find_mini_model(value))
         actions: list[str] = []
         newest: object = ""
@@ -51,7 +55,7 @@ class SweAgentReader:
             self._add_entry(builder, entry, actions)
             newest = entry.get("content")
         if history and steps:
-            builder.add_note({"trajectory": [_omit_step_fields_in_history(step) for step in steps]})
+            builder.add_note({"trajectory": [_omit_step_fields_repeated_in_history(step) for step in steps]})
         last = steps[-1].get("observation") if steps else None
         if actions and isinstance(last, str) and last:  # the history ends with the action
             builder.add_message({"role": "tool", "blocks": [_build_result(actions.pop(), last)]})
@@ -152,7 +156,7 @@ def _build_messages_from_trajectory_steps(steps: list[Body]) -> list[Body]:
         history.append(
             {
                 "role": "assistant",
-                **_omit_step_fields_in_history(step),
+                **_omit_step_fields_repeated_in_history(step),
                 "content": content,
                 "thought": step.get("thought"),
                 "action": step.get("action"),
@@ -167,7 +171,7 @@ def _is_mini_trajectory(value: Body) -> bool:
     return isinstance(kind, str) and kind.startswith("mini-swe-agent") and isinstance(value.get("messages"), list)
 
 
-def _read_mini_message(entry: Body) -> Body:
+def _extract_command_of_mini_message_as_action(entry: Body) -> Body:
     """Name the command in an answer of mini-SWE-agent as its action, unless it is a call of its own.
 
     The program refuses an answer with several commands, so such an answer has no action.
@@ -189,7 +193,7 @@ def _find_mini_model(value: Body) -> object:
     return _get_dict_or_empty(config.get("model")).get("model_name")
 
 
-def _omit_step_fields_in_history(step: Body) -> Body:
+def _omit_step_fields_repeated_in_history(step: Body) -> Body:
     """Leave out what the history has too."""
     repeated = {"response", "thought", "action", "observation", "query", "messages"}
     return {name: field for name, field in step.items() if name not in repeated}

@@ -63,7 +63,7 @@ class ToolSpanSearch:
         places = ((starts, bisect_left(starts, after)) for starts in lists)
         return min((starts[place] for starts, place in places if place < len(starts)), default=None)
 
-    def find_span(self, name: str, args: Any, *, may_have_id: bool) -> Span | None:
+    def find_unmatched_tool_span(self, name: str, args: Any, *, may_have_id: bool) -> Span | None:
         """Find the span of a call that no span names.
 
         Args:

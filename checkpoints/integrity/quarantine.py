@@ -149,24 +149,24 @@ def quarantine_and_skip_altered_session(using: str, session_pk: int) -> Iterator
             if isinstance(error, CheckpointsError)
             else find_error_of_mistyped_value(using, session_pk, str(session_pk))
         )
-        if not is_about_one_session(typed):
+        if not is_error_about_one_session(typed):
             raise
         logger.error("The session with the key %s was skipped: %s", session_pk, typed)
         if isinstance(typed, IntegrityError) and typed.is_alteration:
             try_quarantine_session_if_altered(session_pk if typed.session_pk is None else typed.session_pk, using=using)
 
 
-def is_unverifiable_session_error(error: SealError) -> bool:
+def is_unverifiable_session_error_or_raise(error: SealError) -> bool:
     """Return whether an error says that a session cannot be verified by this process, and not that it was altered.
 
     A process without any key can verify none: that error is raised again.
     """
-    if not is_about_one_session(error):
+    if not is_error_about_one_session(error):
         raise error
     return not (isinstance(error, IntegrityError) and error.is_alteration)
 
 
-def is_about_one_session(error: CheckpointsError | None) -> bool:
+def is_error_about_one_session(error: CheckpointsError | None) -> bool:
     """Return whether an error is about the rows of one session, or about what the witness knows of one.
 
     It is not if this process has no key at all, or if the witness as a whole is damaged or away.

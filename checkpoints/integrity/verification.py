@@ -184,7 +184,7 @@ def require_session_rows_complete(using: str, session: Session) -> None:
 
     Raises `IntegrityError`, or `SealKeyMissing`. The seals of the rows themselves are not verified.
     """
-    for problem in _find_session_head_problems(using, session.pk):
+    for problem in _lock_session_and_find_head_problems(using, session.pk):
         raise problem.to_error()
 
 
@@ -243,7 +243,7 @@ def _find_problems_of_all_rows(
     without_sum = {session_pk for session_pk, _ in unknown_keys}
     with_head = [session for session in with_head if session.pk not in without_sum]
     for session_pk in _list_sessions_with_unexpected_head(using, with_head, placed):
-        for problem in _find_session_head_problems(using, session_pk):
+        for problem in _lock_session_and_find_head_problems(using, session_pk):
             yield session_pk, problem
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in placed.ends), b"")
     yield from _find_message_problems(using, placed, counts, chains)
@@ -319,7 +319,7 @@ def _list_sessions_with_unexpected_head(using: str, sessions: Sequence[Session],
     return unexpected
 
 
-def _find_session_head_problems(using: str, session_pk: int) -> Iterator[IntegrityProblem]:
+def _lock_session_and_find_head_problems(using: str, session_pk: int) -> Iterator[IntegrityProblem]:
     """Verify the sum of a session, and what it says about its newest version, as they are stored at one moment."""
     keys = get_seal_keys()
     if keys is None:

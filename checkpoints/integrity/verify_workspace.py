@@ -45,7 +45,7 @@ class CheckedSession:
     is_progress_stored: bool = False
 
 
-def verify_workspace(
+def verify_and_quarantine_workspace(
     using: str,
     workspace_pk: int,
     counts: VerificationCounts,

@@ -50,7 +50,7 @@ def load_latest_version_and_run_position(
     )
 
 
-def prepare_run_and_build_resume_point(
+def prepare_or_finish_run_and_build_resume_point(
     store: Store, owned_session: OwnedSession, latest: dict[str, Any], position: RunPosition
 ) -> ResumePoint:
     """Open the calls that a run is to answer, and build the point where it continues; finish a run that had ended."""

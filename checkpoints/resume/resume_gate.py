@@ -41,7 +41,7 @@ from checkpoints.store.database_client_state import Store
 POLL_SECONDS = 0.25
 
 
-def wait_for_decisions_flow(
+def pass_gate_or_require_decisions_flow(
     store: Store, owned_session: OwnedSession, *, wait: bool, timeout: float | None
 ) -> Flow[None]:
     """Return when nothing is undecided any more and the session is active.

@@ -45,7 +45,7 @@ from checkpoints.versions import load_run_position_and_snapshot, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
 
-def append_version(
+def append_version_with_or_without_run(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
 ) -> int:
     """Write the next version from the messages that are new since `expected_version`.
@@ -219,7 +219,7 @@ def end_lost_owner_or_find_busy_error(store: Store, row: Session) -> SessionBusy
         return None
     if run_liveness_check.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
         return take_and_release_ownership.build_session_busy_error(row, owner)
-    take_and_release_ownership.end_lost_owner_run(store, row, owner)
+    take_and_release_ownership.end_lost_owner_run_and_interrupt_calls(store, row, owner)
     return None
 
 

@@ -139,7 +139,7 @@ def record_written_head(
         witness.record_written_head_on_commit(connection.alias, head.to_witnessed_head())
 
 
-def compute_and_record_head_after_write(
+def compute_next_head_and_record_as_expected(
     head: SessionHead | None, difference: int, changes: Mapping[str, Any]
 ) -> SessionHead | None:
     """Return the head that a statement has to write; None if sealing is off.

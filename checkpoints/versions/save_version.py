@@ -492,7 +492,7 @@ def write_versions(
         The number of the last one, or None if the session is not at `base`; and the head of the session after, if that
         is known.
     """
-    prepared = prepare_versions_and_record_head(base, contents, run_id, sealed_head)
+    prepared = prepare_versions_and_record_expected_head(base, contents, run_id, sealed_head)
     connection = connections[using]
     version = hot_statements.save_versions(
         connection,
@@ -518,7 +518,7 @@ class PreparedVersions(NamedTuple):
     head: SessionHead | None
 
 
-def prepare_versions_and_record_head(
+def prepare_versions_and_record_expected_head(
     base: SaveBase, contents: Sequence[VersionToWrite], run_id: UUID | None, sealed_head: SessionHead | None
 ) -> PreparedVersions:
     """Build the rows of versions that continue from `base`, with the arguments of `write_versions`."""
@@ -532,7 +532,10 @@ def prepare_versions_and_record_head(
     for content in contents:
         difference += content.answered.difference
     return PreparedVersions(
-        versions, version_seals.compute_and_record_head_after_versions(sealed_head, base.version, versions, difference)
+        versions,
+        version_seals.compute_head_after_versions_and_record_as_expected(
+            sealed_head, base.version, versions, difference
+        ),
     )
 
 

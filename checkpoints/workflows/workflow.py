@@ -77,7 +77,7 @@ class WorkflowJournal:
             if isinstance(issued, StepValue):
                 return issued.value
             try:
-                return (yield from self._run_step_and_record_outcome_flow(request, issued))
+                return (yield from self._run_issued_step_and_record_outcome_flow(request, issued))
             finally:
                 issued.end_execution(answered=False)
 
@@ -103,7 +103,7 @@ class WorkflowJournal:
                 raise error
         return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
 
-    def _run_step_and_record_outcome_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
+    def _run_issued_step_and_record_outcome_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
         try:
             invoke = dispatch.build_tool_invocation(execution, request.bind_function(execution.issued_call.args), {})
         except InvalidArguments as error:

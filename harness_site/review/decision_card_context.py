@@ -85,7 +85,7 @@ def may_member_decide_call(call: ToolCall, reader: Membership) -> bool:
     return reader.role == Role.ADMIN or (reader.role == Role.APPROVER and not _is_overdue(call))
 
 
-def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
+def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     evidence = call_evidence.load_call_evidence(call)
     events_of_runs = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(call.session_id)
     undecided = call.status in UNDECIDED_CALL_STATUSES

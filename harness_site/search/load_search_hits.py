@@ -81,7 +81,7 @@ def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[in
                 position=passage.position,
                 version=None if message is None else versions.get(message.segment_id),
                 who=_get_role_tool_or_actor(row),
-                at=_get_row_time(row),
+                at=_find_row_time(row),
                 stretches=build_excerpt_parts(_strip_leading_id(passage, row, query), query.highlight_pattern),
                 is_question=call is not None and call.is_question,
             )
@@ -146,7 +146,7 @@ def _get_role_tool_or_actor(row: Message | ToolCall | Decision | None) -> str:
     return row.actor if row else ""
 
 
-def _get_row_time(row: Message | ToolCall | Decision | None) -> datetime | None:
+def _find_row_time(row: Message | ToolCall | Decision | None) -> datetime | None:
     if isinstance(row, ToolCall):
         return row.issued_at
     return row.created_at if row else None

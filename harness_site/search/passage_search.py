@@ -83,7 +83,7 @@ def search_passages(
 ) -> SearchPage:
     """Search a whole workspace, or one session of it.
 
-    `limits` is the result of `find_sequential_read_limits`, if it is known.
+    `limits` is the result of `load_sequential_read_limits`, if it is known.
     """
     passages = Passage.objects.filter(workspace=workspace)
     if session is not None:
@@ -95,7 +95,7 @@ def search_passages(
             if session is not None:
                 limits = ReadLimits()
             page = _collect_search_page(
-                passages, query, before, limits or find_sequential_read_limits(before), whole=session is not None
+                passages, query, before, limits or load_sequential_read_limits(before), whole=session is not None
             )
     except OperationalError:
         return SearchPage((), slow=True)
@@ -159,7 +159,7 @@ def _load_newest_matches(
     return found
 
 
-def find_sequential_read_limits(before: int | None = None) -> ReadLimits:
+def load_sequential_read_limits(before: int | None = None) -> ReadLimits:
     """Find the first passage before a key that is not read one by one."""
     newest = Passage.objects.all() if before is None else Passage.objects.filter(pk__lt=before)
     oldest_era = Subquery(Passage.objects.order_by("pk").values("era")[:1])

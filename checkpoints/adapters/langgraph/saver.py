@@ -761,7 +761,7 @@ class OwnedThreadSaver(HarnessSaver):
         """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
         store = self.sync_checkpointer.store
         owned_session = store.find_owned_session(self.thread_id)
-        if owned_session is None or not take_and_release_ownership.renew_ownership_if_still_owner(store, owned_session):
+        if owned_session is None or not take_and_release_ownership.touch_session_if_still_owner(store, owned_session):
             raise OwnershipLost(self.thread_id)
 
     async def acheck_write_ownership(self) -> None:

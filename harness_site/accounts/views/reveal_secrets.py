@@ -11,7 +11,7 @@ from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events, load_masking_rules, unmasking
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member
 from harness_site.accounts.reauthentication import require_reauthentication_within
-from harness_site.accounts.safe_redirect_targets import get_safe_redirect
+from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
 
 #: A reauthentication counts for one request and the time it takes to return to it.
 _PROOF_SECONDS: Final = 60
@@ -47,4 +47,4 @@ def stop_showing_secrets(request: MemberRequest) -> HttpResponse:
 
 def _get_previous_page(request: HttpRequest) -> str:
     """Return the page to go back to."""
-    return get_safe_redirect(request.POST.get("next", ""))
+    return get_safe_redirect_path(request.POST.get("next", ""))

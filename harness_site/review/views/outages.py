@@ -78,7 +78,7 @@ class OutageCallRow:
         return self.is_undecided and self.witness is None and not self.waits_for_others
 
     @property
-    def is_settled_by_late_results(self) -> bool:
+    def is_outcome_shown_by_late_results(self) -> bool:
         """True if the late results determine the outcome."""
         return self.is_undecided and self.witness is not None
 
@@ -197,7 +197,7 @@ def _render_outage_page(
         "undecided": undecided,
         "probes": [row for row in undecided if row.can_be_verified],
         "asked": [row for row in undecided if row.call.verify_requested_by],
-        "settling": [row for row in undecided if row.is_settled_by_late_results],
+        "settling": [row for row in undecided if row.is_outcome_shown_by_late_results],
         "late_successes": sum(
             row.witness is not None and row.witness.kind == DecisionKind.CONFIRM_LANDED for row in undecided
         ),
@@ -229,8 +229,8 @@ def _build_titled_call_lists(
     is_auditor = reader.role == Role.AUDITOR
     undecided = [row for row in rows if row.is_undecided and (is_auditor or not row.needs_answer_of_reader)]
     lists = [
-        (_("Calls with late results"), [row for row in undecided if row.is_settled_by_late_results]),
-        (_("Undecided calls"), [row for row in undecided if not row.is_settled_by_late_results]),
+        (_("Calls with late results"), [row for row in undecided if row.is_outcome_shown_by_late_results]),
+        (_("Undecided calls"), [row for row in undecided if not row.is_outcome_shown_by_late_results]),
         (_("Decided calls"), [row for row in rows if not row.is_undecided]),
     ]
     return [(title, listed) for title, listed in lists if listed]
