@@ -55,7 +55,7 @@ class CallsByDecider:
     pks_of_others: frozenset[int] = frozenset()
 
     @property
-    def has_others(self) -> bool:
+    def has_calls_of_other_deciders(self) -> bool:
         """Whether calls wait that the member may not decide now."""
         return bool(self.need_admin or self.need_others or self.quarantined)
 

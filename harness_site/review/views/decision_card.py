@@ -170,7 +170,7 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
             error, call, reader=request.membership.user.get_username(), nothing=_("The call is not being verified.")
         )
         return render_decision_card(request, call, problem=problem)
-    return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_query(request)}")
+    return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_revision_query_string(request)}")
 
 
 @require_POST
@@ -251,7 +251,7 @@ def render_decision_card(
     if comment_form is None:
         comment_form = CommentForm(colleagues=sorted(list_colleagues_who_may_decide(request.membership)))
     context: dict[str, Any] = {
-        **decision_card_context.build_card_context(call, request.membership),
+        **decision_card_context.load_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
         "company": people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership),
         "refused": problem,
@@ -336,7 +336,7 @@ def _get_seen_revision(request: MemberRequest) -> str:
     return (request.POST.get("seen") or request.GET.get("seen", "")) if request.htmx else ""
 
 
-def _build_seen_query(request: MemberRequest) -> str:
+def _build_seen_revision_query_string(request: MemberRequest) -> str:
     return f"?{urlencode({'seen': revision})}" if (revision := _get_seen_revision(request)) else ""
 
 

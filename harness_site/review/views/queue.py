@@ -50,9 +50,9 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     }
     tab = _get_selected_or_default_tab(request.GET.get("tab", ""), counts, urgent)
     tab_context = (
-        _build_decided_context(request, filters, query_filters)
+        _load_decided_context(request, filters, query_filters)
         if tab == "decided"
-        else _build_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks)
+        else _load_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks)
     )
     context = {
         **tab_context,
@@ -125,7 +125,7 @@ def _build_refresh_url(request: MemberRequest, tab: str, *, is_empty: bool) -> s
     return f"?{query.urlencode()}"
 
 
-def _build_pending_context(
+def _load_pending_context(
     request: MemberRequest, tab: str, filters: CallFilters, query_filters: QueueFilters, urgent_pks: Sequence[int]
 ) -> dict[str, Any]:
     """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call.
@@ -174,7 +174,7 @@ def _build_pending_context(
     }
 
 
-def _build_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
+def _load_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
     workspace = request.membership.workspace
     decided, next_key = decided_calls.load_decided_page(
         workspace, filters, query_filters.decided, before=_parse_page_start_key(request.GET)

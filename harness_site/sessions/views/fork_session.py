@@ -26,7 +26,7 @@ from harness_site.sessions.session_lookup import (
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 
 
@@ -41,7 +41,7 @@ class ForkForm(forms.Form):
 
 
 @require_http_methods(["GET", "POST"])
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
     """Show the preview of a fork, or create it.
 

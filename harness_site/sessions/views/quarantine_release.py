@@ -27,7 +27,7 @@ from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 
 #: What the check found, in the words of the library, and in those of members.
@@ -61,7 +61,7 @@ class ReleaseForm(forms.Form):
 
 
 @require_http_methods(["GET", "POST"])
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_or_release_quarantine(request: MemberRequest, pk: int) -> HttpResponse:
     """Show what was found in a quarantined session to every member; an admin may release it."""
     head = get_session_head_and_mask_secrets_or_404(request, pk, verified=False)

@@ -29,14 +29,14 @@ from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def export_session(request: MemberRequest, pk: int, form: str) -> HttpResponseBase:
     """Export a session; `form` is one of `FORMS`."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
@@ -48,7 +48,7 @@ def export_session(request: MemberRequest, pk: int, form: str) -> HttpResponseBa
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def export_session_list(request: MemberRequest) -> HttpResponseBase:
     """Stream a CSV file of every session that matches the filters of the list."""
     workspace = request.membership.workspace_id

@@ -25,7 +25,7 @@ from harness_site.sessions.session_list_filter_parameters import (
     parse_session_filter,
     read_unmasked_text_parameter,
 )
-from harness_site.sessions.session_lookup import PageNotFound, serve_session_page
+from harness_site.sessions.session_lookup import PageNotFound, require_member_and_handle_page_not_found
 from harness_site.sessions.views.full_text_search import show_search_results
 
 #: Parameters that select a part of the list, not its contents.
@@ -40,7 +40,7 @@ cp.save_checkpoint("first", [{"role": "user", "content": "Hello"}], {}, 0.0)
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def list_sessions(request: MemberRequest) -> HttpResponse:
     """Show the session list.
 
@@ -93,7 +93,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
     session_id = request.GET.get("id", "")
     pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
