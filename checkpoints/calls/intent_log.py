@@ -85,7 +85,7 @@ def issue_call(
         log_completeness.remember_or_forget_live_call_key(owned_session, intent.key, status)
         if intent.policy != KeyPolicy.STEP:
             is_settled = status in SETTLED_CALL_STATUSES
-            owned_session.operations.record_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
+            owned_session.operations.remember_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
         if isinstance(call, IssuedCall):
             store.issued.add(call.pk)
             if executing:

@@ -68,7 +68,7 @@ def write_call_outcome(
         _require_outcome_stored_after_lost_commit(store, owned_session, call, outcome, error)
     store.issued.discard(call.pk)
     if outcome.status in SETTLED_CALL_STATUSES:
-        owned_session.operations.record_settled_call(call.pk)
+        owned_session.operations.remember_settled_call(call.pk)
 
 
 def _is_outcome_stored(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> bool:

@@ -178,7 +178,7 @@ def lock_or_create_session(
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         _add_title_if_missing(store, row, description)
         yield row, owned_session
-    store.record_session_use(session_id)
+    store.remember_session_use(session_id)
 
 
 def _lock_or_create_row(

@@ -171,7 +171,7 @@ class GeminiReader:
                 keys.append(_append_late_call_or_result(builder, body, message, call, "call"))
         results = [(call, result) for call in calls if (result := build_result_message(call)) is not None]
         keys += [_append_late_call_or_result(builder, result, message, call, "result") for call, result in results]
-        self._last = max(keys, key=lambda each: builder.recorder.find_position(each) or 0)
+        self._last = max(keys, key=lambda each: builder.recorder.find_message_position(each) or 0)
 
     def _choose_predecessor_key(self, builder: TranscriptBuilder, message_id: str) -> str:
         """Choose the message that a new one follows: after a rewind an earlier one, else the last one.

@@ -48,7 +48,7 @@ class SweAgentReader:
                 for entry in value["messages"]
                 if isinstance(entry, dict)
             ]
-            builder.set_context(model=_find_mini_model(value))
+            builder.set_context(model=_find_mini_model_name(value))
         actions: list[str] = []
         newest: object = ""
         for entry in history or _build_messages_from_trajectory_steps(steps):
@@ -188,7 +188,7 @@ def _extract_command_of_mini_message_as_action(entry: Body) -> Body:
     return {**entry, "action": command[2], "thought": thought, "tool": "bash"}
 
 
-def _find_mini_model(value: Body) -> object:
+def _find_mini_model_name(value: Body) -> object:
     config = _get_dict_or_empty(_get_dict_or_empty(value.get("info")).get("config"))
     return _get_dict_or_empty(config.get("model")).get("model_name")
 

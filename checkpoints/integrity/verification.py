@@ -159,7 +159,7 @@ def verify_records_and_hash_live_keys(using: str, session: Session) -> set[int]:
     if head.seal is not None and session_heads.compute_row_sum(keys, rows) != head.total:
         raise session_heads.build_row_sum_mismatch_error(session)
     newest = versions.order_by("-version").first()
-    version_seals.require_newest_version_of_session(session, newest)
+    version_seals.require_version_is_newest_of_session(session, newest)
     return live_keys
 
 
@@ -242,13 +242,13 @@ def _find_problems_of_all_rows(
         yield session_pk, IntegrityProblem.from_error(error)
     without_sum = {session_pk for session_pk, _ in unknown_keys}
     with_head = [session for session in with_head if session.pk not in without_sum]
-    for session_pk in _list_sessions_with_unexpected_head(using, with_head, placed):
+    for session_pk in _list_session_keys_with_unexpected_head(using, with_head, placed):
         for problem in _lock_session_and_find_head_problems(using, session_pk):
             yield session_pk, problem
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in placed.ends), b"")
     yield from _find_message_problems(using, placed, counts, chains)
     yield from _find_version_problems(using, placed, chains)
-    with_contents = placed.sessions_with_states | _list_sessions_with_blobs(using, found, session_pks)
+    with_contents = placed.sessions_with_states | _list_session_keys_with_blobs(using, found, session_pks)
     yield from _find_opaque_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
 
 
@@ -284,14 +284,16 @@ def _build_tables_with_rows_sql() -> str:
     )
 
 
-def _list_sessions_with_blobs(using: str, found: Sequence[type[models.Model]], session_pks: Sequence[int]) -> set[int]:
+def _list_session_keys_with_blobs(
+    using: str, found: Sequence[type[models.Model]], session_pks: Sequence[int]
+) -> set[int]:
     if Blob not in found:
         return set()
     blobs: models.QuerySet[Blob] = models.QuerySet(Blob, using=using).filter(session__in=session_pks)
     return set(blobs.order_by().values_list("session_id", flat=True).distinct())
 
 
-def _list_sessions_with_unexpected_head(using: str, sessions: Sequence[Session], placed: _PlacedRows) -> list[int]:
+def _list_session_keys_with_unexpected_head(using: str, sessions: Sequence[Session], placed: _PlacedRows) -> list[int]:
     """List the sessions, of those that match their seals, whose rows may not be those that their heads count.
 
     One that another process changes while its rows are read is among them.
@@ -333,7 +335,7 @@ def _lock_session_and_find_head_problems(using: str, session_pk: int) -> Iterato
             if session_heads.compute_row_sum_from_database(using, row.pk, keys) != head.total:
                 yield IntegrityProblem.from_error(session_heads.build_row_sum_mismatch_error(row))
             newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
-            version_seals.require_newest_version_of_session(row, newest)
+            version_seals.require_version_is_newest_of_session(row, newest)
         except IntegrityError as error:
             yield IntegrityProblem.from_error(error)
         except SealKeyMissing as error:
@@ -607,17 +609,17 @@ def _find_channel_problems(using: str, session: Session) -> Iterator[IntegrityPr
 
 def _find_missing_blob_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
     """Find the opaque contents that a state or a write names and that are not there."""
-    if not _list_missing_blobs(using, session):
+    if not _list_digests_of_missing_blobs(using, session):
         return
     with transaction.atomic(using=using):  # states may have been removed meanwhile with their contents
         locked = Session.objects.using(using).select_for_update().filter(pk=session.pk).first()
-        missing = [] if locked is None else _list_missing_blobs(using, locked)
+        missing = [] if locked is None else _list_digests_of_missing_blobs(using, locked)
     for digest in missing:
         yield IntegrityProblem(Blob._meta.db_table, digest, "it is missing, and a state of a framework names it")
 
 
-def _list_missing_blobs(using: str, session: Session) -> list[str]:
+def _list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:
     try:
-        return state_channel_digests.list_missing_blobs(using, session)
+        return state_channel_digests.list_digests_of_missing_blobs(using, session)
     except CheckpointCorrupted:  # an altered row, which is reported already
         return []

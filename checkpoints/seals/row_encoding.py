@@ -102,13 +102,13 @@ def build_row_encoder(model: type[models.Model], names: tuple[str, ...], opening
     expressions = [
         _TEXT_WITHOUT_NULL.format(f"value_{place}")
         if kind == "text" and not model._meta.get_field(name).null
-        else _build_expression(kind, f"value_{place}")
+        else _build_encoding_f_string_part(kind, f"value_{place}")
         for place, (kind, name) in enumerate(zip(kinds, names, strict=True))
     ]
 
     def encode_any_types(values: Sequence[Any]) -> bytes:
         encoders = [
-            _generate_encoder([_build_expression(kind, "value_0")], "", "", _encode_value_of_other_type)
+            _generate_encoder([_build_encoding_f_string_part(kind, "value_0")], "", "", _encode_value_of_other_type)
             for kind in kinds
         ]
         encoded = [encode((value,)) for encode, value in zip(encoders, values, strict=True)]
@@ -124,7 +124,7 @@ def _get_kind_of_field(model: type[models.Model], name: str) -> str:
     return next(kind for type_, kind in _KINDS_OF_FIELDS.items() if isinstance(field, type_))
 
 
-def _build_expression(kind: str, name: str) -> str:
+def _build_encoding_f_string_part(kind: str, name: str) -> str:
     """Build the part of an f-string that encodes the value `name` of a kind, or None."""
     return f"{{'null' if {name} is None else {_EXPRESSIONS[kind].format(name)}}}"
 

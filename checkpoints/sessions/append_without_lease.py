@@ -147,7 +147,7 @@ class _AppendAttempt:
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
         operations = OpenOperations()  # no run has requested calls, so they are matched by the ids of the log
         answered_rows = (
-            operations.list_rows_answered_by(
+            operations.list_row_keys_answered_by(
                 end.result_counts, lambda: call_queries.list_unanswered_calls(store, row.pk)
             )
             if end.result_counts

@@ -67,7 +67,7 @@ def _parse_time_or_default(value: object, default: datetime) -> datetime:
         return default
 
 
-def count_common_prefix(using: str, prepared: PreparedTranscript, head: TranscriptHead) -> int:
+def count_messages_shared_with_head(using: str, prepared: PreparedTranscript, head: TranscriptHead) -> int:
     """Count the messages that the transcript shares with the one that ends at `head`.
 
     A chain value depends on everything before it, so equality is monotonic and a binary search finds the border.

@@ -341,7 +341,7 @@ def _save_version_under_session_lock(
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
         if not prepared_transcript.does_transcript_continue_head(prepared, head):
-            keep = new_messages_and_segments.count_common_prefix(store.using, prepared, head)
+            keep = new_messages_and_segments.count_messages_shared_with_head(store.using, prepared, head)
             repeated = count_results_repeated_after_edit(
                 store, owned_session.pk, owned_session.session_id, owned_session.operations, head, prepared, keep
             )
@@ -404,7 +404,7 @@ def execute_save_statement_if_at_head(
     """Run the save statement, from `head` to `end`. Returns None if the session is not at `head`."""
     results = end.result_counts
     answered_rows = (
-        owned_session.operations.list_rows_answered_by(
+        owned_session.operations.list_row_keys_answered_by(
             results, lambda: call_queries.list_unanswered_calls(store, owned_session.pk)
         )
         if results
@@ -498,7 +498,7 @@ def write_versions(
         connection,
         base,
         {
-            **build_session_columns_after(contents),
+            **build_session_columns_after_versions(contents),
             **({} if updated_at is None else {"updated_at": updated_at}),
         },
         prepared.versions,
@@ -539,7 +539,7 @@ def prepare_versions_and_record_expected_head(
     )
 
 
-def build_session_columns_after(contents: Sequence[VersionToWrite]) -> dict[str, Any]:
+def build_session_columns_after_versions(contents: Sequence[VersionToWrite]) -> dict[str, Any]:
     """Build the columns of a session that repeat those of its newest version, which is the last one of `contents`."""
     last = contents[-1]
     states_cost = any(content.state.is_cost_stated for content in contents)
@@ -625,7 +625,7 @@ def find_newest_version_of_session(using: str, row: Session) -> Checkpoint | Non
     Raises `IntegrityError` if it does not match its seal, or if the session names another one or ends elsewhere.
     """
     newest = find_newest_version(using, row.pk)
-    version_seals.require_newest_version_of_session(row, newest)
+    version_seals.require_version_is_newest_of_session(row, newest)
     return newest
 
 

@@ -43,9 +43,11 @@ def list_digests_of_states_and_writes(using: str, session: Session) -> set[str]:
     return named | framework_value_blobs.list_digests_of_writes(using, session)
 
 
-def list_missing_blobs(using: str, session: Session) -> list[str]:
+def list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:
     """List the digests of the blobs that a state or a write of a session needs and that are not there.
 
     Raises `CheckpointCorrupted` for channels or a list that cannot be read.
     """
-    return framework_value_blobs.list_unstored_blobs(using, session, list_digests_of_states_and_writes(using, session))
+    return framework_value_blobs.list_digests_of_unstored_blobs(
+        using, session, list_digests_of_states_and_writes(using, session)
+    )

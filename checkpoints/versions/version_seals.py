@@ -74,7 +74,7 @@ def compute_head_after_versions_and_record_as_expected(
     return optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, newest)
 
 
-def require_newest_version_of_session(session: Session, newest: Checkpoint | None) -> None:
+def require_version_is_newest_of_session(session: Session, newest: Checkpoint | None) -> None:
     """Require that a version is the newest one of a session, and that the transcript of the session ends as it does.
 
     A session says where its transcript ends in columns that have no seal, because the newest version has them too.

@@ -47,8 +47,8 @@ from harness_site.api.idempotent_writes import (
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
 from harness_site.api.reattach_run_of_request import (
-    get_or_reattach_current_run,
     get_or_reattach_run,
+    get_or_reattach_run_at_newest_version,
     pair_calls_issued_by_other_processes,
 )
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
@@ -75,7 +75,7 @@ def issue_call(
         refuse_serving_by_guarded_statement()
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    owned_session = get_or_reattach_current_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_reattach_run_at_newest_version(checkpointer, session_id, body.fence)
     if body.idempotency == "unanswered":
         pair_calls_issued_by_other_processes(owned_session)
     for taken in body.taken:

@@ -430,9 +430,9 @@ class ReadableTranscriptWriter(ImportWriter):
         store, owned_session = self.store, self._owned_session
         if owned_session is not None:
             read = partial(call_queries.list_unanswered_calls, store, row.pk)
-            return owned_session.operations.list_rows_answered_by(results, read)
+            return owned_session.operations.list_row_keys_answered_by(results, read)
         open_calls = call_queries.list_unanswered_calls(store, row.pk)
-        rows = OpenOperations().list_rows_answered_by(results, lambda: open_calls)
+        rows = OpenOperations().list_row_keys_answered_by(results, lambda: open_calls)
         kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
         for call in open_calls:
             if call.call_id in results and kinds[get_call_fingerprint(call)]:

@@ -287,7 +287,7 @@ class ConversationImport:
             if not isinstance(parent, str) or parent not in self._homes:
                 break
             parent = self._homes[parent]
-        position = self._recorder.find_position(parent) if isinstance(parent, str) else None
+        position = self._recorder.find_message_position(parent) if isinstance(parent, str) else None
         if position is None:
             return None
         path = self._recorder.path

@@ -31,7 +31,7 @@ def start_showing_secrets(request: MemberRequest) -> HttpResponseBase:
 def _reauthenticate_and_show_secrets(request: MemberRequest) -> HttpResponse:
     unmasking.start_unmasking(request, request.membership)
     minutes = int(unmasking.SHOWN_FOR.total_seconds() // 60)
-    previous_page = _get_previous_page(request)
+    previous_page = _get_posted_return_path(request)
     audit_events.record_member_event(
         request.membership, AuditKind.UNMASKED, request=request, minutes=minutes, page=previous_page.partition("?")[0]
     )
@@ -42,9 +42,9 @@ def _reauthenticate_and_show_secrets(request: MemberRequest) -> HttpResponse:
 @require_member(Role.AUDITOR)
 def stop_showing_secrets(request: MemberRequest) -> HttpResponse:
     unmasking.stop_unmasking(request)
-    return redirect(_get_previous_page(request))
+    return redirect(_get_posted_return_path(request))
 
 
-def _get_previous_page(request: HttpRequest) -> str:
+def _get_posted_return_path(request: HttpRequest) -> str:
     """Return the page to go back to."""
     return get_safe_redirect_path(request.POST.get("next", ""))

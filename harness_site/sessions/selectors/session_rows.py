@@ -33,7 +33,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
     SessionFacets,
     deserialize_labels,
-    list_known_agents_and_labels,
+    list_recent_agents_and_labels,
 )
 from checkpoints.sessions.display_status import (
     HAS_LIVE_OWNER,
@@ -167,7 +167,7 @@ def load_session_page(
         last,
         min(total, session_list_pages.LIMIT),
         total > session_list_pages.LIMIT,
-        list_known_agents_and_labels(workspace_id),
+        list_recent_agents_and_labels(workspace_id),
     )
 
 
