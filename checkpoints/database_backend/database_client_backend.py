@@ -30,7 +30,7 @@ from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.peers import (
     accept_agent_response,
-    cancel_paused_task,
+    cancel_paused_session,
     deliver_notices,
     extend_and_sweep_agent_deadlines,
     list_paused_tasks,
@@ -253,7 +253,7 @@ class DatabaseBackend:
     def append_version_with_or_without_run(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
-        return append_without_lease.append_version(
+        return append_without_lease.append_version_with_or_without_run(
             self.store, session_id, messages, change, expected_version=expected_version
         )
 
@@ -399,7 +399,7 @@ class DatabaseBackend:
             return extend_and_sweep_agent_deadlines.extend_deadline(self.store, peer_call_id, deadline)
 
     def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
-        return cancel_paused_task.cancel_paused_session_flow(self.store, session_id, tell=tell, reason=reason)
+        return cancel_paused_session.cancel_paused_session_flow(self.store, session_id, tell=tell, reason=reason)
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
         return deliver_notices.deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)

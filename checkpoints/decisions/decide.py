@@ -205,7 +205,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         require_unaltered_call.require_matching_digests(seen_call)
-        call = take_and_release_ownership.interrupt_call_if_lost(store, session, seen_call)
+        call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, seen_call)
         require_undecided_at_revision(
             store, session, call, _get_call_revision_to_decide(store, target, seen_call, call), rule.before
         )
@@ -356,7 +356,7 @@ def _list_agreeing_people(store: Store, session: Session, call: ToolCall, verdic
         raise EditorMayNotApprove(session.session_id, call.call_id, verdict.actor.name)
     people = {
         voters[decision.pk].person
-        for decision in _find_equal_decisions(call, decisions, voters, verdict)
+        for decision in _list_equal_open_votes(call, decisions, voters, verdict)
         if voters[decision.pk].counts
     }
     if person in people:
@@ -368,7 +368,7 @@ def _find_people_who_edited(decisions: list[Decision], voters: Mapping[int, Vote
     return {voters[decision.pk].person for decision in decisions if decision.kind == DecisionKind.EDIT}
 
 
-def _find_equal_decisions(
+def _list_equal_open_votes(
     call: ToolCall, decisions: list[Decision], voters: Mapping[int, Vote], verdict: DecisionVerdict
 ) -> list[Decision]:
     """Find the decisions equal to `verdict` that wait for others to agree."""

@@ -287,7 +287,7 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why=why,
             amount=amount,
-            facts=self._render_facts(amount, call.risk if self._shows_risk(call) else ""),
+            facts=self._render_facts(amount, call.risk if self._is_risk_shown(call) else ""),
             since=render_time_ago(waiting_since),
             age=formatting.format_time_ago(waiting_since, now),
             deadline=deadline,
@@ -314,7 +314,7 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def _shows_risk(self, call: ToolCall) -> bool:
+    def _is_risk_shown(self, call: ToolCall) -> bool:
         """Return whether the risk says more than the side effects, or the rows are ordered by it."""
         is_declared = call.risk != get_default_risk(call.side_effects.split(","))
         return not call.is_question and (is_declared or self._query.get("sort") == "risk")
@@ -380,4 +380,4 @@ def get_verification_error_sentence_and_label(error: SealError) -> tuple[str, st
 
 
 def _build_agreement_row(agreement: Agreement) -> AgreementRow:
-    return AgreementRow(agreement.kind, agreement.people, tuple(voice.actor for voice in agreement.voices))
+    return AgreementRow(agreement.kind, agreement.person_count, tuple(voice.actor for voice in agreement.voices))

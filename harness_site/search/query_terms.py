@@ -85,7 +85,7 @@ class SearchQuery:
         return any(term.is_findable_by_index for term in self.terms)
 
     @property
-    def pattern(self) -> re.Pattern[str]:
+    def highlight_pattern(self) -> re.Pattern[str]:
         """Compile a pattern of what to mark in a text that the query matches: its words in a row, else each.
 
         The longest terms come first. A very short one counts only as a word of its own if there are longer ones.

@@ -112,7 +112,7 @@ def list_keys_that_fit_in_memory(rows: Sequence[tuple[int, int]]) -> list[int]:
     return keys
 
 
-def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
+def load_texts_to_index(kind: Kind, keys: list[int]) -> list[IndexedText]:
     """Load the texts of these rows in the order of their keys."""
     rows: QuerySet[Any] = SOURCES[kind]._default_manager.filter(pk__in=keys).annotate(read_for=F(_WORKSPACE[kind]))
     if kind is Kind.CALL:

@@ -81,7 +81,7 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
 
 def _render_message_tokens(usage: Mapping[str, Any]) -> SafeString:
     """Format the tokens of one request by kind, one line each; only what is known."""
-    tokens = usage_by_turn.count_tokens(usage)
+    tokens = usage_by_turn.parse_token_counts(usage)
     counts = (
         (_("in %(count)s"), tokens.input),
         (_("out %(count)s"), tokens.output),

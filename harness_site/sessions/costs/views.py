@@ -14,14 +14,14 @@ from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.timeline import version_charts
 from harness_site.sessions.timeline.selectors import running_totals_by_version
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
     """Show cost and tokens by model and by turn, newest turn first, from version `before` down."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)

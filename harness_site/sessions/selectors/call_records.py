@@ -130,10 +130,14 @@ class CallRecord:
     @property
     def has_not_run(self) -> bool:
         """Return whether the tool was not started: not approved yet, or answered by a person instead."""
-        return self.is_question or self.status in NOT_RUN_CALL_STATUSES or self.final_kind == DecisionKind.RESPOND
+        return (
+            self.is_question
+            or self.status in NOT_RUN_CALL_STATUSES
+            or self.last_final_decision_kind == DecisionKind.RESPOND
+        )
 
     @property
-    def final_kind(self) -> str | None:
+    def last_final_decision_kind(self) -> str | None:
         """Return the kind of the last final decision, or None without one."""
         return next((decision.kind for decision in reversed(self.rulings) if decision.final), None)
 

@@ -195,7 +195,7 @@ def load_conversation_window(
     return Conversation(at, first, upto, builder.build_items())
 
 
-def load_prompt_before_window(session: Session, window: Conversation, position: int) -> Conversation | None:
+def load_prompt_if_before_window(session: Session, window: Conversation, position: int) -> Conversation | None:
     """Load the prompt at a position alone; None if the window contains it."""
     if position >= window.first:
         return None
@@ -311,7 +311,7 @@ class _ConversationBuilder:
         self.origins = message_origin_versions_and_runs.load_origins_by_position(
             session.pk, [lead, *messages] if lead else messages
         )
-        self.continued = self._find_continued_messages()
+        self.continued = self._find_keys_of_grown_messages()
         self.log = self._load_logged_calls(at.version)
         self.replayed = self._load_replayed_calls()
         self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
@@ -446,7 +446,7 @@ class _ConversationBuilder:
         is_rewrite = segment and segment.parent_id is not None and segment.parent_length == message.position
         return segment if is_rewrite else None
 
-    def _find_continued_messages(self) -> set[int]:
+    def _find_keys_of_grown_messages(self) -> set[int]:
         """Find messages that have grown: the parts of the message that they replaced, and more."""
         replaced = {
             message.pk: (segment.parent_id, message.position)

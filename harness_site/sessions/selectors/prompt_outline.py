@@ -89,8 +89,8 @@ def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutl
     rows = list(_query_message_beginnings(messages)[: MAX_PROMPTS + 1])
     if len(rows) <= MAX_PROMPTS:
         prompts = _build_verified_prompts(at, rows, at.length)
-        return PromptOutline(prompts, _prefer_first_non_command_prompt(prompts))
-    first = _prefer_first_non_command_prompt(_build_verified_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
+        return PromptOutline(prompts, _find_first_prompt_or_command(prompts))
+    first = _find_first_prompt_or_command(_build_verified_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
     nearest = _query_message_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
     before = list(nearest)
     after = list(_query_message_beginnings(messages.filter(position__gt=around))[: _HALF + 1])
@@ -119,7 +119,7 @@ def _query_message_beginnings(messages: QuerySet[Message], order: str = "positio
     return beginnings.order_by(order).values_list("position", "created_at", "beginning", "size")
 
 
-def _prefer_first_non_command_prompt(prompts: Sequence[Prompt]) -> Prompt | None:
+def _find_first_prompt_or_command(prompts: Sequence[Prompt]) -> Prompt | None:
     """Return the first prompt that is no command, else the first command; None without a prompt."""
     return next((prompt for prompt in prompts if not prompt.is_command), next(iter(prompts), None))
 

@@ -33,7 +33,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
     SessionFacets,
     deserialize_labels,
-    list_known_agents_and_labels,
+    list_recent_agents_and_labels,
 )
 from checkpoints.sessions.display_status import (
     HAS_LIVE_OWNER,
@@ -45,8 +45,8 @@ from checkpoints.sessions.display_status import (
 )
 from checkpoints.sessions.session_list_filters import (
     SessionFilter,
-    filter_sessions,
     get_order_fields,
+    select_sessions_by_filter,
     select_sessions_of_workspace,
 )
 from harness_site.core.unreadable_rows import (
@@ -167,7 +167,7 @@ def load_session_page(
         last,
         min(total, session_list_pages.LIMIT),
         total > session_list_pages.LIMIT,
-        list_known_agents_and_labels(workspace_id),
+        list_recent_agents_and_labels(workspace_id),
     )
 
 
@@ -183,7 +183,9 @@ def _select_sessions_with_owner() -> QuerySet[Session]:
 def load_matching_session_keys(workspace_id: int, wanted: SessionFilter, *, only: Set[int] | None = None) -> array[int]:
     """Load the keys of all matching sessions in order, limited to the keys in `only` if given."""
     matches = (
-        filter_sessions(workspace_id, wanted).order_by(*get_order_fields(wanted.sort)).values_list("pk", flat=True)
+        select_sessions_by_filter(workspace_id, wanted)
+        .order_by(*get_order_fields(wanted.sort))
+        .values_list("pk", flat=True)
     )
     return array("q", (pk for pk in matches.iterator(_CHUNK) if only is None or pk in only))
 
@@ -204,7 +206,7 @@ def load_sessions_with_keys(
     if not pks:
         return ()
     sessions = (
-        _annotate_owner_run(filter_sessions(workspace_id, wanted).filter(pk__in=pks))
+        _annotate_owner_run(select_sessions_by_filter(workspace_id, wanted).filter(pk__in=pks))
         if wanted
         else _query_sessions_by_pk(workspace_id, pks)
     )

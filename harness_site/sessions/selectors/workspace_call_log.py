@@ -114,7 +114,7 @@ class ToolRatesReport:
         return [rates.tool for rates in self.tools]
 
     @property
-    def columns(self) -> dict[str, bool]:
+    def has_figure_by_name(self) -> dict[str, bool]:
         """Return for each figure that is usually zero whether a tool has it."""
         return {name: any(getattr(rates, name) for rates in self.tools) for name in _RARE_FIGURES}
 

@@ -86,7 +86,7 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
 
 
 @register.simple_tag
-def render_growth_rows(growth: RunningTotals, leading: TimelineUrls) -> SafeString:
+def render_running_totals_rows(growth: RunningTotals, leading: TimelineUrls) -> SafeString:
     """Render the table rows of cost, tokens and messages by version."""
     cost, tokens, messages = _("cost"), _("tokens"), _("messages")
     return join_html(

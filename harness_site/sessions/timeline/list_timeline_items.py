@@ -198,7 +198,7 @@ def _build_run_items(run_course: RunCourse) -> RunItems:
     )
 
 
-def count_occurrences(entries: Iterable[Occurrence]) -> Counter[str]:
+def count_occurrences_by_kind(entries: Iterable[Occurrence]) -> Counter[str]:
     """Count occurrences by kind; a group of calls counts as its calls."""
     counts: Counter[str] = Counter()
     for entry in entries:

@@ -24,7 +24,7 @@ from harness_site.sessions.timeline.list_timeline_items import (
     RunItems,
     TimelineItem,
     build_timeline_item,
-    count_occurrences,
+    count_occurrences_by_kind,
     get_item_texts,
     list_wait_labels,
 )
@@ -138,7 +138,7 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems],
     for run_course, run_items in zip(frame.courses, items_by_run, strict=True):
         lane, y = _compute_lane_layout_and_next_y(run_course, run_items, axis, y, texts)
         lanes.append(lane)
-    kinds = count_occurrences(entry for run_items in items_by_run for row in run_items.rows for entry in row)
+    kinds = count_occurrences_by_kind(entry for run_items in items_by_run for row in run_items.rows for entry in row)
     return Drawing(
         lanes=tuple(lanes),
         axis=axis,
@@ -235,7 +235,7 @@ class _RunItemsLayout:
         self, packed: PackedBar[Occurrence], y: float, height: float, breaks: Sequence[AxisBreak]
     ) -> Bar:
         entries = packed.items
-        first, kinds = entries[0], count_occurrences(entries)
+        first, kinds = entries[0], count_occurrences_by_kind(entries)
         count = kinds.total()
         if count == 1:
             item = build_timeline_item(first, self._run, self._texts)

@@ -147,7 +147,7 @@ def render_overview_lane(row: overview_layout.Row, leading: TimelineUrls) -> Saf
         (
             each.call_pk,
             each.title,
-            build_html(bar, each.kind, each.x, each.y, each.width, _render_label_beside_bar(each)),
+            build_html(bar, each.kind, each.x, each.y, each.width, _render_overview_bar_label(each)),
         )
         for each in row.bars
     )
@@ -159,7 +159,7 @@ def render_overview_lane(row: overview_layout.Row, leading: TimelineUrls) -> Saf
     return join_html("", link, linked)
 
 
-def _render_label_beside_bar(bar: overview_layout.Bar) -> str:
+def _render_overview_bar_label(bar: overview_layout.Bar) -> str:
     if not bar.label:
         return ""
     words = '<text class="on-{}{}" x="{}" y="{}">{}</text>'

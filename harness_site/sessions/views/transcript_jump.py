@@ -20,7 +20,7 @@ from harness_site.sessions.selectors.find_words_errors_and_decisions import Land
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.views.transcript import get_requested_transcript_version
 
@@ -29,7 +29,7 @@ _MAX_DAYS = 100
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     """Redirect to the requested position.
 

@@ -57,7 +57,12 @@ def test_rare_part_of_a_term_is_its_longest_part_with_a_digit(typed: str, part: 
 
 def test_index_reads_rare_parts_first_and_long_terms_before_short_ones() -> None:
     query = SearchQuery.parse("lamp order-1-999839 refund")
-    assert trigram_search_conditions._list_indexed_parts(query) == ["999839", "order-1-999839", "refund", "lamp"]
+    assert trigram_search_conditions._list_most_selective_parts_first(query) == [
+        "999839",
+        "order-1-999839",
+        "refund",
+        "lamp",
+    ]
 
 
 def test_bigrams_of_dense_scripts_are_unique() -> None:

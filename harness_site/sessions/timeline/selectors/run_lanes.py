@@ -178,7 +178,7 @@ def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None =
     At most five queries, and one more without `remembered`.
     """
     remembered = (
-        takeovers_and_requests_from_audit_trail.load_takeovers_and_review_requests(session_pk)
+        takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session_pk)
         if remembered is None
         else remembered
     )
