@@ -130,7 +130,7 @@ test-next: ## Tests on the newest Django, where a Python is found that it runs o
 	else echo "Note: no Python 3.12 or newer found, so the newest Django was not tested."; fi
 
 .PHONY: test-on-newer
-test-on-newer: $(VENV_NEXT)/.complete
+test-on-newer: setup $(VENV_NEXT)/.complete
 	$(IN_MEMORY) $(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) --numprocesses 2 $(addprefix tests/integration/,$(NEWEST_MATTERS))
 
 .PHONY: next
