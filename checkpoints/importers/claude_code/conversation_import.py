@@ -320,7 +320,7 @@ class ConversationImport:
             self._written_size = len(self._group)
         else:
             self._write_and_clear_group()
-        self._titles.set_title(self.builder, self._seen)
+        self._titles.choose_and_set_title(self.builder, self._seen)
         self.builder.flush()
 
 

@@ -100,7 +100,7 @@ def _record_and_build_html_export(request: MemberRequest, head: SessionHead) -> 
 def _record_and_build_archive_or_refuse(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     """Send the stored data unmasked, and record that. Members to whom secrets are masked get a page about that."""
     if masker.is_masking_active():
-        role = Role(load_masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
+        role = Role(load_masking_rules.load_masking_settings_or_defaults(request.membership.workspace).reveal_role)
         may_unmask = unmasking.get_unmasking_state(request, request.membership).may_show
         context = {
             "head": head,
