@@ -145,7 +145,7 @@ class _SessionImport:
             self._verify_and_keep_chain(row)
             if isinstance(row, Blob | FrameworkWrite):
                 self._verify_opaque_content(row)
-            self._assign_new_keys(session, row)
+            self._assign_new_keys_and_end_open_work(session, row)
         model._default_manager.using(self.store.using).bulk_create(batch)
         new_keys = self.keys.setdefault(model, {})
         new_keys.update(zip(old_keys, [row.pk for row in batch], strict=True))
@@ -161,7 +161,7 @@ class _SessionImport:
             if self.decompressed > limit:
                 raise TooLarge("What the file has compressed", self.decompressed, limit)
 
-    def _assign_new_keys(self, session: Session, row: models.Model) -> None:
+    def _assign_new_keys_and_end_open_work(self, session: Session, row: models.Model) -> None:
         """Give a row new keys, and point its foreign keys to the rows in this database."""
         for relation in row_serializers.iterate_foreign_keys(type(row)):
             old_key = getattr(row, relation.attname)

@@ -69,7 +69,7 @@ def issue_call(
         try:
             with database_operation(store.using) as connection:
                 row = None
-                is_repeated = log_completeness.does_run_know_live_call_with_key(owned_session, intent.key)
+                is_repeated = log_completeness.does_run_remember_live_call_key(owned_session, intent.key)
                 if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_sealed_call(store, connection, owned_session, intent.step, values)
@@ -85,7 +85,7 @@ def issue_call(
         log_completeness.remember_or_forget_live_call_key(owned_session, intent.key, status)
         if intent.policy != KeyPolicy.STEP:
             is_settled = status in SETTLED_CALL_STATUSES
-            owned_session.operations.record_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
+            owned_session.operations.remember_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
         if isinstance(call, IssuedCall):
             store.issued.add(call.pk)
             if executing:
@@ -112,7 +112,7 @@ def _insert_sealed_call(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head(
+        head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
             store.using, owned_session
         )
         if head is None:  # the session was deleted
@@ -225,7 +225,7 @@ def _issue_call_under_session_lock(
         if live_call is not None and _is_own_issue_with_lost_commit_answer(store, owned_session, live_call, intent):
             return IssuedCall(live_call.pk, live_call.call_id, live_call.step, live_call.attempt, live_call.args)
         if live_call is not None and live_call.status not in _CONSUMABLE_STATUSES:
-            _require_complete_log_of_owner(store, owned_session, live_call)
+            _require_complete_log_of_answering_session(store, owned_session, live_call)
             return live_call
         _require_call_may_start(store, owned_session, session, intent, live_call)
         attempt = 1 if last is None else 1 + last.attempt
@@ -272,11 +272,11 @@ def _insert_attempt_and_consume_approval(
     rival = _find_live_call_with_key(store, session, intent)
     if rival is None:
         raise CallConflict(owned_session.session_id, intent.call_id, step)
-    _require_complete_log_of_owner(store, owned_session, rival)
+    _require_complete_log_of_answering_session(store, owned_session, rival)
     return rival
 
 
-def _require_complete_log_of_owner(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
+def _require_complete_log_of_answering_session(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
     """Require that the session of a call that answers this run is complete and in its newest state, if it is another
     one: what a resume has verified is this run's own session. A call without a result answers nothing."""
     if call.session_id != owned_session.pk and call.status in SETTLED_CALL_STATUSES:
@@ -334,7 +334,7 @@ def _log_call_awaiting_approval(
         rival = _find_live_call_with_key(store, session, intent)
         if rival is None:
             raise CallConflict(owned_session.session_id, intent.call_id, step) from error
-        _require_complete_log_of_owner(store, owned_session, rival)
+        _require_complete_log_of_answering_session(store, owned_session, rival)
         return rival
     logged = ToolCall.objects.using(store.using).select_related("session").get(pk=call.pk)
     logged.run = owned_session.run

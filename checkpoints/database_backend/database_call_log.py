@@ -63,7 +63,7 @@ class DatabaseCallLog:
         store = self.store
         pairing = store.find_owned_session(self.session_id) if request.policy == "unanswered" else None
         if pairing is not None:
-            pairing.operations.record_requested_call(
+            pairing.operations.remember_requested_call(
                 request.call_fingerprint, request.call_id
             )  # before another call of this kind arrives
         try:

@@ -67,7 +67,7 @@ def mark_library_transactions(connection: BaseDatabaseWrapper) -> Iterator[None]
         del _operations.outer_blocks[connection.alias]
 
 
-def refuse_caller_transaction(connection: BaseDatabaseWrapper) -> None:
+def require_no_caller_transaction(connection: BaseDatabaseWrapper) -> None:
     """Refuse to write where the commit belongs to the caller.
 
     That is inside the caller's transaction.atomic() block, and with autocommit off. As with Django's `durable=True`,
@@ -117,7 +117,7 @@ def ensure_server_reachable(connection: BaseDatabaseWrapper) -> None:
     try:
         if has_pool(connection):
             _ = connection.pool  # type: ignore[attr-defined]  # Django imports the package for it here
-        _require_connection_outside_pool(connection)
+        _connect_once_outside_pool(connection)
     except ImproperlyConfigured as error:
         raise _build_configuration_error(connection.alias, error) from error
     except DatabaseError as error:
@@ -126,7 +126,7 @@ def ensure_server_reachable(connection: BaseDatabaseWrapper) -> None:
 
 
 @async_unsafe
-def _require_connection_outside_pool(connection: BaseDatabaseWrapper) -> None:
+def _connect_once_outside_pool(connection: BaseDatabaseWrapper) -> None:
     """Open a connection outside the pool and close it. Raises the `DatabaseError` of the server or the network."""
     parameters = {"connect_timeout": POOL_TIMEOUT_SECONDS, **connection.get_connection_params()}
     with connection.wrap_database_errors:
@@ -154,7 +154,7 @@ def build_connection_failed_error(connection: BaseDatabaseWrapper, error: Databa
     """Build the error with the server's reason, which a pool that timed out does not know."""
     if type(error.__cause__).__name__ == "PoolTimeout":
         try:
-            _require_connection_outside_pool(connection)
+            _connect_once_outside_pool(connection)
         except DatabaseError as reason:
             error = reason
     return ConnectionFailed(f"The database says: {_get_first_line(error)}.", may_have_happened=False)

@@ -172,7 +172,7 @@ def open_write_transaction(connection: BaseDatabaseWrapper, guard: WriteGuard | 
         yield cursor
 
 
-def refuse_if_guarded(guard: WriteGuard | None) -> None:
+def raise_refused_if_guarded(guard: WriteGuard | None) -> None:
     """Roll back a guarded write that has not written. Raises `GuardedWriteRefused`."""
     if guard is not None:
         raise GuardedWriteRefused

@@ -273,7 +273,7 @@ def _save_versions_in_several_statements(
         cursor.execute(_build_move_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             return None
         insert_versions(connection, cursor, [(base, versions)])
         if answered:
@@ -631,7 +631,7 @@ def _insert_call_in_several_statements(
         cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), is_sealed=head is not None), params)
         session_row = cursor.fetchone()
         if session_row is None:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
@@ -639,7 +639,7 @@ def _insert_call_in_several_statements(
         cursor.execute(insert, [*keys, *convert_values(connection, ToolCall, values)])
         place: tuple[int, int] | None = cursor.fetchone()
         if place is None:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             if head is not None:  # the head counts a call that was not inserted
                 transaction.set_rollback(True, using=connection.alias)
         elif guard is not None:
@@ -763,11 +763,11 @@ def update_call_outcome(
     with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_lock_session_for_outcome_sql(vendor, is_interrupted, is_sealed), lock_params)
         if cursor.fetchone() is None:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             return False
         cursor.execute(_build_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
         if cursor.rowcount != 1:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             transaction.set_rollback(True, using=connection.alias)
             return False
     return True

@@ -356,7 +356,7 @@ def _list_agreeing_people(store: Store, session: Session, call: ToolCall, verdic
         raise EditorMayNotApprove(session.session_id, call.call_id, verdict.actor.name)
     people = {
         voters[decision.pk].person
-        for decision in _find_equal_decisions(call, decisions, voters, verdict)
+        for decision in _list_equal_open_votes(call, decisions, voters, verdict)
         if voters[decision.pk].counts
     }
     if person in people:
@@ -368,7 +368,7 @@ def _find_people_who_edited(decisions: list[Decision], voters: Mapping[int, Vote
     return {voters[decision.pk].person for decision in decisions if decision.kind == DecisionKind.EDIT}
 
 
-def _find_equal_decisions(
+def _list_equal_open_votes(
     call: ToolCall, decisions: list[Decision], voters: Mapping[int, Vote], verdict: DecisionVerdict
 ) -> list[Decision]:
     """Find the decisions equal to `verdict` that wait for others to agree."""

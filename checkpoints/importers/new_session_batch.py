@@ -116,7 +116,7 @@ class NewSessionBatch:
         using = self._store.using
         now = read_database_time(using) if any(session.updated_at is None for session in sessions) else None
         for session in sessions:
-            columns = save_version.build_session_columns_after(session.contents)
+            columns = save_version.build_session_columns_after_versions(session.contents)
             columns |= {"latest_version": len(session.contents), "updated_at": session.updated_at or now, "revision": 1}
             for name, value in columns.items():
                 setattr(session.row, name, value)

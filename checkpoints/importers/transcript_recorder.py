@@ -82,7 +82,7 @@ class TranscriptRecorder:
         fields."""
         return self._writer.stores_lines
 
-    def find_position(self, key: str) -> int | None:
+    def find_message_position(self, key: str) -> int | None:
         """Find the position of a message in the current transcript."""
         return self._index.get(key)
 

@@ -59,7 +59,7 @@ class Quarantine:
     problems: tuple[IntegrityProblem, ...]
 
 
-def read_quarantine(session: Session) -> Quarantine | None:
+def parse_quarantine_of_row(session: Session) -> Quarantine | None:
     """Return the mark of a session that was read; None if it is not quarantined."""
     if session.quarantined_at is None:
         return None
@@ -296,7 +296,7 @@ def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: st
         name = locked.values_list("session_id", flat=True).first()
         if name is None:
             return False
-        problems = _list_altered_rows(using, session_pk)
+        problems = _list_problems_of_altered_rows(using, session_pk)
         if not problems:
             return False
         mark = json.dumps([problem.to_dict() for problem in problems[:MAX_NAMED_PROBLEMS]])
@@ -318,11 +318,13 @@ def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: st
                 actor_kind=ActorKind.MACHINE,
                 details={"rows": len(problems), "table": problems[0].table, "row": problems[0].row},
             )
-    logger.error("Session %s was quarantined: row %s of %s: %s", name, *_describe_first_problem(problems))
+    logger.error(
+        "Session %s was quarantined: row %s of %s: %s", name, *_get_row_table_and_reason_of_first_problem(problems)
+    )
     return True
 
 
-def _describe_first_problem(problems: Sequence[IntegrityProblem]) -> tuple[str, str, str]:
+def _get_row_table_and_reason_of_first_problem(problems: Sequence[IntegrityProblem]) -> tuple[str, str, str]:
     return problems[0].row, problems[0].table, problems[0].why
 
 
@@ -415,7 +417,7 @@ def _select_sessions_without_verifying_seals(using: str) -> models.QuerySet[Sess
     return models.QuerySet(Session, using=using)
 
 
-def _list_altered_rows(using: str, session_pk: int) -> list[IntegrityProblem]:
+def _list_problems_of_altered_rows(using: str, session_pk: int) -> list[IntegrityProblem]:
     """List the altered rows of a locked session. If values have another type than their column, only these are read."""
     mistyped = list(
         map(IntegrityProblem.from_mistyped_value, mistyped_values.find_mistyped_values(using, [session_pk]))

@@ -8,7 +8,11 @@ from django.db import transaction
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, unfinished_call_queries, write_outcomes
-from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
+from checkpoints.db.database_operation import (
+    database_operation,
+    read_back_after_lost_commit,
+    require_outside_caller_transaction,
+)
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, SealError, StorageUnavailable
 from checkpoints.formats.canonical_json import to_canonical_json
@@ -126,7 +130,7 @@ def release_session(store: Store, session_id: str) -> bool:
     validate_id("session id", session_id)
     if store.find_owned_session(session_id) is None:
         return False
-    refuse_inside_transaction(store.using)
+    require_outside_caller_transaction(store.using)
     try:
         store.flush_pending_writes(session_id)
     finally:

@@ -184,7 +184,7 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
     created after their parents, so going from the newest to the oldest sees every branch before its parent.
     """
     count = 0
-    bases = opaque_bytes_as_differences.find_base_segments(store.using, row)
+    bases = opaque_bytes_as_differences.find_base_segment_keys(store.using, row)
     segments = Segment.objects.using(store.using).filter(session=row)
     messages = Message.objects.using(store.using)
     ends = _find_needed_segment_lengths(store, row)

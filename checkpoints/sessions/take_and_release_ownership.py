@@ -165,7 +165,7 @@ def end_lost_owner_run_and_interrupt_calls(
     has not gone on since, is not lost but ends.
     """
     if owner.owner_token == IMPORTED_RUN_OWNER:
-        _end_imported_run(store, row, owner, noticed_by)
+        _end_imported_run_and_its_session(store, row, owner, noticed_by)
         return
     _end_lost_run(store, row, owner, AuditKind.RUN_LOST)
     _interrupt_or_discard_orphaned_calls(store, row, None, noticed_by)
@@ -174,7 +174,7 @@ def end_lost_owner_run_and_interrupt_calls(
     row.save(using=store.using, update_fields=["fence", "owner", "revision", "updated_at"])
 
 
-def _end_imported_run(store: Store, row: Session, run: Run, noticed_by: str) -> None:
+def _end_imported_run_and_its_session(store: Store, row: Session, run: Run, noticed_by: str) -> None:
     """End an imported transcript as its next import would. Its newest activity stays that of the transcript."""
     calls = ToolCall.objects.using(store.using).filter(
         session=row, status=call_transitions_by_agent_or_system.LOSE.before
@@ -201,14 +201,14 @@ def interrupt_call_and_end_run_if_lost(store: Store, row: Session, call: ToolCal
 
 
 def _end_lost_run(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
-    last_seen = _find_last_sign_of_life(store, row, run)
+    last_seen = _find_time_of_last_sign_of_life(store, row, run)
     _end_run(store, run, RunStatus.LOST, heartbeat_at=last_seen)
     insert_unchained_events.record_event(
         store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen.isoformat(), **details
     )
 
 
-def _find_last_sign_of_life(store: Store, row: Session, run: Run) -> datetime:
+def _find_time_of_last_sign_of_life(store: Store, row: Session, run: Run) -> datetime:
     """Return when a run last wrote anything: a heartbeat, a version, or a call without an outcome."""
     versions = Checkpoint.objects.using(store.using).filter(session=row, run=run).order_by("-version")
     calls = ToolCall.objects.using(store.using).filter(
@@ -291,7 +291,7 @@ def _end_run(store: Store, run: Run, status: RunStatus, **changes: Any) -> None:
 
 def touch_session_if_still_owner(store: Store, owned_session: OwnedSession) -> bool:
     """Note that the session was used. Returns whether no other run has taken the session since."""
-    store.record_session_use(owned_session.session_id)
+    store.remember_session_use(owned_session.session_id)
     with database_operation(store.using):
         owned_row = Session.objects.using(store.using).filter(
             pk=owned_session.pk, fence=owned_session.fence, owner=owned_session.run
@@ -361,7 +361,7 @@ def release_idle_sessions(store: Store) -> list[str]:
 def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) -> bool:
     has_unsaved_versions = store.behind is not None and store.behind.list_unsaved_versions(owned_session.session_id)
     if has_unsaved_versions or _has_run_open_call(store, owned_session):
-        store.record_session_use(owned_session.session_id)
+        store.remember_session_use(owned_session.session_id)
         return False
     if not store.remove_session_if_idle(owned_session):
         return False

@@ -282,7 +282,7 @@ def _decode_columns(session_id: str, row: Checkpoint) -> dict[str, Any]:
     return {
         "plan": _parse_column(session_id, f"the plan {version_text}", row.plan, parse_json_object),
         "budget_spent_usd": _parse_column(
-            session_id, f"the budget {version_text}", row.budget_spent_usd, exact_amounts.load_amount
+            session_id, f"the budget {version_text}", row.budget_spent_usd, exact_amounts.parse_stored_amount
         ),
         "version": row.version,
         "usage": _parse_column(session_id, f"the usage {version_text}", row.usage, parse_json_object),

@@ -114,7 +114,9 @@ class WorkflowJournal:
         except GeneratorExit:
             raise
         except BaseException as error:
-            found = yield from dispatch.record_outcome_of_error_flow(execution, error, started=invoke.started)
+            found = yield from dispatch.record_error_outcome_and_ask_verify_hook_flow(
+                execution, error, started=invoke.started
+            )
             if found is None or found.is_error:
                 raise
             return (yield from self._step_log.load_step_value_flow(request, execution.issued_call))

@@ -382,4 +382,4 @@ def get_verification_error_sentence_and_label(error: SealError) -> tuple[str, st
 
 
 def _build_agreement_row(agreement: Agreement) -> AgreementRow:
-    return AgreementRow(agreement.kind, agreement.people, tuple(voice.actor for voice in agreement.voices))
+    return AgreementRow(agreement.kind, agreement.person_count, tuple(voice.actor for voice in agreement.voices))

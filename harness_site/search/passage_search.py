@@ -113,7 +113,7 @@ def _keep_verified_sources_of_page(page: SearchPage, query: SearchQuery) -> Sear
     """Return the page with the texts of sources that are as they were written. It is the same without seals."""
     if get_seal_keys() is None:
         return page
-    verified = passage_texts_from_verified_sources.replace_texts_by_those_of_verified_sources(page.passages)
+    verified = passage_texts_from_verified_sources.replace_passage_texts_and_drop_unverified(page.passages)
     return replace(page, passages=_drop_matches_that_are_masked_now(verified, query, page.secrets))
 
 

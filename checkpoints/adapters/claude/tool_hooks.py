@@ -264,7 +264,7 @@ class _ToolHooks:
         key = transcript_keys.get_transcript_key_of_hook(hook)
         waiting = {call_id: call for (of, call_id), call in self._calls.items() if of == key}
         if waiting:
-            refused = await asyncio.to_thread(_find_refused_calls, hook, set(waiting))
+            refused = await asyncio.to_thread(_read_refused_calls_from_transcript_file, hook, set(waiting))
             for call_id in refused:
                 call = self._calls.pop((key, call_id))
                 call.set_outcome(CallRefused(refused[call_id]))
@@ -304,7 +304,7 @@ def _build_value_or_error(hook: Any) -> Any:
     return OutcomeUnknown(error) if hook.get("is_interrupt") or _UNKNOWN_OUTCOME.search(error) else CallFailed(error)
 
 
-def _find_refused_calls(hook: Any, call_ids: set[str]) -> dict[str, str]:
+def _read_refused_calls_from_transcript_file(hook: Any, call_ids: set[str]) -> dict[str, str]:
     """Find the calls that the program refused by its own rules: the file of the transcript says so."""
     refused: dict[str, str] = {}
     for line in marked_transcript_lines.read_transcript_lines_containing(hook, '"toolDenialKind"'):

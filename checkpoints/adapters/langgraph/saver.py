@@ -416,7 +416,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             )
         }
         if namespace:  # a subgraph has a transcript of its own; what it answers counts all the same
-            answers = message_conversion.find_tool_result_messages(said)
+            answers = message_conversion.convert_tool_result_messages(said)
             return VersionContent(None, answers, payload) if answers else None
         transcript = message_conversion.convert_to_transcript(
             said[saved:] if saved and isinstance(said, list) else said
@@ -467,7 +467,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 
     def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
-        found = convert_interrupts_to_calls.list_interrupts(value) if self.review_interrupts else []
+        found = convert_interrupts_to_calls.list_interrupts_not_by_guard(value) if self.review_interrupts else []
         asked = (
             self._poll_messages_of_stored_state(config)
             if any(map(convert_interrupts_to_calls.identifies_calls_by_name_and_arguments, found))
@@ -502,7 +502,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             decoded = () if value is None else self._decode_value(value)
             keys = [
                 convert_interrupts_to_calls.get_idempotency_key_prefix(each)
-                for each in convert_interrupts_to_calls.list_interrupts(decoded)
+                for each in convert_interrupts_to_calls.list_interrupts_not_by_guard(decoded)
             ]
         if keys is None or keys:
             with self._session_claims.lock_session_claims(thread_id):
@@ -518,7 +518,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             found = [
                 each
                 for value in values
-                for each in convert_interrupts_to_calls.list_interrupts(self._decode_value(value))
+                for each in convert_interrupts_to_calls.list_interrupts_not_by_guard(self._decode_value(value))
             ]
             return list(map(convert_interrupts_to_calls.get_idempotency_key_prefix, found))
 

@@ -70,13 +70,13 @@ class ClaudeCodeReader:
         waiting, self._waiting = self._waiting, []
         for each in (*waiting, line):
             self._lines += 1
-            self._get_or_start_conversation(self._find_conversation_of_line(each)).add_line(each)
+            self._get_or_start_conversation(self._note_and_get_conversation_name(each)).add_line(each)
             self._link_subagent(each)
         if self._lines % _FLUSH_LINES == 0 and len(self._conversations) > 1:
             for conversation in self._conversations.values():
                 conversation.write_complete_messages()
 
-    def _find_conversation_of_line(self, line: Line) -> str:
+    def _note_and_get_conversation_name(self, line: Line) -> str:
         """Note and return the conversation that a line belongs to: empty for the one that the file is named after."""
         if self._agent_id or line.get("isSidechain") is not True:
             return ""

@@ -81,7 +81,7 @@ class Command(BaseCommand):
             yield from verify_workspace.verify_and_quarantine_readable_sessions(using, keys, counts)
             return
         resume, missing = options["resume"], missing_sessions.find_missing_sessions(using)
-        for workspace_pk in verify_workspace.list_workspaces_to_check(using, resume=resume):
+        for workspace_pk in verify_workspace.list_workspace_keys_to_check(using, resume=resume):
             yield from verify_workspace.verify_and_quarantine_workspace(
                 using, workspace_pk, counts, resume=resume, missing=missing
             )

@@ -20,12 +20,12 @@ from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
+from harness_site.accounts.permissions import MemberRequest, list_usernames_with_role, require_member
 from harness_site.accounts.sessions_shown_in_response import (
     mark_excerpts_shown_in_response,
     mark_session_shown_in_response,
 )
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.display.display_preferences import wants_next_call_opened
@@ -232,7 +232,7 @@ def _build_checkpointer(request: MemberRequest) -> SyncCheckpointer:
 def build_decision_actor(request: MemberRequest) -> Actor:
     """Return the reader as the actor of decisions."""
     membership = request.membership
-    electorate = build_electorate(membership.workspace)
+    electorate = build_electorate_function(membership.workspace)
     return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role), electorate=electorate)
 
 
@@ -305,7 +305,7 @@ def _build_decision_context(
     membership, call = request.membership, card["call"]
     required_role = Role.ADMIN if card["overdue"] else Role.APPROVER
     if not membership.has_role(required_role):
-        return {"able": list_members_with_role(membership.workspace, required_role)}
+        return {"able": list_usernames_with_role(membership.workspace, required_role)}
     answers = decision_card_context.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )

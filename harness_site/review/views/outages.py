@@ -24,7 +24,7 @@ from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
 from harness_site.review.bulk_decisions import (
     CallAnswer,
@@ -257,14 +257,14 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     """Build the rows of a page with the known facts about each call; five queries, more with votes."""
     calls, reader = page.calls, request.membership
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
-    probe_times = takeovers_and_requests_from_audit_trail.load_probe_times(
+    probe_times = takeovers_and_requests_from_audit_trail.load_last_probe_request_times(
         [call.session_id for call in calls if call.verify_requested_by]
     )
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
     for decision in Decision.objects.filter(tool_call__in=calls).order_by("pk"):
         decisions[decision.tool_call_id].append(decision)
-    electorate = build_electorate(reader.workspace)
+    electorate = build_electorate_function(reader.workspace)
     for late_result in LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk"):
         late_results[late_result.tool_call_id].append(late_result)
     return [

@@ -19,7 +19,7 @@ from checkpoints.models import Session, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
 from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
@@ -217,8 +217,8 @@ def _build_pending_rows(
     now = clock.now()
     readable = skip_unreadable_records(calls)
     outages_by_call = outage_groups.map_calls_to_outages(readable, outages)
-    agreements_by_call = multi_person_approvals.load_agreements_of_calls(
-        readable, build_electorate(request.membership.workspace)
+    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
+        readable, build_electorate_function(request.membership.workspace)
     )
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)

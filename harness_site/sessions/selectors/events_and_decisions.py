@@ -126,7 +126,7 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
         else frozenset()
     )
     interrupted_calls = _load_interrupted_calls(session_pk, recorded_events)
-    questions = _load_asked_questions(session_pk, recorded_events)
+    questions = _load_question_keys_by_call_id(session_pk, recorded_events)
     event_rows = [
         (
             event.created_at,
@@ -178,7 +178,7 @@ def _get_read_event_group_key(row: HistoryItem) -> tuple[Any, ...]:
 
 def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> dict[CallPlace, ToolCall]:
     """Load the calls that the events interrupted, by their place in the session. Raises `IntegrityError`."""
-    places = {_get_call_place(event) for event in events if event.kind == AuditKind.CALL_INTERRUPTED}
+    places = {_get_call_id_step_and_attempt(event) for event in events if event.kind == AuditKind.CALL_INTERRUPTED}
     if not places:
         return {}
     call_ids = {call_id.replace("\0", "") for call_id, _, _ in places}
@@ -187,7 +187,7 @@ def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> di
     return {(call.call_id, str(call.step), str(call.attempt)): call for call in calls}
 
 
-def _load_asked_questions(session_pk: int, events: Iterable[AuditEvent]) -> dict[str, int]:
+def _load_question_keys_by_call_id(session_pk: int, events: Iterable[AuditEvent]) -> dict[str, int]:
     """Map the call ids of the questions that the events asked to their keys."""
     requests = [_parse_event_details(event.details) for event in events if event.kind == AuditKind.APPROVAL_REQUESTED]
     call_ids = {str(each.get("call_id")).replace("\0", "") for each in requests if each.get("tool") == INTERRUPT_TOOL}
@@ -197,7 +197,7 @@ def _load_asked_questions(session_pk: int, events: Iterable[AuditEvent]) -> dict
     return dict(calls.values_list("call_id", "pk"))
 
 
-def _get_call_place(event: AuditEvent) -> CallPlace:
+def _get_call_id_step_and_attempt(event: AuditEvent) -> CallPlace:
     details = _parse_event_details(event.details)
     return str(details.get("call_id")), str(details.get("step")), str(details.get("attempt"))
 
@@ -205,8 +205,10 @@ def _get_call_place(event: AuditEvent) -> CallPlace:
 def _build_event_item(
     event: AuditEvent, interrupted: Mapping[CallPlace, ToolCall], questions: Mapping[str, int], *, intact: bool
 ) -> HistoryItem:
-    call = interrupted.get(_get_call_place(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
-    question_pk = questions.get(_get_call_place(event)[0]) if event.kind == AuditKind.APPROVAL_REQUESTED else None
+    call = interrupted.get(_get_call_id_step_and_attempt(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
+    question_pk = (
+        questions.get(_get_call_id_step_and_attempt(event)[0]) if event.kind == AuditKind.APPROVAL_REQUESTED else None
+    )
     return HistoryItem(
         pk=event.pk,
         at=event.created_at,
