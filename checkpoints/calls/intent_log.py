@@ -112,7 +112,7 @@ def _insert_sealed_call(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head(
+        head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
             store.using, owned_session
         )
         if head is None:  # the session was deleted

@@ -138,7 +138,9 @@ def _write_sealed_outcome(
 ) -> bool:
     using = connection.alias
     call = call_seals.pop_cached_or_load_issued_call(using, owned_session, keys, call_pk)
-    head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head(using, owned_session)
+    head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
+        using, owned_session
+    )
     if call is None or head is None:
         return False
     sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)

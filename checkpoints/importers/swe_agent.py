@@ -58,7 +58,7 @@ class SweAgentReader:
             builder.add_note({"trajectory": [_omit_step_fields_repeated_in_history(step) for step in steps]})
         last = steps[-1].get("observation") if steps else None
         if actions and isinstance(last, str) and last:  # the history ends with the action
-            builder.add_message({"role": "tool", "blocks": [_build_result(actions.pop(), last)]})
+            builder.add_message({"role": "tool", "blocks": [_build_tool_result_block(actions.pop(), last)]})
             newest = last
         self._add_outcome(builder, value, actions, newest)
 
@@ -75,9 +75,12 @@ class SweAgentReader:
             for call_id in (*_get_list_or_empty(entry.get("tool_call_ids")), entry.get("tool_call_id"))
             if isinstance(call_id, str)
         ]:
-            body = {"role": "tool", "blocks": [_build_result(call_id, entry.get("content")) for call_id in call_ids]}
+            body = {
+                "role": "tool",
+                "blocks": [_build_tool_result_block(call_id, entry.get("content")) for call_id in call_ids],
+            }
         elif actions and role in {"user", "tool"}:
-            body = {"role": "tool", "blocks": [_build_result(actions.pop(), entry.get("content"))]}
+            body = {"role": "tool", "blocks": [_build_tool_result_block(actions.pop(), entry.get("content"))]}
         elif is_demo:
             body["role"] = "system"
         source = {**_get_dict_or_empty(body.get("source")), **source}
@@ -114,7 +117,7 @@ class SweAgentReader:
         elif isinstance(info.get("submission"), str) and info["submission"].strip():
             introduction, patch = "The patch that was submitted:\n\n", info["submission"]
             if actions:  # the last action submitted it
-                body: Body = {"role": "tool", "blocks": [_build_result(actions.pop(), introduction + patch)]}
+                body: Body = {"role": "tool", "blocks": [_build_tool_result_block(actions.pop(), introduction + patch)]}
             else:
                 body = {"role": "system", "content": f"{introduction}~~~~~~diff\n{patch.rstrip()}\n~~~~~~"}
             builder.add_message({**body, "source": info})
@@ -142,7 +145,7 @@ def _contains_text(whole: object, part: object) -> bool:
     return part.replace("\r", "").strip() in whole.replace("\r", "")
 
 
-def _build_result(call_id: str, content: Any) -> Body:
+def _build_tool_result_block(call_id: str, content: Any) -> Body:
     block: Body = {"kind": "tool_result", "call_id": call_id, "content": content}
     is_rejected = isinstance(content, str) and content.startswith(_REJECTED_EDIT)
     return {**block, "is_error": True} if is_rejected else block

@@ -179,7 +179,7 @@ def require_session_unaltered(using: str, session: Session) -> None:
         raise problem.to_error()
 
 
-def require_session_rows_complete(using: str, session: Session) -> None:
+def lock_session_and_require_rows_complete(using: str, session: Session) -> None:
     """Require that no row of a session is missing, was added, or is in a former state. Nothing if sealing is off.
 
     Raises `IntegrityError`, or `SealKeyMissing`. The seals of the rows themselves are not verified.
@@ -425,7 +425,10 @@ def _find_row_problems_of_model(
             if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
                 yield session_pk, problem
             elif model is ToolCall and (why := _find_call_digest_mismatch(values)) is not None:
-                yield session_pk, IntegrityProblem(model._meta.db_table, _describe_row_of_key(using, model, pk), why)
+                yield (
+                    session_pk,
+                    IntegrityProblem(model._meta.db_table, _load_and_describe_row_of_key(using, model, pk), why),
+                )
 
 
 def _find_call_digest_mismatch(values: Sequence[Any]) -> str | None:
@@ -463,13 +466,13 @@ def _find_column_problem(
     try:
         row_seals.verify_columns(model, values, seal, str(pk))
     except IntegrityError as error:
-        return replace(IntegrityProblem.from_error(error), row=_describe_row_of_key(using, model, pk))
+        return replace(IntegrityProblem.from_error(error), row=_load_and_describe_row_of_key(using, model, pk))
     except SealKeyMissing as error:
         return IntegrityProblem.from_unknown_key(model._meta.db_table, str(pk), error)
     return None
 
 
-def _describe_row_of_key(using: str, model: type[models.Model], pk: Any) -> str:
+def _load_and_describe_row_of_key(using: str, model: type[models.Model], pk: Any) -> str:
     """Describe a row that may have been deleted since it was read."""
     row: models.Model | None = models.QuerySet(model, using=using).filter(pk=pk).first()
     return str(pk) if row is None else row_seals.describe_row(row)
@@ -529,11 +532,11 @@ def _read_chains_before_segments(using: str, placed: _PlacedRows) -> dict[int, b
     for segment_id, chain in found.items():
         _, parent_id, length = placed.segments[segment_id]
         if not chain and length and parent_id is not None:  # the message is of a segment before that
-            found[segment_id] = _read_chain(using, parent_id, length - 1)
+            found[segment_id] = _read_chain_at_position(using, parent_id, length - 1)
     return found
 
 
-def _read_chain(using: str, segment_id: int, position: int) -> bytes:
+def _read_chain_at_position(using: str, segment_id: int, position: int) -> bytes:
     """Read the chain at a position of the transcript that ends in a segment; empty if there is no such message."""
     rows = read_messages_along_segments.read_message_field_rows(
         connections[using], segment_id, position + 1, ("chain",), position
@@ -564,10 +567,10 @@ def _find_version_problems(
     A message that is not among `chains` is of a segment before, and is read.
     """
     for end in placed.ends:
-        chain = chains[end.segment_id, end.position] or _read_chain(using, end.segment_id, end.position)
+        chain = chains[end.segment_id, end.position] or _read_chain_at_position(using, end.segment_id, end.position)
         segment = placed.segments.get(end.segment_id)
         if chain != end.chain or segment is None or segment[0] != end.session_pk:
-            name = _describe_row_of_key(using, Checkpoint, end.pk)
+            name = _load_and_describe_row_of_key(using, Checkpoint, end.pk)
             why = "its transcript is not the one it was saved with"
             yield end.session_pk, IntegrityProblem(Checkpoint._meta.db_table, name, why)
 
@@ -580,7 +583,7 @@ def _find_opaque_content_problems(
         problems = [_find_blob_problems(using, session, counts)]
         if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
             problems.append(_find_channel_problems(using, session))
-        problems.append(_find_missing_blob_problems(using, session))
+        problems.append(_lock_session_and_find_missing_blob_problems(using, session))
         yield from ((session.pk, problem) for found in problems for problem in found)
 
 
@@ -607,7 +610,7 @@ def _find_channel_problems(using: str, session: Session) -> Iterator[IntegrityPr
             yield IntegrityProblem(FrameworkState._meta.db_table, row_seals.describe_row(state), error.detail)
 
 
-def _find_missing_blob_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+def _lock_session_and_find_missing_blob_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
     """Find the opaque contents that a state or a write names and that are not there."""
     if not _list_digests_of_missing_blobs(using, session):
         return

@@ -43,7 +43,7 @@ def dump_with_encrypted_secrets(value: Any, what: str) -> str:
     return to_canonical_json(_encrypt_nested_secrets(value, what, _encrypt_secret), what)
 
 
-def load_with_decrypted_secrets(text: str, session_id: str, what: str) -> Any:
+def parse_and_decrypt_secrets(text: str, session_id: str, what: str) -> Any:
     """Decode the output of `dump_with_encrypted_secrets`. Raises `SecretsLocked`, `CheckpointCorrupted`."""
     try:
         value = parse_json(text)

@@ -88,7 +88,7 @@ def load_state_of_complete_pause(store: Store, session_id: str) -> dict[str, Any
             raise SessionFinished(session_id, row.status)
         _require_any_join_complete(store, row)
         task = _get_newest_paused_task(store, row)
-    state = secret_value_encryption.load_with_decrypted_secrets(task.state, session_id, "state")
+    state = secret_value_encryption.parse_and_decrypt_secrets(task.state, session_id, "state")
     if not isinstance(state, dict):
         raise CheckpointCorrupted(session_id, "state", "it is not an object")
     return state

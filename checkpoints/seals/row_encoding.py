@@ -98,7 +98,7 @@ def build_row_encoder(model: type[models.Model], names: tuple[str, ...], opening
     Returns:
         The function. It takes the values, and returns `opening`, the values with commas between, and `closing`.
     """
-    kinds = [_get_kind_of_field(model, name) for name in names]
+    kinds = [_get_encoding_kind_of_field(model, name) for name in names]
     expressions = [
         _TEXT_WITHOUT_NULL.format(f"value_{place}")
         if kind == "text" and not model._meta.get_field(name).null
@@ -117,7 +117,7 @@ def build_row_encoder(model: type[models.Model], names: tuple[str, ...], opening
     return _generate_encoder(expressions, opening, closing, encode_any_types)
 
 
-def _get_kind_of_field(model: type[models.Model], name: str) -> str:
+def _get_encoding_kind_of_field(model: type[models.Model], name: str) -> str:
     field: Any = model._meta.get_field(name)
     while field.is_relation:
         field = field.target_field

@@ -165,14 +165,14 @@ class _AppendAttempt:
             or _find_appended_version(self.store, row, unconfirmed_append) is None
         ):
             return False
-        described = self._build_unconfirmed_append(row)
+        described = self._load_base_and_build_unconfirmed_append(row)
         return replace(described, created_at=unconfirmed_append.created_at) == unconfirmed_append
 
     def find_stored_version(self, row: Session) -> int | None:
         """Find the version that an equal append wrote, whoever that was."""
-        return _find_appended_version(self.store, row, self._build_unconfirmed_append(row))
+        return _find_appended_version(self.store, row, self._load_base_and_build_unconfirmed_append(row))
 
-    def _build_unconfirmed_append(self, row: Session) -> UnconfirmedAppend:
+    def _load_base_and_build_unconfirmed_append(self, row: Session) -> UnconfirmedAppend:
         """Describe what this append writes, without the time, also after it has been written."""
         base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=self.expected)
         source = base_version.order_by("-version").first()

@@ -24,7 +24,7 @@ from checkpoints.store.client_state import OwnedSession
 Outcome = TypeVar("Outcome")
 
 
-def get_or_load_expected_head(using: str, owned_session: OwnedSession) -> SessionHead | None:
+def get_or_load_expected_head_and_seal_if_unsealed(using: str, owned_session: OwnedSession) -> SessionHead | None:
     """Return the head that the next statement has to expect; None if sealing is off. Raises `IntegrityError`."""
     keys = get_seal_keys()
     if keys is None:

@@ -154,7 +154,7 @@ def save_next_version_of_new_messages(
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         head = owned_session.head
         if head.version != expected_version:
-            head = _load_current_transcript_head(store, owned_session)
+            head = _lock_session_and_load_transcript_head(store, owned_session)
         if head.version != expected_version:
             raise VersionConflict(session_id, expected_version, head.version)
         end = build_transcript_end_with_added_messages(head, new)
@@ -415,7 +415,9 @@ def execute_save_statement_if_at_head(
 
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = optimistic_lock_on_heads.get_or_load_expected_head(store.using, owned_session)
+        sealed_head = optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
+            store.using, owned_session
+        )
         content = VersionToWrite(end, state, answered)
         return write_versions(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
@@ -575,7 +577,7 @@ def _lock_and_build_version_conflict(store: Store, owned_session: OwnedSession, 
     return VersionConflict(owned_session.session_id, expected_version, row.latest_version)
 
 
-def _load_current_transcript_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
+def _lock_session_and_load_transcript_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
     with database_operation(store.using, writes=False), transaction.atomic(using=store.using):
         return get_session_transcript_head(_lock_session_of_run(store, owned_session))
 

@@ -27,12 +27,14 @@ def parse_channel_entries(session_id: str, text: str) -> dict[str, list[Any]]:
         stored = parse_json_object(text) or {}
     except ValueError as error:
         raise CheckpointCorrupted(session_id, "channels", str(error)) from error
-    if not all(isinstance(entry, list) and len(entry) in (2, 3) and _is_digest(entry[1]) for entry in stored.values()):
+    if not all(
+        isinstance(entry, list) and len(entry) in (2, 3) and _is_digest_or_none(entry[1]) for entry in stored.values()
+    ):
         raise CheckpointCorrupted(session_id, "channels", "an entry has no version and digest")
     return stored
 
 
-def _is_digest(value: object) -> bool:
+def _is_digest_or_none(value: object) -> bool:
     return value is None or (isinstance(value, str) and _DIGEST.fullmatch(value) is not None)
 
 

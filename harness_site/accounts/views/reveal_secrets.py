@@ -21,7 +21,7 @@ _PROOF_SECONDS: Final = 60
 @require_member(Role.AUDITOR)
 def start_showing_secrets(request: MemberRequest) -> HttpResponseBase:
     """Display secrets for ten minutes to a permitted member who has just reauthenticated; record it."""
-    required_role = Role(load_masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
+    required_role = Role(load_masking_rules.load_masking_settings_or_defaults(request.membership.workspace).reveal_role)
     if not request.membership.has_role(required_role):
         raise RoleTooSmall(request.membership, required_role)
     return _reauthenticate_and_show_secrets(request)
