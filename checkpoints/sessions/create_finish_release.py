@@ -99,7 +99,7 @@ def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSessi
             raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
     undecided_calls = unfinished_call_queries.list_undecided_calls(store, row)
     if undecided_calls:
-        raise call_dicts.build_review_required(store, owned_session.session_id, undecided_calls)
+        raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, undecided_calls)
 
 
 def interrupt_calls_and_release_all_sessions(store: Store) -> None:
