@@ -440,7 +440,7 @@ class _TakenResults(OpenOperations):
         super().__init__()
         self._store, self._session_id = store, session_id
 
-    def mark_result_as_replayed(self, row: int, call_id: str) -> None:
+    def remember_result_as_replayed(self, row: int, call_id: str) -> None:
         self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
 
 

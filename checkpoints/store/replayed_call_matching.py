@@ -231,7 +231,7 @@ class OpenOperations:
                 self._without_result.add(operation.key)
                 self._loaded = False
 
-    def mark_result_as_replayed(self, row: int, call_id: str) -> None:
+    def remember_result_as_replayed(self, row: int, call_id: str) -> None:
         """Record that the result of a logged call was taken from the resume point, by its id, instead of
         dispatching the call."""
         with self._lock:

@@ -45,9 +45,11 @@ def build_new_version(
         return NewVersion(messages, columns, answered)
     values = {"created_at": clock.now(), **columns}
     place, segment = {"session": base.session_pk, "version": number}, base.segment_id
-    seal = row_seals.get_row_sealer(keys.current, Message).seal_ordered_values
+    seal = row_seals.get_row_sealer(keys.current, Message).compute_seal_of_ordered_values
     message_seals = [seal((segment, *message[:4], message.chain)) for message in messages]
-    values["row_seal"] = row_seals.get_row_sealer(keys.current, Checkpoint).seal_named_values({**values, **place})
+    values["row_seal"] = row_seals.get_row_sealer(keys.current, Checkpoint).compute_seal_of_named_values(
+        {**values, **place}
+    )
     return NewVersion(messages, values, answered, message_seals)
 
 

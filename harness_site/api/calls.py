@@ -79,7 +79,7 @@ def issue_call(
     if body.idempotency == "unanswered":
         pair_calls_issued_by_other_processes(owned_session)
     for taken in body.taken:
-        owned_session.operations.mark_result_as_replayed(taken.number, taken.call_id)
+        owned_session.operations.remember_result_as_replayed(taken.number, taken.call_id)
     allow_retried_request_to_run_issued_call(request, store, owned_session, body.call_id, body.tool)
     if body.idempotency == "key":
         return _issue_call_with_agent_key(store, session_id, owned_session, body)
@@ -89,7 +89,7 @@ def issue_call(
         return build_running_call_response(error.call_id, error.tool)
     if isinstance(outcome, ToolResult):
         return build_json_response(_encode_replayed_result(outcome))
-    return record_call_and_build_issued_response(owned_session, outcome.issued_call, body.tool)
+    return remember_call_and_build_issued_response(owned_session, outcome.issued_call, body.tool)
 
 
 def allow_retried_request_to_run_issued_call(
@@ -190,7 +190,7 @@ def build_running_call_response(call_id: str, tool: str) -> HttpResponse:
     )
 
 
-def record_call_and_build_issued_response(
+def remember_call_and_build_issued_response(
     owned_session: OwnedSession, issued_call: IssuedCall, tool: str
 ) -> HttpResponse:
     """Answer that the agent runs the call now."""
@@ -216,7 +216,7 @@ def _issue_call_with_agent_key(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)
-    return record_call_and_build_issued_response(owned_session, owned_session.issued_calls[body.call_id], body.tool)
+    return remember_call_and_build_issued_response(owned_session, owned_session.issued_calls[body.call_id], body.tool)
 
 
 @router.patch(

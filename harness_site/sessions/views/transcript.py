@@ -192,7 +192,9 @@ def find_requested_text_page(
         return None
     texts = long_text_pagination.iterate_pageable_texts(parts)
     if key := request.GET.get("text", ""):
-        stored_texts = (long_text_pagination.format_json_for_pages(parse_stored_value(body)) for body in (stored,))
+        stored_texts = (
+            long_text_pagination.mask_secret_fields_and_format_json(parse_stored_value(body)) for body in (stored,)
+        )
         text = (
             next(stored_texts)
             if key == long_text_pagination.STORED
@@ -201,7 +203,7 @@ def find_requested_text_page(
         return (
             None
             if text is None
-            else long_text_pagination.build_text_page(text, parse_number_parameter_or_none(request, "page") or 1)
+            else long_text_pagination.build_masked_text_page(text, parse_number_parameter_or_none(request, "page") or 1)
         )
     return (
         long_text_pagination.find_later_text_page_with_words(texts, words.words) if words and not request.htmx else None
