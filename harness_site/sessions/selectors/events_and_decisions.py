@@ -36,9 +36,9 @@ class HistoryItem:
 
     `call_pk` and `tool` are set for a decision, and for the interruption of a call; `reason` is then the message of its
     error. Of a question that was asked, only `call_pk` is set.
-    `entry_count` is the number of equal entries that this one stands for, the oldest of them recorded at `since`. `final`
-    is False if more of the `approvals` people have to agree; `intact` is False if the event does not match its recorded
-    hash.
+    `entry_count` is the number of equal entries that this one stands for, of which the oldest was recorded at `since`.
+    `final` is False if more of the `approvals` people have to agree; `intact` is False if the event does not match its
+    recorded hash.
     """
 
     pk: int
