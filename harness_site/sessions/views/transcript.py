@@ -98,7 +98,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "found": transcript_search.find_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
         "piece": piece,
-        "spot": _get_error_search_start(request, window, first_prompt, at),
+        "spot": _get_error_or_decision_search_start(request, window, first_prompt, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
         "timeline": run_lanes.load_timeline_of_newest_runs(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
@@ -235,7 +235,7 @@ def get_requested_transcript_version(request: HttpRequest, head: SessionHead, fo
     return place
 
 
-def _get_error_search_start(
+def _get_error_or_decision_search_start(
     request: HttpRequest, window: Conversation, first_prompt: Conversation | None, at: int | None
 ) -> int:
     """Return the position from which the next error or decision is searched."""

@@ -185,8 +185,8 @@ def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None =
     runs = list(_query_newest_runs(session_pk))
     lanes = {convert_run_key_to_text(run): build_run_lane(run, remembered) for run in runs[:LANES][::-1]}
     pks = [run.pk for run in runs[:LANES]]
-    calls = list(_query_run_calls(session_pk, pks))
-    marks = list(_query_saved_versions(session_pk, pks))
+    calls = list(_query_calls_of_runs(session_pk, pks))
+    marks = list(_query_versions_of_runs(session_pk, pks))
     for run, mark in iterate_runs_and_version_marks(reversed(marks[:MARKS])):
         lanes[str(run)].marks.append(mark)
     decisions = (
@@ -204,11 +204,11 @@ def _query_newest_runs(session: int) -> QuerySet[Run]:
     return select_lane_runs_newest_first().filter(session=session)[: LANES + 1]
 
 
-def _query_run_calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
+def _query_calls_of_runs(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
     return select_calls_newest_first().filter(session=session, run__in=runs)[: CALLS + 1]
 
 
-def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+def _query_versions_of_runs(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return select_versions_newest_first().filter(session=session, run__in=runs)[: MARKS + 1]
 
 
