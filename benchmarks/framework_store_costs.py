@@ -120,7 +120,7 @@ class LangGraphSaver(Store):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.answer = ""
-        self.saver = self.open_saver()
+        self.saver = self.connect_and_set_up_saver()
         self.recorder = RecordingSaver(self.saver.get_next_version)
         self.player = CallPlayer(self.saver)
         self.config: Any = {"configurable": {"thread_id": str(uuid4())}}
@@ -130,7 +130,7 @@ class LangGraphSaver(Store):
         graph = StateGraph(MessagesState).add_node("answer", lambda state: {"messages": [AIMessage(self.answer)]})
         return graph.add_edge(START, "answer").compile(checkpointer=saver)
 
-    def open_saver(self) -> Any:
+    def connect_and_set_up_saver(self) -> Any:
         """Connect, create the tables of the saver, and return it."""
         if self.database.kind == "postgresql":
             self.connection: Any = psycopg.connect(
@@ -179,7 +179,7 @@ class HarnessLangGraphSaver(LangGraphSaver):
     title = "**HarnessSaver**"
     peer = "LangGraphSaver"
 
-    def open_saver(self) -> Any:
+    def connect_and_set_up_saver(self) -> Any:
         self.connection = SyncCheckpointer(_get_library_url(self.database), migrate=True)
         return HarnessSaver(self.connection)
 

@@ -71,7 +71,7 @@ def measure_operations(address: str, token: str, turns: int) -> list[Measured]:
     from checkpoints import SyncCheckpointer, ToolRegistry
 
     registry = ToolRegistry()
-    registry.tool(name="pay", side_effects={"mutate"})(_pay)
+    registry.tool(name="pay", side_effects={"mutate"})(_simulate_payment)
     with SyncCheckpointer(address, token=token) as cp, cp.session("timed", "Pay.", registry=registry) as session:
 
         def save(turn: int) -> None:
@@ -88,7 +88,7 @@ def measure_operations(address: str, token: str, turns: int) -> list[Measured]:
     return [Measured(name, times[name], calls[name], *costs[name]) for name in operations]
 
 
-def _pay(order: int) -> str:
+def _simulate_payment(order: int) -> str:
     return f"paid {order}"
 
 

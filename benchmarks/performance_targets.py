@@ -35,15 +35,15 @@ class TargetVerdict:
         return TITLES[self.kind]
 
 
-def check_targets(results: Results) -> list[TargetVerdict]:
+def compute_target_verdicts(results: Results) -> list[TargetVerdict]:
     return [
         verdict
         for kind, measured in results.measured.items()
-        for verdict in _check_database_targets(results, kind, measured)
+        for verdict in _iterate_database_target_verdicts(results, kind, measured)
     ]
 
 
-def _check_database_targets(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
+def _iterate_database_target_verdicts(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
     for key, name in (("append", "append_checkpoint"), ("save", "save_checkpoint")):
         yield from _iterate_save_verdicts(results, kind, measured.saving, key, name)
     if kind == "postgresql":
@@ -53,7 +53,7 @@ def _check_database_targets(results: Results, kind: Kind, measured: Measured) ->
     bare = measured.calls["statement"].median
     for key, name in (("log", "intent + result by the log"), ("dispatch", "intent + result by dispatch")):
         yield TargetVerdict("4 call log", f"{name}, to two bare commits", kind, measured.calls[key].median / bare, 1.5)
-    yield from _check_agent_rate_targets(results, kind, measured)
+    yield from _iterate_agent_rate_verdicts(results, kind, measured)
     ratio = measured.fresh["save"].median / measured.fresh["setup"].median
     yield TargetVerdict("8 import", "import + first save, to `django.setup()`", kind, ratio, 2.0)
 
@@ -87,7 +87,7 @@ def _iterate_load_verdicts(results: Results, kind: Kind, measured: Measured) -> 
     yield TargetVerdict("3 load", f"last {TAIL} of {count:,} messages", kind, tail, 3.0, unit=" ms")
 
 
-def _check_agent_rate_targets(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
+def _iterate_agent_rate_verdicts(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
     agents, processes = max(results.plan.agents), results.plan.processes
     share = measured.agents.get_median_ratio("library", "statement", agents)
     description = f"{agents} agents in one process, of the raw rate"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from benchmarks.benchmark_databases import TITLES
 from benchmarks.duration_samples import Samples
 from benchmarks.full_and_quick_run_sizes import FULL
-from benchmarks.performance_targets import check_targets
+from benchmarks.performance_targets import compute_target_verdicts
 from benchmarks.result_types import Measured, Results
 
 _ABSENT = "—"
@@ -53,7 +53,7 @@ def _format_targets_section(results: Results) -> Iterator[str]:
     yield "## Targets"
     yield ""
     rows = []
-    for verdict in check_targets(results):
+    for verdict in compute_target_verdicts(results):
         limit = f"{'≥' if verdict.at_least else '≤'} {verdict.limit:g}{verdict.unit}"
         outcome = "reached" if verdict.is_reached else "**not reached**"
         value = f"{verdict.value:.2f}{verdict.unit}"

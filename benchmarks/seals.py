@@ -85,7 +85,7 @@ def main() -> None:
     with SyncCheckpointer.open(url, migrate=True) as checkpointer:
         _measure_and_print_seal_costs(url)
         _measure_and_print_witness_costs()
-        _print_decision_signature_costs(checkpointer)
+        _measure_and_print_decision_signature_costs(checkpointer)
         _measure_and_print_verification_rate(checkpointer)
 
 
@@ -95,14 +95,14 @@ def main() -> None:
 def _serve_operations(url: str, kind: str) -> None:
     """Do one operation for each line of the standard input, and print its cost."""
     with SyncCheckpointer.open(url) as checkpointer:
-        operations = _build_operations(checkpointer, kind)
+        operations = _start_sessions_and_build_operations(checkpointer, kind)
         for line in sys.stdin:
             operation = operations[line.strip()]
             operation()
             print(json.dumps(operation()), flush=True)
 
 
-def _build_operations(checkpointer: SyncCheckpointer, kind: str) -> dict[str, Callable[[], Cost]]:
+def _start_sessions_and_build_operations(checkpointer: SyncCheckpointer, kind: str) -> dict[str, Callable[[], Cost]]:
     """Build the measured operations of one process, each in a session of its own."""
     from checkpoints.versions.version_seals import verified_transcripts
 
@@ -256,7 +256,7 @@ def _measure_and_print_witness_costs() -> None:
         print(f"witness, {kind:17} {statistics.median(seconds) * 1e6:7.0f} µs two notes")
 
 
-def _print_decision_signature_costs(checkpointer: SyncCheckpointer) -> None:
+def _measure_and_print_decision_signature_costs(checkpointer: SyncCheckpointer) -> None:
     """Print the time of a decision with a signature and without, and of its verification."""
     from checkpoints.calls import decision_signatures, signed_decisions
     from checkpoints.seals.decision_keys import create_key_pair, get_decision_keys
@@ -264,11 +264,11 @@ def _print_decision_signature_costs(checkpointer: SyncCheckpointer) -> None:
     pair, using = create_key_pair(), checkpointer.store.using
     checkpointer.start_session("decisions")
     registry = ToolRegistry(checkpointer=checkpointer, session_id="decisions")
-    registry.tool(requires_approval=True)(_pay)
+    registry.tool(requires_approval=True)(_simulate_payment)
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for number in range(DECISIONS):
         with suppress(ApprovalRequired):
-            registry.dispatch("_pay", {"order": number}, f"d{number}")
+            registry.dispatch("_simulate_payment", {"order": number}, f"d{number}")
         settings.HARNESS_DECISION_SIGNING_KEY = pair.signing if number % 2 else None
         get_decision_keys.cache_clear()
         start = time.perf_counter()
@@ -291,7 +291,7 @@ def _print_decision_signature_costs(checkpointer: SyncCheckpointer) -> None:
         print(f"{name:26} {statistics.median(took) * 1e6:7.0f} µs")
 
 
-def _pay(order: int) -> str:
+def _simulate_payment(order: int) -> str:
     """Answer as the tool of the decided calls; nothing is paid."""
     return f"paid {order}"
 

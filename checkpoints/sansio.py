@@ -62,7 +62,7 @@ class Invoke:
     positional: tuple[Any, ...] = ()
     on_start: Callable[[], None] | None = None
 
-    def start(self) -> None:
+    def mark_started_and_notify(self) -> None:
         """Record that the function is called next."""
         self.started = True
         if self.on_start is not None:
@@ -109,7 +109,7 @@ def _perform_flow_step(step: Step) -> Any:
 
 
 def _call_user_code_to_result_or_raise(step: Invoke) -> Any:
-    step.start()
+    step.mark_started_and_notify()
     if inspect.iscoroutinefunction(step.function):
         return _run_on_daemon_thread(lambda: asyncio.run(_invoke_user_code_async(step))).result()
     value = (
@@ -206,7 +206,7 @@ async def _await_result_and_whether_cancelled(work: Awaitable[Any]) -> tuple[Any
 
 async def _invoke_user_code_async(step: Invoke) -> Any:
     if not step.started:
-        step.start()
+        step.mark_started_and_notify()
     async with asyncio.timeout(step.timeout):
         if inspect.iscoroutinefunction(step.function):
             return await step.call_function()
@@ -214,6 +214,6 @@ async def _invoke_user_code_async(step: Invoke) -> Any:
         return await value if inspect.isawaitable(value) else value
 
 
-async def run_blocking_in_thread(work: Callable[[], T]) -> T:
+async def run_blocking_in_default_thread_pool(work: Callable[[], T]) -> T:
     """Take database work to a thread of the loop's own pool."""
     return await asyncio.to_thread(work)

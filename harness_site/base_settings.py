@@ -50,7 +50,7 @@ HARNESS_MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "harness_site.accounts.middleware.SignInRequired",
+    "harness_site.accounts.sign_in_required_middleware.SignInRequired",
     "harness_site.display.middleware.ReaderPreferencesMiddleware",
     "harness_site.audit.session_read_audit_middleware.ReadAuditMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

@@ -27,9 +27,9 @@ class Statements(AgentGroup):
         self.threads: list[int] = []
 
     def begin_session_for_each_agent(self, agents: int) -> None:
-        self.threads = [self.executor.submit(self._open_thread_row).result() for _ in range(agents)]
+        self.threads = [self.executor.submit(self._insert_thread_row).result() for _ in range(agents)]
 
-    def _open_thread_row(self) -> int:
+    def _insert_thread_row(self) -> int:
         with connections[self.alias].cursor() as cursor:
             cursor.execute(raw_sql.OPEN)
             return int(cursor.fetchone()[0])

@@ -61,7 +61,7 @@ class SessionWriter:
 
     def _start_write_after_last_one(self, sessions: Iterable[GeneratedSession]) -> None:
         self._wait_for_writer()
-        self._last = self._thread.submit(copy_sessions, sessions)
+        self._last = self._thread.submit(write_sessions_with_copy, sessions)
 
     def _wait_for_writer(self) -> None:
         last_write, self._last = self._last, None
@@ -69,7 +69,7 @@ class SessionWriter:
             last_write.result()
 
 
-def copy_sessions(sessions: Iterable[GeneratedSession]) -> None:
+def write_sessions_with_copy(sessions: Iterable[GeneratedSession]) -> None:
     """Write all of these sessions in one transaction."""
     rows: defaultdict[type[Model], list[tuple[Any, ...]]] = defaultdict(list)
     for generated in sessions:

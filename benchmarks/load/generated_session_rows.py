@@ -90,7 +90,7 @@ def _get_blank_values(model: type[Model]) -> dict[str, Any]:
     return vars(model())
 
 
-def _create_row(model: type[_Row], **columns: Any) -> _Row:
+def _build_unsaved_row(model: type[_Row], **columns: Any) -> _Row:
     """Create a row that is only copied, never saved: Django's constructor would take longer than everything else."""
     row = model.__new__(model)
     vars(row).update(_get_blank_values(model), **columns)
@@ -133,7 +133,7 @@ class SessionBuilder:
     ) -> GeneratedSession:
         random_number = random.random()
         status = next(status for limit, status in _END_STATUS_SHARES if random_number <= limit)
-        session = _create_row(
+        session = _build_unsaved_row(
             Session,
             id=self._key(Session),
             workspace_id=self._workspace.pk,
@@ -149,8 +149,8 @@ class SessionBuilder:
             fence=1,
             created_at=started_at,
         )
-        segment = _create_row(Segment, id=self._key(Segment), session_id=session.pk, created_at=started_at)
-        run = _create_row(
+        segment = _build_unsaved_row(Segment, id=self._key(Segment), session_id=session.pk, created_at=started_at)
+        run = _build_unsaved_row(
             Run,
             id=UUID(int=random.getrandbits(128), version=4),
             session_id=session.pk,
@@ -206,7 +206,7 @@ class SessionBuilder:
             key_space=generated.session.key_space,
             **key_parts,  # type: ignore[arg-type]
         )
-        call = _create_row(
+        call = _build_unsaved_row(
             ToolCall,
             id=self._key(ToolCall),
             workspace_id=self._workspace.pk,
@@ -236,7 +236,7 @@ class SessionBuilder:
         call.interrupted_at = decided_at
         call.revision = 3
         generated.decisions.append(
-            _create_row(
+            _build_unsaved_row(
                 Decision,
                 id=self._key(Decision),
                 session_id=generated.session.pk,
@@ -257,7 +257,7 @@ class SessionBuilder:
         session = generated.session
         tokens = length * _TOKENS_OF_A_MESSAGE
         share = Decimal(tokens) / session.total_tokens
-        return _create_row(
+        return _build_unsaved_row(
             Checkpoint,
             id=self._key(Checkpoint),
             session_id=session.pk,

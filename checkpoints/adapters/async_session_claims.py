@@ -65,10 +65,10 @@ class AsyncClaims:
         try:
             await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            claiming.add_done_callback(partial(self._release_abandoned_claim, session_id))
+            claiming.add_done_callback(partial(self._release_abandoned_claim_on_new_thread, session_id))
             raise
 
-    def _release_abandoned_claim(self, session_id: str, claiming: asyncio.Future[None]) -> None:
+    def _release_abandoned_claim_on_new_thread(self, session_id: str, claiming: asyncio.Future[None]) -> None:
         if not claiming.cancelled() and claiming.exception() is None:
             threading.Thread(target=self._end_call_claim_and_release, args=(session_id,), daemon=True).start()
 

@@ -54,7 +54,7 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
 
 
 def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
-    verification.require_session_rows_complete(store.using, session)
+    verification.lock_session_and_require_rows_complete(store.using, session)
     segment_lengths = fork_origin_segments.find_origin_segment_lengths(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],

@@ -145,7 +145,7 @@ class _SessionImport:
             self._verify_and_keep_chain(row)
             if isinstance(row, Blob | FrameworkWrite):
                 self._verify_opaque_content(row)
-            self._assign_new_keys(session, row)
+            self._assign_new_keys_and_end_open_work(session, row)
         model._default_manager.using(self.store.using).bulk_create(batch)
         new_keys = self.keys.setdefault(model, {})
         new_keys.update(zip(old_keys, [row.pk for row in batch], strict=True))
@@ -161,7 +161,7 @@ class _SessionImport:
             if self.decompressed > limit:
                 raise TooLarge("What the file has compressed", self.decompressed, limit)
 
-    def _assign_new_keys(self, session: Session, row: models.Model) -> None:
+    def _assign_new_keys_and_end_open_work(self, session: Session, row: models.Model) -> None:
         """Give a row new keys, and point its foreign keys to the rows in this database."""
         for relation in row_serializers.iterate_foreign_keys(type(row)):
             old_key = getattr(row, relation.attname)
@@ -183,7 +183,7 @@ class _SessionImport:
             )
             if why is not None:
                 raise ValueError(f"call {row.call_id!r} was altered: {why}")
-            _mark_call_undecided_if_open(row)
+            _mark_call_undecided_or_discarded_if_open(row)
 
     def _map_old_key_to_new(self, model: Any, old_key: Any) -> Any:
         new_keys = self.keys.get(model, {})
@@ -258,7 +258,7 @@ class _SessionImport:
                 insert_unchained_events.record_call_interrupted(self.store, call, actor="import")
 
 
-def _mark_call_undecided_if_open(call: ToolCall) -> None:
+def _mark_call_undecided_or_discarded_if_open(call: ToolCall) -> None:
     """Mark a call undecided if it may have happened since the file was written."""
     if call.status == CallStatus.APPROVED:
         call.status = CallStatus.AWAITING_APPROVAL

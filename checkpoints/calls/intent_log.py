@@ -69,7 +69,7 @@ def issue_call(
         try:
             with database_operation(store.using) as connection:
                 row = None
-                is_repeated = log_completeness.does_run_know_live_call_with_key(owned_session, intent.key)
+                is_repeated = log_completeness.does_run_remember_live_call_key(owned_session, intent.key)
                 if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_sealed_call(store, connection, owned_session, intent.step, values)
@@ -85,7 +85,7 @@ def issue_call(
         log_completeness.remember_or_forget_live_call_key(owned_session, intent.key, status)
         if intent.policy != KeyPolicy.STEP:
             is_settled = status in SETTLED_CALL_STATUSES
-            owned_session.operations.record_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
+            owned_session.operations.remember_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
         if isinstance(call, IssuedCall):
             store.issued.add(call.pk)
             if executing:
@@ -112,14 +112,14 @@ def _insert_sealed_call(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head(
+        head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
             store.using, owned_session
         )
         if head is None:  # the session was deleted
             return None
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
         changes = {} if head.columns["status"] == status else {"status": status}
-        after = optimistic_lock_on_heads.compute_and_record_head_after_write(head, call.term, changes)
+        after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, call.term, changes)
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
@@ -140,7 +140,7 @@ def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> Non
         if call.status == CallStatus.ISSUED:
             raise CallInProgress(call.session.session_id, call.call_id, call.tool)
         if call.status in UNDECIDED_CALL_STATUSES:
-            raise call_dicts.build_review_required(store, session_id, [call])
+            raise call_dicts.load_reasons_and_build_review_required(store, session_id, [call])
         raise CallAlreadySettled(session_id, call.call_id, call.status)
 
 
@@ -213,7 +213,7 @@ def _issue_call_under_session_lock(
             owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal), known
         )
         step = session.latest_version if intent.step is None else intent.step
-        last = _find_last_attempt(store, owned_session, intent, step)
+        last = _find_last_attempt_or_raise_conflict(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)
         if live_call is None:
             log_completeness.require_no_lost_call(store.using, owned_session, session, intent.key)
@@ -225,7 +225,7 @@ def _issue_call_under_session_lock(
         if live_call is not None and _is_own_issue_with_lost_commit_answer(store, owned_session, live_call, intent):
             return IssuedCall(live_call.pk, live_call.call_id, live_call.step, live_call.attempt, live_call.args)
         if live_call is not None and live_call.status not in _CONSUMABLE_STATUSES:
-            _require_complete_log_of_owner(store, owned_session, live_call)
+            _require_complete_log_of_answering_session(store, owned_session, live_call)
             return live_call
         _require_call_may_start(store, owned_session, session, intent, live_call)
         attempt = 1 if last is None else 1 + last.attempt
@@ -246,7 +246,7 @@ def _require_call_may_start(
         raise CallInProgress(call.session.session_id, call.call_id, call.tool)
     unknown = unfinished_call_queries.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
     if unknown and intent.mutates:
-        raise call_dicts.build_review_required(store, owned_session.session_id, unknown)
+        raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, unknown)
 
 
 def _insert_attempt_and_consume_approval(
@@ -272,18 +272,20 @@ def _insert_attempt_and_consume_approval(
     rival = _find_live_call_with_key(store, session, intent)
     if rival is None:
         raise CallConflict(owned_session.session_id, intent.call_id, step)
-    _require_complete_log_of_owner(store, owned_session, rival)
+    _require_complete_log_of_answering_session(store, owned_session, rival)
     return rival
 
 
-def _require_complete_log_of_owner(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
+def _require_complete_log_of_answering_session(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
     """Require that the session of a call that answers this run is complete and in its newest state, if it is another
     one: what a resume has verified is this run's own session. A call without a result answers nothing."""
     if call.session_id != owned_session.pk and call.status in SETTLED_CALL_STATUSES:
         log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
 
 
-def _find_last_attempt(store: Store, owned_session: OwnedSession, intent: CallIntent, step: int) -> ToolCall | None:
+def _find_last_attempt_or_raise_conflict(
+    store: Store, owned_session: OwnedSession, intent: CallIntent, step: int
+) -> ToolCall | None:
     """Find the last attempt of this call in this step. Raises `CallConflict` if it was another operation.
 
     A model that is asked again after a crash may give the id to another call; the policy `unanswered` permits that.
@@ -334,7 +336,7 @@ def _log_call_awaiting_approval(
         rival = _find_live_call_with_key(store, session, intent)
         if rival is None:
             raise CallConflict(owned_session.session_id, intent.call_id, step) from error
-        _require_complete_log_of_owner(store, owned_session, rival)
+        _require_complete_log_of_answering_session(store, owned_session, rival)
         return rival
     logged = ToolCall.objects.using(store.using).select_related("session").get(pk=call.pk)
     logged.run = owned_session.run

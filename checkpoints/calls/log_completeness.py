@@ -34,7 +34,7 @@ def remember_other_session_of_replay(owned_session: OwnedSession, call: ToolCall
         owned_session.other_sessions[hash(call.idempotency_key)] = call.session_id
 
 
-def does_run_know_live_call_with_key(owned_session: OwnedSession, key: str) -> bool:
+def does_run_remember_live_call_key(owned_session: OwnedSession, key: str) -> bool:
     """Return whether this run knows of a live call with this key. Two keys may have one hash, which costs only time."""
     return hash(key) in owned_session.live_keys
 
@@ -60,7 +60,7 @@ def require_no_lost_call(using: str, owned_session: OwnedSession, session: Sessi
     Raises:
         IntegrityError: A row of the session is missing, was added, or was altered.
     """
-    if not does_run_know_live_call_with_key(owned_session, key):
+    if not does_run_remember_live_call_key(owned_session, key):
         return
     require_complete_log(using, session)
     if hash(key) in owned_session.other_sessions:

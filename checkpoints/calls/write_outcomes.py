@@ -68,7 +68,7 @@ def write_call_outcome(
         _require_outcome_stored_after_lost_commit(store, owned_session, call, outcome, error)
     store.issued.discard(call.pk)
     if outcome.status in SETTLED_CALL_STATUSES:
-        owned_session.operations.record_settled_call(call.pk)
+        owned_session.operations.remember_settled_call(call.pk)
 
 
 def _is_outcome_stored(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> bool:
@@ -138,12 +138,14 @@ def _write_sealed_outcome(
 ) -> bool:
     using = connection.alias
     call = call_seals.pop_cached_or_load_issued_call(using, owned_session, keys, call_pk)
-    head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head(using, owned_session)
+    head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
+        using, owned_session
+    )
     if call is None or head is None:
         return False
     sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after = optimistic_lock_on_heads.compute_and_record_head_after_write(head, difference, changes)
+    after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, changes)
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )

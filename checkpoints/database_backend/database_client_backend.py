@@ -30,7 +30,7 @@ from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.peers import (
     accept_agent_response,
-    cancel_paused_task,
+    cancel_paused_session,
     deliver_notices,
     extend_and_sweep_agent_deadlines,
     list_paused_tasks,
@@ -103,7 +103,7 @@ class DatabaseBackend:
         store.open_call_log = DatabaseCallLog
 
     def close(self) -> None:
-        create_finish_release.release_all_sessions(self.store)
+        create_finish_release.interrupt_calls_and_release_all_sessions(self.store)
 
     def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
         using = self.store.using
@@ -155,7 +155,7 @@ class DatabaseBackend:
         return row.owner.heartbeat_at, row.owner.lease_expires_at
 
     def release_session(self, session_id: str) -> bool:
-        return create_finish_release.release_session(self.store, session_id)
+        return create_finish_release.interrupt_calls_and_release_session(self.store, session_id)
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
         with quarantine.quarantine_on_integrity_error(self.store, session_id):
@@ -253,7 +253,7 @@ class DatabaseBackend:
     def append_version_with_or_without_run(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
-        return append_without_lease.append_version(
+        return append_without_lease.append_version_with_or_without_run(
             self.store, session_id, messages, change, expected_version=expected_version
         )
 
@@ -399,7 +399,7 @@ class DatabaseBackend:
             return extend_and_sweep_agent_deadlines.extend_deadline(self.store, peer_call_id, deadline)
 
     def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
-        return cancel_paused_task.cancel_paused_session_flow(self.store, session_id, tell=tell, reason=reason)
+        return cancel_paused_session.cancel_paused_session_flow(self.store, session_id, tell=tell, reason=reason)
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
         return deliver_notices.deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)

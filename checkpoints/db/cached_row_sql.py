@@ -87,7 +87,7 @@ def _get_names_columns_and_converters(model: type[models.Model]) -> tuple[list[s
     return [field.attname for field in fields], columns, converters
 
 
-def insert_rows_with_keys(using: str, rows: Sequence[models.Model]) -> None:
+def insert_rows_and_set_keys(using: str, rows: Sequence[models.Model]) -> None:
     """Insert new rows of one model, which have their primary keys then. The database fills columns with a default of
     its own.
 
@@ -104,10 +104,10 @@ def insert_rows_with_keys(using: str, rows: Sequence[models.Model]) -> None:
     with connection.cursor() as cursor:
         for fields, group in by_fields.items():
             for start in range(0, len(group), _BATCH_SIZE):
-                _insert_batch_with_keys(connection, cursor, fields, group[start : start + _BATCH_SIZE])
+                _insert_batch_and_set_keys(connection, cursor, fields, group[start : start + _BATCH_SIZE])
 
 
-def _insert_batch_with_keys(
+def _insert_batch_and_set_keys(
     connection: BaseDatabaseWrapper,
     cursor: CursorWrapper,
     fields: tuple[str, ...],
@@ -125,7 +125,7 @@ def _insert_batch_with_keys(
 def insert_sealed_rows(using: str, rows: Sequence[SealedModel]) -> None:
     """Insert new rows of a sealed model, which have their primary keys then, with their seals if there is a key."""
     if get_seal_keys() is None:
-        insert_rows_with_keys(using, rows)
+        insert_rows_and_set_keys(using, rows)
     elif rows:
         type(rows[0])._default_manager.using(using).bulk_create(rows)
 

@@ -67,7 +67,7 @@ def mark_library_transactions(connection: BaseDatabaseWrapper) -> Iterator[None]
         del _operations.outer_blocks[connection.alias]
 
 
-def refuse_caller_transaction(connection: BaseDatabaseWrapper) -> None:
+def require_no_caller_transaction(connection: BaseDatabaseWrapper) -> None:
     """Refuse to write where the commit belongs to the caller.
 
     That is inside the caller's transaction.atomic() block, and with autocommit off. As with Django's `durable=True`,
@@ -102,7 +102,7 @@ def ensure_connected(connection: BaseDatabaseWrapper) -> None:
     except ImproperlyConfigured as error:
         raise _build_configuration_error(connection.alias, error) from error
     except DatabaseError as error:
-        raise build_connection_failed_error(connection, error) from error
+        raise find_reason_and_build_connection_failed_error(connection, error) from error
 
 
 def ensure_server_reachable(connection: BaseDatabaseWrapper) -> None:
@@ -117,16 +117,16 @@ def ensure_server_reachable(connection: BaseDatabaseWrapper) -> None:
     try:
         if has_pool(connection):
             _ = connection.pool  # type: ignore[attr-defined]  # Django imports the package for it here
-        _require_connection_outside_pool(connection)
+        _connect_once_outside_pool(connection)
     except ImproperlyConfigured as error:
         raise _build_configuration_error(connection.alias, error) from error
     except DatabaseError as error:
-        raise build_connection_failed_error(connection, error) from error
+        raise find_reason_and_build_connection_failed_error(connection, error) from error
     _reached_servers.add(login)
 
 
 @async_unsafe
-def _require_connection_outside_pool(connection: BaseDatabaseWrapper) -> None:
+def _connect_once_outside_pool(connection: BaseDatabaseWrapper) -> None:
     """Open a connection outside the pool and close it. Raises the `DatabaseError` of the server or the network."""
     parameters = {"connect_timeout": POOL_TIMEOUT_SECONDS, **connection.get_connection_params()}
     with connection.wrap_database_errors:
@@ -150,11 +150,13 @@ def _build_configuration_error(using: str, error: ImproperlyConfigured) -> Check
     return kind(using, _get_first_line(error))
 
 
-def build_connection_failed_error(connection: BaseDatabaseWrapper, error: DatabaseError) -> ConnectionFailed:
+def find_reason_and_build_connection_failed_error(
+    connection: BaseDatabaseWrapper, error: DatabaseError
+) -> ConnectionFailed:
     """Build the error with the server's reason, which a pool that timed out does not know."""
     if type(error.__cause__).__name__ == "PoolTimeout":
         try:
-            _require_connection_outside_pool(connection)
+            _connect_once_outside_pool(connection)
         except DatabaseError as reason:
             error = reason
     return ConnectionFailed(f"The database says: {_get_first_line(error)}.", may_have_happened=False)

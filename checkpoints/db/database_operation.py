@@ -17,7 +17,7 @@ from checkpoints.db.connection import (
     get_connection,
     has_pool,
     mark_library_transactions,
-    refuse_caller_transaction,
+    require_no_caller_transaction,
 )
 from checkpoints.exceptions import (
     BlockingCallInAsyncCode,
@@ -44,7 +44,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
     with mark_library_transactions(connection):
         try:
             if writes:
-                refuse_caller_transaction(connection)
+                require_no_caller_transaction(connection)
             ensure_connected(connection)
             yield connection
         except SynchronousOnlyOperation as error:
@@ -52,16 +52,16 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
         except (DatabaseError, InterfaceError) as error:
             original = _find_original_error(error, handled_before)
             sent = writes and (connection.connection is not None or original is not error)
-            raise _translate_database_error(original, connection, sent) from error
+            raise _translate_error_and_close_broken_connections(original, connection, sent) from error
         finally:
             is_new = connection.connection is not None and not opened_before
             if is_new and not connection.in_atomic_block and has_pool(connection):
                 connection.close()
 
 
-def refuse_inside_transaction(using: str) -> None:
+def require_outside_caller_transaction(using: str) -> None:
     """Raise `InsideTransaction` if a write would, for work that has to be done before it."""
-    refuse_caller_transaction(get_connection(using))
+    require_no_caller_transaction(get_connection(using))
 
 
 @contextmanager
@@ -91,7 +91,9 @@ def _find_original_error(error: Error, handled_before: BaseException | None) -> 
     return original
 
 
-def _translate_database_error(error: Error, connection: BaseDatabaseWrapper, sent: bool) -> StorageError:
+def _translate_error_and_close_broken_connections(
+    error: Error, connection: BaseDatabaseWrapper, sent: bool
+) -> StorageError:
     message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     description = f"The database says: {message}."
     lowered = message.lower()

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Func, TextField
 
-from checkpoints.models.packed_fields import read_compressible_text
+from checkpoints.models.packed_fields import decompress_text_if_compressed
 
 _FUNCTION: Final = "harness_text"
 
@@ -15,7 +15,7 @@ _FUNCTION: Final = "harness_text"
 def register_text_function(connection: BaseDatabaseWrapper, **_: Any) -> None:
     """Give a new connection to SQLite the function that `build_text_sql` needs. Receiver of `connection_created`."""
     if connection.vendor == "sqlite":
-        connection.connection.create_function(_FUNCTION, 1, read_compressible_text, deterministic=True)
+        connection.connection.create_function(_FUNCTION, 1, decompress_text_if_compressed, deterministic=True)
 
 
 def build_text_sql(vendor: str, column: str) -> str:

@@ -273,7 +273,7 @@ def _save_versions_in_several_statements(
         cursor.execute(_build_move_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             return None
         insert_versions(connection, cursor, [(base, versions)])
         if answered:
@@ -585,7 +585,7 @@ def insert_call(
         )
     if head is not None:
         return _insert_call_and_move_head(connection, session_pk, fence, step, values, allowed, status, head, guard)
-    lock_sql = _build_lock_session_sql(connection.vendor, len(allowed), is_guarded=guard is not None)
+    lock_sql = _build_lock_session_and_set_status_sql(connection.vendor, len(allowed), is_guarded=guard is not None)
     sql = _build_insert_call_sql(lock_sql, tuple(values), None if guard is None else guard.sql)
     keys = [status, session_pk, fence, *allowed, step]
     params = [*keys, *convert_values(connection, ToolCall, values)]
@@ -628,10 +628,12 @@ def _insert_call_in_several_statements(
     if head is not None:
         params = [status, *head.written.values(), *params[1:], head.replaced_seal]
     with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
-        cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), is_sealed=head is not None), params)
+        cursor.execute(
+            _build_lock_session_and_set_status_sql(connection.vendor, len(allowed), is_sealed=head is not None), params
+        )
         session_row = cursor.fetchone()
         if session_row is None:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
@@ -639,7 +641,7 @@ def _insert_call_in_several_statements(
         cursor.execute(insert, [*keys, *convert_values(connection, ToolCall, values)])
         place: tuple[int, int] | None = cursor.fetchone()
         if place is None:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             if head is not None:  # the head counts a call that was not inserted
                 transaction.set_rollback(True, using=connection.alias)
         elif guard is not None:
@@ -667,7 +669,9 @@ def _build_guard_condition_sql(is_guarded: bool) -> str:
 
 
 @cache
-def _build_lock_session_sql(vendor: str, allowed: int, *, is_sealed: bool = False, is_guarded: bool = False) -> str:
+def _build_lock_session_and_set_status_sql(
+    vendor: str, allowed: int, *, is_sealed: bool = False, is_guarded: bool = False
+) -> str:
     """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
     return (
         f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "
@@ -763,11 +767,11 @@ def update_call_outcome(
     with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_lock_session_for_outcome_sql(vendor, is_interrupted, is_sealed), lock_params)
         if cursor.fetchone() is None:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             return False
         cursor.execute(_build_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
         if cursor.rowcount != 1:
-            guard_within_write_statement.refuse_if_guarded(guard)
+            guard_within_write_statement.raise_refused_if_guarded(guard)
             transaction.set_rollback(True, using=connection.alias)
             return False
     return True

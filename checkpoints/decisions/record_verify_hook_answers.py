@@ -134,7 +134,7 @@ def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> 
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         require_unaltered_call.require_matching_digests(call)
-        call = take_and_release_ownership.interrupt_call_if_lost(store, session, call)
+        call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, call)
         revision = call.revision if call.status == CallStatus.INTERRUPTED else 0
         decide.require_undecided_at_revision(store, session, call, revision)
         ToolCall.objects.using(store.using).filter(pk=call.pk).update(verify_requested_by=actor.name)

@@ -34,7 +34,7 @@ def _is_valid_amount(amount: float | Decimal) -> bool:
     return (isinstance(amount, int) or math.isfinite(amount)) and -LARGEST_AMOUNT < amount < LARGEST_AMOUNT
 
 
-def load_amount(text: str) -> float | Decimal:
+def parse_stored_amount(text: str) -> float | Decimal:
     value = parse_json(text)
     if isinstance(value, str):
         return Decimal(value)

@@ -140,8 +140,8 @@ def parse_message_parts(body: str) -> tuple[Part, ...]:
 
 def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
     """List the parts of one message, in order."""
-    message = bedrock_converse_messages_to_blocks.convert_to_blocks(
-        pydantic_ai_messages_to_blocks.convert_to_blocks(message)
+    message = bedrock_converse_messages_to_blocks.convert_message_content_to_blocks(
+        pydantic_ai_messages_to_blocks.convert_message_content_to_blocks(message)
     )
     # Most messages have nothing but content.
     parts = (

@@ -110,7 +110,9 @@ def read_conversation_record(store: Store, framework: str, session_id: str) -> S
     """Read the record of a session. Returns None if it has none. Raises `IntegrityError`, `InvalidIdentifier`."""
     validate_id("session id", session_id)
     with database_operation(store.using, writes=False):
-        found = state_rows.read_state_or_newest(store.using, (store.workspace_id, session_id), framework, _RECORD_ID)
+        found = state_rows.list_state_by_id_or_newest(
+            store.using, (store.workspace_id, session_id), framework, _RECORD_ID
+        )
         row_seals.verify_rows(found)
     return _build_record(session_id, found[0]) if found else None
 
@@ -394,7 +396,7 @@ class _ConversationWrite:
     def _write_messages_as_next_version(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
-        start = self._require_head_at_entry(parent_id, head)
+        start = self._get_head_at_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
         prepared = prepared_transcript.encode_and_digest_transcript(
             list(messages), after=start.chain, first=start.length
@@ -423,7 +425,7 @@ class _ConversationWrite:
         self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, written.number
         return written.number
 
-    def _require_head_at_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
+    def _get_head_at_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
         """Find the transcript that ends with an entry; the empty one for None."""
         if entry_id is None:
             return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)

@@ -125,7 +125,7 @@ def copy_states(
         quarantine.quarantine_on_integrity_error(store, source_id),
         state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, owned),
     ):
-        verification.require_session_rows_complete(store.using, source)
+        verification.lock_session_and_require_rows_complete(store.using, source)
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):

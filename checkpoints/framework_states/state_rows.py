@@ -22,12 +22,12 @@ StateModel = FrameworkState | FrameworkWrite
 _FILLED = frozenset({"id", "session", "row_seal", "created_at"})
 
 
-def insert_state_or_write_rows(
+def insert_rows_of_states_or_writes(
     using: str, session: Session, model: type[StateModel], rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Insert states or writes of a locked session, with their seals if there is a key.
 
-    Without a key, a write that is stored already stays as it is. The rest is as in `build_state_or_write_rows`.
+    Without a key, a write that is stored already stays as it is. The rest is as in `build_rows_of_states_or_writes`.
     """
     if not rows:
         return
@@ -35,12 +35,12 @@ def insert_state_or_write_rows(
         sealed: list[Any] = [model(session=session, **row) for row in rows]
         model._default_manager.using(using).bulk_create(sealed, batch_size=200)
         return
-    new = build_state_or_write_rows(model, rows)
+    new = build_rows_of_states_or_writes(model, rows)
     values = [(session.pk, *row) for row in new.rows]
     insert_rows(using, model, ("session", *new.fields), values, on_conflict=new.on_conflict)
 
 
-def build_state_or_write_rows(model: type[StateModel], rows: Sequence[Mapping[str, Any]]) -> NewRows:
+def build_rows_of_states_or_writes(model: type[StateModel], rows: Sequence[Mapping[str, Any]]) -> NewRows:
     """Build rows of states or writes of one session for a statement that inserts them without seals.
 
     Args:
@@ -59,7 +59,7 @@ def _list_inserted_fields(model: type[models.Model]) -> tuple[str, ...]:
     return tuple(field.name for field in model._meta.concrete_fields if field.name not in _FILLED)
 
 
-def read_state_or_newest(
+def list_state_by_id_or_newest(
     using: str, session: tuple[int, str], namespace: str, state_id: str | None
 ) -> list[FrameworkState]:
     """Read the state of an identifier, or the newest one, if it exists, with the columns of its session that name it.

@@ -178,7 +178,7 @@ def lock_or_create_session(
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         _add_title_if_missing(store, row, description)
         yield row, owned_session
-    store.record_session_use(session_id)
+    store.remember_session_use(session_id)
 
 
 def _lock_or_create_row(
@@ -271,7 +271,7 @@ def _try_save_state_of_cached_session(
     channels, missing = _split_known_channels(new, digests, before)
     if missing:
         return None
-    state_row = state_rows.build_state_or_write_rows(FrameworkState, [_build_state_columns(new, channels)])
+    state_row = state_rows.build_rows_of_states_or_writes(FrameworkState, [_build_state_columns(new, channels)])
     content = None if build_content is None else build_content(known.row)
     if content is None:
         rows = [state_row, writer.build_rows()]
@@ -343,7 +343,7 @@ def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping
         states = FrameworkState.objects.using(store.using)
         states.filter(session=row, namespace=new.namespace, state_id=new.state_id).update(**columns)
     else:
-        state_rows.insert_state_or_write_rows(store.using, row, FrameworkState, [columns])
+        state_rows.insert_rows_of_states_or_writes(store.using, row, FrameworkState, [columns])
     return channels
 
 
@@ -468,7 +468,7 @@ def save_task_writes_and_interrupt_calls(
             for position, columns in sorted(by_position.items(), key=itemgetter(0))
             if position not in stored
         ]
-        state_rows.insert_state_or_write_rows(store.using, row, FrameworkWrite, added)
+        state_rows.insert_rows_of_states_or_writes(store.using, row, FrameworkWrite, added)
         if requests:
             framework_interrupt_calls.log_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_interrupt(store, row, owned_session)
@@ -496,7 +496,7 @@ def _try_save_writes_of_cached_session(
         {"position": position, "task_path": task_path, **place, **columns}
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
-    rows = [state_rows.build_state_or_write_rows(FrameworkWrite, writes), writer.build_rows()]
+    rows = [state_rows.build_rows_of_states_or_writes(FrameworkWrite, writes), writer.build_rows()]
     after = write_cached_session_in_one_statement.write_rows_of_cached_session(store, known.row.session_id, known, rows)
     return None if after is None else after.row.status
 
@@ -514,12 +514,12 @@ def _get_or_create_run_of_interrupt(store: Store, row: Session, owned_session: O
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return framework_interrupt_calls.find_run_awaiting_decision(
+    return framework_interrupt_calls.find_newest_run_with_undecided_interrupt_call(
         store, row
     ) or take_and_release_ownership.create_ended_run(store, row)
 
 
-def load_task_write(
+def load_value_of_task_write(
     store: Store, session_id: str, namespace: str, state_id: str, task_id: str, position: int
 ) -> EncodedValue | None:
     """Load what a task wrote at a position; None if it wrote nothing there. Raises what `load_state` raises."""
@@ -540,7 +540,9 @@ def load_task_write(
         return load_values(store.using, write.session, [write.digest], known)[write.digest]
 
 
-def load_channel_writes_since_state(store: Store, row: Session, channel: str, state_id: str) -> list[EncodedValue]:
+def load_values_of_channel_writes_since_state(
+    store: Store, row: Session, channel: str, state_id: str
+) -> list[EncodedValue]:
     """Load what the tasks of a state and of all later ones wrote to a channel. Raises what `load_state` raises.
 
     Args:
@@ -583,7 +585,7 @@ def load_state(
     """
     with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
         place = (store.workspace_id, session_id)
-        while found := state_rows.read_state_or_newest(store.using, place, namespace, state_id):
+        while found := state_rows.list_state_by_id_or_newest(store.using, place, namespace, state_id):
             try:
                 return _load_states(store, found, frozenset(known))[0]
             except CheckpointCorrupted:

@@ -142,7 +142,7 @@ def write_version_to_end_if_changed(
     using = store.using
     answered_rows: list[int] = []
     if end.result_counts:
-        answered_rows = operations.list_rows_answered_by(
+        answered_rows = operations.list_row_keys_answered_by(
             end.result_counts, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
         framework_interrupt_calls.store_results_of_approved_calls(
@@ -237,7 +237,7 @@ def _branch_head_and_build_new_end(
     prepared = prepared_transcript.encode_and_digest_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()
     if not prepared_transcript.does_transcript_continue_head(prepared, head):
-        keep = new_messages_and_segments.count_common_prefix(store.using, prepared, head)
+        keep = new_messages_and_segments.count_messages_shared_with_head(store.using, prepared, head)
         repeated = save_version.count_results_repeated_after_edit(
             store, row.pk, row.session_id, operations, head, prepared, keep
         )

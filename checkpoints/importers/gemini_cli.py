@@ -15,6 +15,7 @@ from typing import Any, Final
 from checkpoints.exceptions import InvalidInput
 from checkpoints.importers.gemini_messages import (
     ROLES,
+    build_call_block,
     build_message_body,
     build_result_message,
     convert_token_counts,
@@ -23,7 +24,6 @@ from checkpoints.importers.gemini_messages import (
     has_only_call_results,
     make_message_key,
     omit_args_and_result_of_call,
-    read_call_block,
     score_record_match,
 )
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_time
@@ -164,14 +164,14 @@ class GeminiReader:
             body, at = build_message_body(message, calls[:count]), parse_time(message.get("timestamp"))
             keys = [builder.add_message(body, key=key, at=at, after=after, usage=usage)]
         for number, call in enumerate(calls):
-            self._link_subagent(builder, call)
-            block = read_call_block(call) if number >= count else None
+            self._note_call_that_started_subagent(builder, call)
+            block = build_call_block(call) if number >= count else None
             if block is not None:
                 body = {"role": "assistant", "blocks": [block]}
                 keys.append(_append_late_call_or_result(builder, body, message, call, "call"))
         results = [(call, result) for call in calls if (result := build_result_message(call)) is not None]
         keys += [_append_late_call_or_result(builder, result, message, call, "result") for call, result in results]
-        self._last = max(keys, key=lambda each: builder.recorder.find_position(each) or 0)
+        self._last = max(keys, key=lambda each: builder.recorder.find_message_position(each) or 0)
 
     def _choose_predecessor_key(self, builder: TranscriptBuilder, message_id: str) -> str:
         """Choose the message that a new one follows: after a rewind an earlier one, else the last one.
@@ -193,7 +193,7 @@ class GeminiReader:
             self._counted[message_id] = counted | counts
         return builder.add_usage(message.get("model"), counts - counted)
 
-    def _link_subagent(self, builder: TranscriptBuilder, call: Body) -> None:
+    def _note_call_that_started_subagent(self, builder: TranscriptBuilder, call: Body) -> None:
         """Note which call started which subagent."""
         agent, call_id = get_text_field_or_empty(call, "agentId"), get_text_field_or_empty(call, "id")
         if agent and call_id:

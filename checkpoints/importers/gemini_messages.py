@@ -44,7 +44,7 @@ def build_message_body(message: Body, calls: Sequence[Body]) -> Body:
         role = "system"
     thoughts = map(_read_thought, get_list_or_empty(message.get("thoughts")))
     blocks = [*thoughts, *_read_content(message.get("content"))]
-    blocks += [block for call in calls if (block := read_call_block(call)) is not None]
+    blocks += [block for call in calls if (block := build_call_block(call)) is not None]
     body = {"id": message.get("id", ""), "role": role, "blocks": blocks}
     return {**body, "source": source} if source else body
 
@@ -98,7 +98,7 @@ def _read_content(content: Any) -> list[Any]:
     ]
 
 
-def read_call_block(call: Body) -> Body | None:
+def build_call_block(call: Body) -> Body | None:
     if not isinstance(call.get("id"), str) or not isinstance(call.get("name"), str):
         return None
     return {"kind": "tool_call", "id": call["id"], "name": call["name"], "args": call.get("args")}

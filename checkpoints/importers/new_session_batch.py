@@ -116,7 +116,7 @@ class NewSessionBatch:
         using = self._store.using
         now = read_database_time(using) if any(session.updated_at is None for session in sessions) else None
         for session in sessions:
-            columns = save_version.build_session_columns_after(session.contents)
+            columns = save_version.build_session_columns_after_versions(session.contents)
             columns |= {"latest_version": len(session.contents), "updated_at": session.updated_at or now, "revision": 1}
             for name, value in columns.items():
                 setattr(session.row, name, value)
@@ -146,6 +146,6 @@ def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:
     answered = AnsweredCalls(difference=difference)
     contents = [VersionToWrite(first.end, first.state, answered, first.created_at), *others]
     base = SaveBase(row.pk, row.fence, row.head_segment_id, 0, EMPTY_CHAIN, 0)
-    return base, save_version.prepare_versions_and_record_head(
+    return base, save_version.prepare_versions_and_record_expected_head(
         base, contents, session.run.pk, session_heads.build_new_head(row)
     )

@@ -163,7 +163,7 @@ class ImportWriter:
         try:
             with self.open_transaction():
                 self._ensure_file_savepoint()
-                row, run = self._create_session(first) if is_new else self._lock_session()
+                row, run = self._create_session(first) if is_new else self._lock_and_prepare_session()
                 if self._sealed_head is None:
                     self._sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(
                         self.store.using, row.pk
@@ -187,7 +187,7 @@ class ImportWriter:
             return False
         row, run = write_imported_sessions.build_session_and_run(self.store, self.origin, first, end)
         made = _set_steps_of_calls(turns, after=0)
-        updated_at = self._find_activity_time(end)
+        updated_at = self._find_activity_time_if_not_recent(end)
         self._batch.add_session(
             NewSession(self.origin, row, run, _build_versions_to_write(turns), made, calls, updated_at)
         )
@@ -208,7 +208,7 @@ class ImportWriter:
         self._is_created = True
         return self._row, self._run
 
-    def _lock_session(self) -> tuple[Session, Run]:
+    def _lock_and_prepare_session(self) -> tuple[Session, Run]:
         """Lock the session, which has to be as this import left it, and reopen it if it was finished."""
         assert self._row is not None and self._run is not None  # noqa: S101, PT018 - set together
         sessions = Session.objects.using(self.store.using).filter(pk=self._row.pk)
@@ -254,14 +254,14 @@ class ImportWriter:
             contents,
             run_id,
             self._sealed_head,
-            updated_at=self._find_activity_time(self._written_end),
+            updated_at=self._find_activity_time_if_not_recent(self._written_end),
         )
         if version is None:
             raise ImportOvertaken(self.origin.session_id)
         end = contents[-1].end
         return TranscriptHead(head.segment_id, end.length, end.chain, version)
 
-    def _find_activity_time(self, end: SessionEnd | None) -> datetime | None:
+    def _find_activity_time_if_not_recent(self, end: SessionEnd | None) -> datetime | None:
         """Return the time of the newest activity at `end` if it is known and not recent."""
         return (
             None if end is None or write_imported_sessions.is_transcript_end_recent(self.store.using, end) else end.last

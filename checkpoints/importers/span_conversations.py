@@ -38,7 +38,7 @@ class SpanSession:
         #: When the spans of tools ended, by call.
         self._ends: dict[str, datetime] = {}
         tools = (span for span in spans if span.kind == "tool")
-        self._tools = sorted(tools, key=_get_start)
+        self._tools = sorted(tools, key=_get_start_or_epoch)
         self._tools_by_call: dict[str, Span] = {}
         for tool in self._tools:
             self._tools_by_call.setdefault(tool.call_id, tool)
@@ -46,7 +46,7 @@ class SpanSession:
         self._spans = spans
         self._parents = {span.parent for span in spans}
 
-    def add_all_spans(self) -> None:
+    def add_all_spans_and_flush(self) -> None:
         """Add the messages of all spans in the order of time."""
         models = _list_innermost_model_requests(self._spans) or [
             span for span in self._spans if not span.parent and span.kind != "tool"
@@ -73,10 +73,10 @@ class SpanSession:
             elif span is answering:
                 self._add_output_of_other_span(span)
             else:
-                self._builder.add_note(self._convert_to_note(span))
+                self._builder.add_note(self._convert_other_span_to_note(span))
         self._builder.flush()
 
-    def _convert_to_note(self, span: Span) -> Body:
+    def _convert_other_span_to_note(self, span: Span) -> Body:
         """Return what is kept of a span that is neither a request nor a tool; others repeat what those in them say."""
         texts = {} if span.id in self._parents else {"input": span.inputs, "output": span.outputs}
         return {**_span_to_dict(span), **{name: value for name, value in texts.items() if value not in (None, "")}}
@@ -124,7 +124,7 @@ class SpanSession:
         if not calls:
             return None
         return self._tool_search.find_first_start(
-            {call["id"] for call in calls}, {call["name"] for call in calls}, _get_start(span)
+            {call["id"] for call in calls}, {call["name"] for call in calls}, _get_start_or_epoch(span)
         )
 
     def _add_message(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
@@ -183,7 +183,7 @@ class SpanSession:
         tool."""
         if block["id"] in self._tools_by_call:
             return self._tools_by_call[block["id"]]
-        return self._tool_search.find_span(
+        return self._tool_search.find_unmatched_tool_span(
             block["name"],
             parse_message_parts.parse_arguments(block.get("args")),
             may_have_id=block["id"] in self._unnamed,
@@ -202,7 +202,11 @@ class SpanSession:
         if span.call_id in self._answered or span.outputs in (None, "", [], {}):  # a request may have the result
             self._builder.add_note(_span_to_dict(span))
             return
-        block = {"kind": "tool_result", "call_id": span.call_id, "content": _convert_to_content(span.outputs)}
+        block = {
+            "kind": "tool_result",
+            "call_id": span.call_id,
+            "content": _convert_tool_output_to_content(span.outputs),
+        }
         body = {"role": "tool", "blocks": [{**block, "is_error": True} if span.failed else block]}
         self._add_message({**body, "source": {"span": _span_to_dict(span)}}, build_message_fingerprint(body), span.end)
 
@@ -224,7 +228,7 @@ def import_span_sessions(
         builder = context.open_builder(session_id, agent=agent)
         builder.set_title(titles.get(trace), given=True)
         builder.facts |= facts.get(trace, {})
-        SpanSession(builder, members).add_all_spans()
+        SpanSession(builder, members).add_all_spans_and_flush()
 
 
 def _list_innermost_model_requests(spans: list[Span]) -> list[Span]:
@@ -242,7 +246,7 @@ def _list_innermost_model_requests(spans: list[Span]) -> list[Span]:
 def _find_root_that_alone_has_the_answer(spans: list[Span], models: list[Span]) -> Span | None:
     """Find the outermost span with an output, if the last request to a model states none; None otherwise."""
     ids, requests = {span.id for span in spans}, {id(span) for span in models}
-    last = max(models, key=_get_start, default=None)
+    last = max(models, key=_get_start_or_epoch, default=None)
     if last is None or parse_span_messages(last.outputs, "assistant"):
         return None
     answers = (span for span in spans if span.kind != "tool" and id(span) not in requests and span.outputs)
@@ -250,7 +254,7 @@ def _find_root_that_alone_has_the_answer(spans: list[Span], models: list[Span]) 
     return max(roots, key=lambda span: span.end or _EPOCH, default=None)
 
 
-def _get_start(span: Span) -> datetime:
+def _get_start_or_epoch(span: Span) -> datetime:
     return span.start or _EPOCH
 
 
@@ -259,7 +263,7 @@ def _span_to_dict(span: Span) -> Body:
     return {"id": span.id, "parent": span.parent, "name": span.name, "kind": span.kind, **times, **span.rest}
 
 
-def _convert_to_content(value: Any) -> Any:
+def _convert_tool_output_to_content(value: Any) -> Any:
     if value is None or isinstance(value, str | list):
         return value
     content = value.get("content") if isinstance(value, dict) else None

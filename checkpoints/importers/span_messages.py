@@ -56,7 +56,9 @@ def _build_messages(role: str, blocks: list[Any]) -> list[Body]:
 
 
 def _parse_message_list(values: list[Any], role: str) -> list[Body]:
-    if values and all(isinstance(value, dict) and ("toolCallId" in value or _is_flat_call(value)) for value in values):
+    if values and all(
+        isinstance(value, dict) and ("toolCallId" in value or _is_tool_call_without_message(value)) for value in values
+    ):
         return _build_messages("assistant", [build_call_block(value) for value in values])
     if values and all(isinstance(value, dict) and _is_message(value) for value in values):
         return [message for value in values for message in _read_message_or_response_item(value, role)]
@@ -69,7 +71,7 @@ def _unwrap_completion(value: Any) -> Any:
     return next((fields[name] for name in ("prompt", "completion") if isinstance(fields.get(name), dict)), value)
 
 
-def _is_flat_call(value: Body) -> bool:
+def _is_tool_call_without_message(value: Body) -> bool:
     return "role" not in value and get_text_field_or_empty(value, "type") in {"tool_call", "tool-call"}
 
 

@@ -43,18 +43,22 @@ class SweAgentReader:
         steps = [step for step in _get_list_or_empty(value.get("trajectory")) if isinstance(step, dict)]
         history = [entry for entry in _get_list_or_empty(value.get("history")) if isinstance(entry, dict)]
         if _is_mini_trajectory(value):
-            history = [_read_mini_message(entry) for entry in value["messages"] if isinstance(entry, dict)]
-            builder.set_context(model=_find_mini_model(value))
+            history = [
+                _extract_command_of_mini_message_as_action(entry)
+                for entry in value["messages"]
+                if isinstance(entry, dict)
+            ]
+            builder.set_context(model=_find_mini_model_name(value))
         actions: list[str] = []
         newest: object = ""
         for entry in history or _build_messages_from_trajectory_steps(steps):
             self._add_entry(builder, entry, actions)
             newest = entry.get("content")
         if history and steps:
-            builder.add_note({"trajectory": [_omit_step_fields_in_history(step) for step in steps]})
+            builder.add_note({"trajectory": [_omit_step_fields_repeated_in_history(step) for step in steps]})
         last = steps[-1].get("observation") if steps else None
         if actions and isinstance(last, str) and last:  # the history ends with the action
-            builder.add_message({"role": "tool", "blocks": [_build_result(actions.pop(), last)]})
+            builder.add_message({"role": "tool", "blocks": [_build_tool_result_block(actions.pop(), last)]})
             newest = last
         self._add_outcome(builder, value, actions, newest)
 
@@ -71,9 +75,12 @@ class SweAgentReader:
             for call_id in (*_get_list_or_empty(entry.get("tool_call_ids")), entry.get("tool_call_id"))
             if isinstance(call_id, str)
         ]:
-            body = {"role": "tool", "blocks": [_build_result(call_id, entry.get("content")) for call_id in call_ids]}
+            body = {
+                "role": "tool",
+                "blocks": [_build_tool_result_block(call_id, entry.get("content")) for call_id in call_ids],
+            }
         elif actions and role in {"user", "tool"}:
-            body = {"role": "tool", "blocks": [_build_result(actions.pop(), entry.get("content"))]}
+            body = {"role": "tool", "blocks": [_build_tool_result_block(actions.pop(), entry.get("content"))]}
         elif is_demo:
             body["role"] = "system"
         source = {**_get_dict_or_empty(body.get("source")), **source}
@@ -110,7 +117,7 @@ class SweAgentReader:
         elif isinstance(info.get("submission"), str) and info["submission"].strip():
             introduction, patch = "The patch that was submitted:\n\n", info["submission"]
             if actions:  # the last action submitted it
-                body: Body = {"role": "tool", "blocks": [_build_result(actions.pop(), introduction + patch)]}
+                body: Body = {"role": "tool", "blocks": [_build_tool_result_block(actions.pop(), introduction + patch)]}
             else:
                 body = {"role": "system", "content": f"{introduction}~~~~~~diff\n{patch.rstrip()}\n~~~~~~"}
             builder.add_message({**body, "source": info})
@@ -138,7 +145,7 @@ def _contains_text(whole: object, part: object) -> bool:
     return part.replace("\r", "").strip() in whole.replace("\r", "")
 
 
-def _build_result(call_id: str, content: Any) -> Body:
+def _build_tool_result_block(call_id: str, content: Any) -> Body:
     block: Body = {"kind": "tool_result", "call_id": call_id, "content": content}
     is_rejected = isinstance(content, str) and content.startswith(_REJECTED_EDIT)
     return {**block, "is_error": True} if is_rejected else block
@@ -152,7 +159,7 @@ def _build_messages_from_trajectory_steps(steps: list[Body]) -> list[Body]:
         history.append(
             {
                 "role": "assistant",
-                **_omit_step_fields_in_history(step),
+                **_omit_step_fields_repeated_in_history(step),
                 "content": content,
                 "thought": step.get("thought"),
                 "action": step.get("action"),
@@ -167,7 +174,7 @@ def _is_mini_trajectory(value: Body) -> bool:
     return isinstance(kind, str) and kind.startswith("mini-swe-agent") and isinstance(value.get("messages"), list)
 
 
-def _read_mini_message(entry: Body) -> Body:
+def _extract_command_of_mini_message_as_action(entry: Body) -> Body:
     """Name the command in an answer of mini-SWE-agent as its action, unless it is a call of its own.
 
     The program refuses an answer with several commands, so such an answer has no action.
@@ -184,12 +191,12 @@ def _read_mini_message(entry: Body) -> Body:
     return {**entry, "action": command[2], "thought": thought, "tool": "bash"}
 
 
-def _find_mini_model(value: Body) -> object:
+def _find_mini_model_name(value: Body) -> object:
     config = _get_dict_or_empty(_get_dict_or_empty(value.get("info")).get("config"))
     return _get_dict_or_empty(config.get("model")).get("model_name")
 
 
-def _omit_step_fields_in_history(step: Body) -> Body:
+def _omit_step_fields_repeated_in_history(step: Body) -> Body:
     """Leave out what the history has too."""
     repeated = {"response", "thought", "action", "observation", "query", "messages"}
     return {name: field for name, field in step.items() if name not in repeated}

@@ -57,13 +57,13 @@ class ToolSpanSearch:
         Returns:
             The start of the first span; None if no span fits.
         """
-        tools = {tool for name in names for tool in self._list_known_tools_containing(name)}
+        tools = {tool for name in names for tool in self._list_known_tool_names_containing(name)}
         lists = [self._starts_by_call.get(call_id, []) for call_id in call_ids if call_id]
         lists += [self._starts_by_tool.get(tool, []) for tool in tools]
         places = ((starts, bisect_left(starts, after)) for starts in lists)
         return min((starts[place] for starts, place in places if place < len(starts)), default=None)
 
-    def find_span(self, name: str, args: Any, *, may_have_id: bool) -> Span | None:
+    def find_unmatched_tool_span(self, name: str, args: Any, *, may_have_id: bool) -> Span | None:
         """Find the span of a call that no span names.
 
         Args:
@@ -74,7 +74,7 @@ class ToolSpanSearch:
         Returns:
             The first free span with these arguments, otherwise the first free one of the tool.
         """
-        tools = self._list_known_tools_containing(name)
+        tools = self._list_known_tool_names_containing(name)
         keys = [_build_input_key("whole", args), *([_build_input_key("value", args)] if args else [])]
         same = (self._by_args.get((tool, may_have_id, key)) for tool in tools for key in keys)
         every = (self._by_tool.get((tool, may_have_id)) for tool in tools)
@@ -82,7 +82,7 @@ class ToolSpanSearch:
             every, may_have_id=may_have_id
         )
 
-    def _list_known_tools_containing(self, name: str) -> list[str]:
+    def _list_known_tool_names_containing(self, name: str) -> list[str]:
         """List the tools whose names contain a name: some sources write the span's name around it."""
         if name not in self._tools_by_name:
             self._tools_by_name[name] = [tool for tool in self._tools if name in tool]

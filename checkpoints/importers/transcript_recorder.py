@@ -82,7 +82,7 @@ class TranscriptRecorder:
         fields."""
         return self._writer.stores_lines
 
-    def find_position(self, key: str) -> int | None:
+    def find_message_position(self, key: str) -> int | None:
         """Find the position of a message in the current transcript."""
         return self._index.get(key)
 
@@ -109,7 +109,7 @@ class TranscriptRecorder:
         if message.after is not None:
             self._truncate_after(message.after)
         if message.begins_turn or self._is_batch_full(self._turn):
-            self._end_turn()
+            self._end_turn_and_write_full_batch()
         calls = self._calls.add_message_calls_and_results(message, parts, self._at or self._otherwise, new=True)
         self._append_message(message, body, calls)
 
@@ -126,7 +126,7 @@ class TranscriptRecorder:
         return digests.extend_hash_chain(before, body) != self.path[-1].chain
 
     def _remove_last_message(self) -> None:
-        self._end_turn()
+        self._end_turn_and_write_full_batch()
         del self._index[self.path.pop().key]
         self._turn.keep = len(self.path)
 
@@ -153,7 +153,7 @@ class TranscriptRecorder:
         """Remove the messages after the one of that key; all of them if the key is not in the transcript."""
         keep = 0 if key == TRANSCRIPT_START else self._index.get(key, len(self.path) - 1) + 1
         if keep < len(self.path):
-            self._end_turn()
+            self._end_turn_and_write_full_batch()
             for place in self.path[keep:]:
                 del self._index[place.key]
                 if not self._by_place:
@@ -163,7 +163,7 @@ class TranscriptRecorder:
 
     def _append_message(self, message: ImportedMessage, body: str, calls: list[ToolCall]) -> None:
         if {call.call_id for call in calls} & {call.call_id for call in self._turn.calls}:
-            self._end_turn()  # within one version a call is identified by its id
+            self._end_turn_and_write_full_batch()  # within one version a call is identified by its id
         chain = digests.extend_hash_chain(self.path[-1].chain if self.path else digests.EMPTY_CHAIN, body)
         place = MessagePlace(message.key, truncate_to_storable(message.role, 32), chain)
         at = self._at or self._otherwise
@@ -174,7 +174,7 @@ class TranscriptRecorder:
         self.path.append(place)
         self.report.new_messages += 1
 
-    def _end_turn(self) -> None:
+    def _end_turn_and_write_full_batch(self) -> None:
         if not self._turn.messages:
             return
         usage = self.totals.to_dict()
@@ -204,12 +204,12 @@ class TranscriptRecorder:
 
     def end_turn_and_write_pending_turns(self) -> None:
         """Write the pending turns."""
-        self._end_turn()
+        self._end_turn_and_write_full_batch()
         self._write_pending_turns()
 
     def flush(self, *, interrupted: bool = False) -> None:
         """Write the pending turns, and update the session's row, in one transaction. More messages may follow."""
-        self._end_turn()
+        self._end_turn_and_write_full_batch()
         if not self._started:
             return
         end = SessionEnd(

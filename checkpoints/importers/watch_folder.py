@@ -82,7 +82,7 @@ class FolderWatch:
             return
         self._known = {file.path: (file.size, file.modified_ns) for file in files}
         try:
-            with self._forget_files_after_failures(files):
+            with self._report_failures_and_retry_files_later(files):
                 import_files(self._folder, self.path, files, progress, skip_unchanged=True, workers=self._workers)
         except NothingToImport:
             pass  # the files may get their first lines later
@@ -113,19 +113,19 @@ class FolderWatch:
         else:
             changed_alone = changed
         for file in changed_alone:
-            with self._forget_files_after_failures([file]):
+            with self._report_failures_and_retry_files_later([file]):
                 self._import_file(file)
         return len(changed)
 
     def _import_many_files(self, files: Sequence[SourceFile]) -> None:
         """Import many files at once, by several processes if they are worth it."""
-        with self._forget_files_after_failures(files):
+        with self._report_failures_and_retry_files_later(files):
             import_changed_files(self._folder, files, None, is_single=False, workers=self._workers)
         now = clock.now()
         self._live |= {file.path for file in files if file.was_changed_recently(now)}
 
     @contextmanager
-    def _forget_files_after_failures(self, files: Sequence[SourceFile]) -> Iterator[None]:
+    def _report_failures_and_retry_files_later(self, files: Sequence[SourceFile]) -> Iterator[None]:
         """Forget files that cannot be imported just now, so that the next look finds them changed.
 
         The same failure is reported once, however often it comes again.
@@ -155,7 +155,7 @@ class FolderWatch:
         ended = [file for file in files if file.path in self._live and not file.was_changed_recently(now)]
         for file in ended:
             self._open.pop(file.path, None)
-            with self._forget_files_after_failures([file]):
+            with self._report_failures_and_retry_files_later([file]):
                 self._import_file(file)
         return len(ended)
 

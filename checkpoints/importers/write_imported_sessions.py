@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.cached_row_sql import insert_rows_with_keys, insert_sealed_rows, update_columns_of_rows
+from checkpoints.db.cached_row_sql import insert_rows_and_set_keys, insert_sealed_rows, update_columns_of_rows
 from checkpoints.db.clock import read_database_time
 from checkpoints.enums import IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
@@ -131,7 +131,7 @@ def insert_sessions_and_runs(store: Store, sessions: Sequence[tuple[TranscriptOr
     `WitnessedSessionMissing` if the witness knows another session of the name of one.
     """
     rows = [row for _, row, _ in sessions]
-    insert_rows_with_keys(store.using, rows)
+    insert_rows_and_set_keys(store.using, rows)
     for row in rows:
         witnessed_session_names.record_new_session_name_or_raise(store.workspace, row.session_id, row.key_space, row.pk)
     segments = [Segment(session=row) for row in rows]
@@ -152,7 +152,7 @@ def insert_sessions_and_runs(store: Store, sessions: Sequence[tuple[TranscriptOr
         )
     head_segments = [(row.head_segment_id, row.pk) for row in rows]
     update_columns_of_rows(store.using, Session, ("head_segment",), head_segments)
-    insert_rows_with_keys(store.using, [run for _, _, run in sessions])
+    insert_rows_and_set_keys(store.using, [run for _, _, run in sessions])
     insert_unchained_events.insert_events(store.using, events)
 
 

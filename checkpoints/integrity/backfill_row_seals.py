@@ -55,11 +55,11 @@ def seal_unsealed_rows_ignoring_witness(using: str, session_pk: int) -> int:
         count = 0
         tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
         for model in tables:
-            count += _seal_rows(
+            count += _seal_rows_in_batches(
                 model._default_manager.using(using).filter(session=session, row_seal=None),
                 counted=bool(session.row_seal),
             )
-        count += _seal_rows(Session.objects.using(using).filter(pk=session_pk, row_seal=None))
+        count += _seal_rows_in_batches(Session.objects.using(using).filter(pk=session_pk, row_seal=None))
         if count:
             session.refresh_from_db(using=using)
             for problem in verification.find_session_problems(using, session, verification.VerificationCounts()):
@@ -107,10 +107,10 @@ def seal_rows_without_session(using: str) -> int:
     """
     with transaction.atomic(using=using):
         tables: tuple[type[models.Model], ...] = (AuditEvent, EarlyResponse)
-        return sum(_seal_rows(model._default_manager.using(using).filter(row_seal=None)) for model in tables)
+        return sum(_seal_rows_in_batches(model._default_manager.using(using).filter(row_seal=None)) for model in tables)
 
 
-def _seal_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> int:
+def _seal_rows_in_batches(rows: models.QuerySet[Any], *, counted: bool = True) -> int:
     count = 0
     while pks := list(rows.order_by("pk").values_list("pk", flat=True)[:_CHUNK_SIZE]):
         sealed_model.seal_stored_rows(rows.filter(pk__in=pks), counted=counted)

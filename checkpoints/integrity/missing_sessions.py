@@ -115,7 +115,7 @@ def accept_missing_session(using: str, missing: MissingSession, *, actor: str, r
 
 def _build_missing_session(using: str, name: str, number: int) -> MissingSession:
     pk = parse_session_pk(name)
-    return MissingSession(name, pk, number, _get_workspace_of_missing_session(using, pk))
+    return MissingSession(name, pk, number, _get_workspace_key_of_missing_session(using, pk))
 
 
 def _iterate_names_without_row(using: str, names: list[str]) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _iterate_names_without_row(using: str, names: list[str]) -> Iterator[str]:
         yield from (name for name in batch if name not in stored)
 
 
-def _get_workspace_of_missing_session(using: str, session_pk: int) -> int:
+def _get_workspace_key_of_missing_session(using: str, session_pk: int) -> int:
     """Find the workspace of a session that is gone by its newest entry in the audit trail; else the first workspace."""
     events = AuditEvent.objects.using(using).filter(session=session_pk).order_by("-pk")
     known = events.values_list("workspace_id", flat=True).first()

@@ -59,7 +59,7 @@ class Quarantine:
     problems: tuple[IntegrityProblem, ...]
 
 
-def read_quarantine(session: Session) -> Quarantine | None:
+def parse_quarantine_of_row(session: Session) -> Quarantine | None:
     """Return the mark of a session that was read; None if it is not quarantined."""
     if session.quarantined_at is None:
         return None
@@ -149,24 +149,24 @@ def quarantine_and_skip_altered_session(using: str, session_pk: int) -> Iterator
             if isinstance(error, CheckpointsError)
             else find_error_of_mistyped_value(using, session_pk, str(session_pk))
         )
-        if not is_about_one_session(typed):
+        if not is_error_about_one_session(typed):
             raise
         logger.error("The session with the key %s was skipped: %s", session_pk, typed)
         if isinstance(typed, IntegrityError) and typed.is_alteration:
             try_quarantine_session_if_altered(session_pk if typed.session_pk is None else typed.session_pk, using=using)
 
 
-def is_unverifiable_session_error(error: SealError) -> bool:
+def is_unverifiable_session_error_or_raise(error: SealError) -> bool:
     """Return whether an error says that a session cannot be verified by this process, and not that it was altered.
 
     A process without any key can verify none: that error is raised again.
     """
-    if not is_about_one_session(error):
+    if not is_error_about_one_session(error):
         raise error
     return not (isinstance(error, IntegrityError) and error.is_alteration)
 
 
-def is_about_one_session(error: CheckpointsError | None) -> bool:
+def is_error_about_one_session(error: CheckpointsError | None) -> bool:
     """Return whether an error is about the rows of one session, or about what the witness knows of one.
 
     It is not if this process has no key at all, or if the witness as a whole is damaged or away.
@@ -296,7 +296,7 @@ def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: st
         name = locked.values_list("session_id", flat=True).first()
         if name is None:
             return False
-        problems = _list_altered_rows(using, session_pk)
+        problems = _list_problems_of_altered_rows(using, session_pk)
         if not problems:
             return False
         mark = json.dumps([problem.to_dict() for problem in problems[:MAX_NAMED_PROBLEMS]])
@@ -318,11 +318,13 @@ def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: st
                 actor_kind=ActorKind.MACHINE,
                 details={"rows": len(problems), "table": problems[0].table, "row": problems[0].row},
             )
-    logger.error("Session %s was quarantined: row %s of %s: %s", name, *_describe_first_problem(problems))
+    logger.error(
+        "Session %s was quarantined: row %s of %s: %s", name, *_get_row_table_and_reason_of_first_problem(problems)
+    )
     return True
 
 
-def _describe_first_problem(problems: Sequence[IntegrityProblem]) -> tuple[str, str, str]:
+def _get_row_table_and_reason_of_first_problem(problems: Sequence[IntegrityProblem]) -> tuple[str, str, str]:
     return problems[0].row, problems[0].table, problems[0].why
 
 
@@ -415,7 +417,7 @@ def _select_sessions_without_verifying_seals(using: str) -> models.QuerySet[Sess
     return models.QuerySet(Session, using=using)
 
 
-def _list_altered_rows(using: str, session_pk: int) -> list[IntegrityProblem]:
+def _list_problems_of_altered_rows(using: str, session_pk: int) -> list[IntegrityProblem]:
     """List the altered rows of a locked session. If values have another type than their column, only these are read."""
     mistyped = list(
         map(IntegrityProblem.from_mistyped_value, mistyped_values.find_mistyped_values(using, [session_pk]))

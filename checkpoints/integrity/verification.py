@@ -159,7 +159,7 @@ def verify_records_and_hash_live_keys(using: str, session: Session) -> set[int]:
     if head.seal is not None and session_heads.compute_row_sum(keys, rows) != head.total:
         raise session_heads.build_row_sum_mismatch_error(session)
     newest = versions.order_by("-version").first()
-    version_seals.require_newest_version_of_session(session, newest)
+    version_seals.require_version_is_newest_of_session(session, newest)
     return live_keys
 
 
@@ -179,12 +179,12 @@ def require_session_unaltered(using: str, session: Session) -> None:
         raise problem.to_error()
 
 
-def require_session_rows_complete(using: str, session: Session) -> None:
+def lock_session_and_require_rows_complete(using: str, session: Session) -> None:
     """Require that no row of a session is missing, was added, or is in a former state. Nothing if sealing is off.
 
     Raises `IntegrityError`, or `SealKeyMissing`. The seals of the rows themselves are not verified.
     """
-    for problem in _find_session_head_problems(using, session.pk):
+    for problem in _lock_session_and_find_head_problems(using, session.pk):
         raise problem.to_error()
 
 
@@ -242,13 +242,13 @@ def _find_problems_of_all_rows(
         yield session_pk, IntegrityProblem.from_error(error)
     without_sum = {session_pk for session_pk, _ in unknown_keys}
     with_head = [session for session in with_head if session.pk not in without_sum]
-    for session_pk in _list_sessions_with_unexpected_head(using, with_head, placed):
-        for problem in _find_session_head_problems(using, session_pk):
+    for session_pk in _list_session_keys_with_unexpected_head(using, with_head, placed):
+        for problem in _lock_session_and_find_head_problems(using, session_pk):
             yield session_pk, problem
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in placed.ends), b"")
     yield from _find_message_problems(using, placed, counts, chains)
     yield from _find_version_problems(using, placed, chains)
-    with_contents = placed.sessions_with_states | _list_sessions_with_blobs(using, found, session_pks)
+    with_contents = placed.sessions_with_states | _list_session_keys_with_blobs(using, found, session_pks)
     yield from _find_opaque_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
 
 
@@ -284,14 +284,16 @@ def _build_tables_with_rows_sql() -> str:
     )
 
 
-def _list_sessions_with_blobs(using: str, found: Sequence[type[models.Model]], session_pks: Sequence[int]) -> set[int]:
+def _list_session_keys_with_blobs(
+    using: str, found: Sequence[type[models.Model]], session_pks: Sequence[int]
+) -> set[int]:
     if Blob not in found:
         return set()
     blobs: models.QuerySet[Blob] = models.QuerySet(Blob, using=using).filter(session__in=session_pks)
     return set(blobs.order_by().values_list("session_id", flat=True).distinct())
 
 
-def _list_sessions_with_unexpected_head(using: str, sessions: Sequence[Session], placed: _PlacedRows) -> list[int]:
+def _list_session_keys_with_unexpected_head(using: str, sessions: Sequence[Session], placed: _PlacedRows) -> list[int]:
     """List the sessions, of those that match their seals, whose rows may not be those that their heads count.
 
     One that another process changes while its rows are read is among them.
@@ -319,7 +321,7 @@ def _list_sessions_with_unexpected_head(using: str, sessions: Sequence[Session],
     return unexpected
 
 
-def _find_session_head_problems(using: str, session_pk: int) -> Iterator[IntegrityProblem]:
+def _lock_session_and_find_head_problems(using: str, session_pk: int) -> Iterator[IntegrityProblem]:
     """Verify the sum of a session, and what it says about its newest version, as they are stored at one moment."""
     keys = get_seal_keys()
     if keys is None:
@@ -333,7 +335,7 @@ def _find_session_head_problems(using: str, session_pk: int) -> Iterator[Integri
             if session_heads.compute_row_sum_from_database(using, row.pk, keys) != head.total:
                 yield IntegrityProblem.from_error(session_heads.build_row_sum_mismatch_error(row))
             newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
-            version_seals.require_newest_version_of_session(row, newest)
+            version_seals.require_version_is_newest_of_session(row, newest)
         except IntegrityError as error:
             yield IntegrityProblem.from_error(error)
         except SealKeyMissing as error:
@@ -423,7 +425,10 @@ def _find_row_problems_of_model(
             if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
                 yield session_pk, problem
             elif model is ToolCall and (why := _find_call_digest_mismatch(values)) is not None:
-                yield session_pk, IntegrityProblem(model._meta.db_table, _describe_row_of_key(using, model, pk), why)
+                yield (
+                    session_pk,
+                    IntegrityProblem(model._meta.db_table, _load_and_describe_row_of_key(using, model, pk), why),
+                )
 
 
 def _find_call_digest_mismatch(values: Sequence[Any]) -> str | None:
@@ -461,13 +466,13 @@ def _find_column_problem(
     try:
         row_seals.verify_columns(model, values, seal, str(pk))
     except IntegrityError as error:
-        return replace(IntegrityProblem.from_error(error), row=_describe_row_of_key(using, model, pk))
+        return replace(IntegrityProblem.from_error(error), row=_load_and_describe_row_of_key(using, model, pk))
     except SealKeyMissing as error:
         return IntegrityProblem.from_unknown_key(model._meta.db_table, str(pk), error)
     return None
 
 
-def _describe_row_of_key(using: str, model: type[models.Model], pk: Any) -> str:
+def _load_and_describe_row_of_key(using: str, model: type[models.Model], pk: Any) -> str:
     """Describe a row that may have been deleted since it was read."""
     row: models.Model | None = models.QuerySet(model, using=using).filter(pk=pk).first()
     return str(pk) if row is None else row_seals.describe_row(row)
@@ -527,11 +532,11 @@ def _read_chains_before_segments(using: str, placed: _PlacedRows) -> dict[int, b
     for segment_id, chain in found.items():
         _, parent_id, length = placed.segments[segment_id]
         if not chain and length and parent_id is not None:  # the message is of a segment before that
-            found[segment_id] = _read_chain(using, parent_id, length - 1)
+            found[segment_id] = _read_chain_at_position(using, parent_id, length - 1)
     return found
 
 
-def _read_chain(using: str, segment_id: int, position: int) -> bytes:
+def _read_chain_at_position(using: str, segment_id: int, position: int) -> bytes:
     """Read the chain at a position of the transcript that ends in a segment; empty if there is no such message."""
     rows = read_messages_along_segments.read_message_field_rows(
         connections[using], segment_id, position + 1, ("chain",), position
@@ -562,10 +567,10 @@ def _find_version_problems(
     A message that is not among `chains` is of a segment before, and is read.
     """
     for end in placed.ends:
-        chain = chains[end.segment_id, end.position] or _read_chain(using, end.segment_id, end.position)
+        chain = chains[end.segment_id, end.position] or _read_chain_at_position(using, end.segment_id, end.position)
         segment = placed.segments.get(end.segment_id)
         if chain != end.chain or segment is None or segment[0] != end.session_pk:
-            name = _describe_row_of_key(using, Checkpoint, end.pk)
+            name = _load_and_describe_row_of_key(using, Checkpoint, end.pk)
             why = "its transcript is not the one it was saved with"
             yield end.session_pk, IntegrityProblem(Checkpoint._meta.db_table, name, why)
 
@@ -578,7 +583,7 @@ def _find_opaque_content_problems(
         problems = [_find_blob_problems(using, session, counts)]
         if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
             problems.append(_find_channel_problems(using, session))
-        problems.append(_find_missing_blob_problems(using, session))
+        problems.append(_lock_session_and_find_missing_blob_problems(using, session))
         yield from ((session.pk, problem) for found in problems for problem in found)
 
 
@@ -605,19 +610,19 @@ def _find_channel_problems(using: str, session: Session) -> Iterator[IntegrityPr
             yield IntegrityProblem(FrameworkState._meta.db_table, row_seals.describe_row(state), error.detail)
 
 
-def _find_missing_blob_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+def _lock_session_and_find_missing_blob_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
     """Find the opaque contents that a state or a write names and that are not there."""
-    if not _list_missing_blobs(using, session):
+    if not _list_digests_of_missing_blobs(using, session):
         return
     with transaction.atomic(using=using):  # states may have been removed meanwhile with their contents
         locked = Session.objects.using(using).select_for_update().filter(pk=session.pk).first()
-        missing = [] if locked is None else _list_missing_blobs(using, locked)
+        missing = [] if locked is None else _list_digests_of_missing_blobs(using, locked)
     for digest in missing:
         yield IntegrityProblem(Blob._meta.db_table, digest, "it is missing, and a state of a framework names it")
 
 
-def _list_missing_blobs(using: str, session: Session) -> list[str]:
+def _list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:
     try:
-        return state_channel_digests.list_missing_blobs(using, session)
+        return state_channel_digests.list_digests_of_missing_blobs(using, session)
     except CheckpointCorrupted:  # an altered row, which is reported already
         return []

@@ -45,7 +45,7 @@ class CheckedSession:
     is_progress_stored: bool = False
 
 
-def verify_workspace(
+def verify_and_quarantine_workspace(
     using: str,
     workspace_pk: int,
     counts: VerificationCounts,
@@ -206,7 +206,7 @@ def is_check_written_by_library(check: IntegrityCheck) -> bool:
     return True
 
 
-def list_workspaces_to_check(using: str, *, resume: bool = False) -> list[int]:
+def list_workspace_keys_to_check(using: str, *, resume: bool = False) -> list[int]:
     """List the keys of the workspaces that a verification of all sessions reads, in its order.
 
     With `resume` it begins with the first one whose verification was interrupted, or whose stored result was altered.

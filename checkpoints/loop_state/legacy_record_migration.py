@@ -56,17 +56,17 @@ class MigratedRecord:
 def migrate_record(session_id: str, record: object) -> MigratedRecord:
     """Migrate a record for a session. Raises `MalformedValue`, and `SchemaFromFuture` naming the session."""
     changes: list[str] = []
-    fields = _rename_fields(record, _RECORD_FIELDS, "", changes)
+    fields = _rename_fields_to_current_names(record, _RECORD_FIELDS, "", changes)
     _check_schema_version_and_note_change(session_id, fields, changes)
     _check_timestamp_and_note_change(fields, changes)
     kind = _get_details_class(fields)
-    payload = _rename_fields(
+    payload = _rename_fields_to_current_names(
         fields.get("payload"),
         _list_field_names(kind) | _list_field_names(RuntimeSnapshot) | {"messages"},
         "payload.",
         changes,
     )
-    transcript = _parse_transcript(payload.pop("messages", None))
+    transcript = _validate_transcript_messages(payload.pop("messages", None))
     snapshot = None
     if transcript is not None:
         snapshot = _build_dataclass(RuntimeSnapshot, _migrate_executions(payload, changes), "payload.", changes)
@@ -78,7 +78,9 @@ def migrate_record(session_id: str, record: object) -> MigratedRecord:
     return MigratedRecord(run_id, _build_dataclass(kind, payload, "payload.", []), snapshot, transcript, tuple(changes))
 
 
-def _rename_fields(data: object, known_names: frozenset[str], path: str, changes: list[str]) -> dict[str, Any]:
+def _rename_fields_to_current_names(
+    data: object, known_names: frozenset[str], path: str, changes: list[str]
+) -> dict[str, Any]:
     """Rename the fields of `data` to the current names. Raises `MalformedValue` for unknown and duplicate fields."""
     if not isinstance(data, dict):
         raise MalformedValue(path.rstrip(".") or "record", f"it is a {type(data).__name__}, not an object")
@@ -140,7 +142,7 @@ def _get_details_class(record: dict[str, Any]) -> type[PhaseDetails]:
     return kind
 
 
-def _parse_transcript(messages: object) -> list[dict[str, Any]] | None:
+def _validate_transcript_messages(messages: object) -> list[dict[str, Any]] | None:
     if messages is None:
         return None
     if not isinstance(messages, list):
@@ -173,7 +175,7 @@ def _migrate_execution(kind: type[Any], item: object, path: str, changes: list[s
         if _find_current_field_name(str(name), _list_field_names(kind)) is not None
     }
     changes += [f"{path}{name}: left out" for name in item if name not in known_fields]
-    fields = _rename_fields(known_fields, _list_field_names(kind), path, changes)
+    fields = _rename_fields_to_current_names(known_fields, _list_field_names(kind), path, changes)
     return {**_get_field_defaults(kind), **fields}
 
 

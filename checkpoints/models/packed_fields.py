@@ -62,10 +62,10 @@ class CompressibleTextField(_TextField):
     """
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        return read_compressible_text(value)
+        return decompress_text_if_compressed(value)
 
 
-def read_compressible_text(value: Any) -> Any:
+def decompress_text_if_compressed(value: Any) -> Any:
     """Return the text of a stored value; of bytes that are no compressed text, some other text."""
     if not isinstance(value, _BYTES):
         return value

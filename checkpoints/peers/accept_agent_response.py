@@ -111,7 +111,9 @@ def _find_agent_call(store: Store, call_id: str) -> PeerCall | None:
 
 def _answer_call_or_store_late_response(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
     if pause_run_until_agents_respond.write_result_of_open_agent_call(store, call, response.result, response.receipt):
-        complete = agent_call_join_counters.count_closed_calls_and_complete_join(store, call.join, 1, response.receipt)
+        complete = agent_call_join_counters.add_closed_call_count_and_complete_join(
+            store, call.join, 1, response.receipt
+        )
         look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return _build_acceptance(call, complete)
     if call.status == PeerCallStatus.ANSWERED:
@@ -143,7 +145,7 @@ def _store_late_response(store: Store, call: PeerCall, response: PeerResponse) -
 
 def _store_early_response(store: Store, response: PeerResponse) -> Unknown:
     """Keep a response to a call that does not exist yet, unless no pause can create it any more."""
-    if response.session_id is not None and not _can_session_pause(store, response.session_id):
+    if response.session_id is not None and not _is_session_unfinished(store, response.session_id):
         return Unknown(response.call_id)
     peer, token = response.peer or "", digests.digest_token(response.token)
     # A seal covers the time, which the database would give at the insert.
@@ -162,7 +164,7 @@ def _store_early_response(store: Store, response: PeerResponse) -> Unknown:
     return Early(response.call_id)
 
 
-def _can_session_pause(store: Store, session_id: str) -> bool:
+def _is_session_unfinished(store: Store, session_id: str) -> bool:
     sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
     return sessions.exclude(status__in=sorted(FINISHED_SESSION_STATUSES)).exists()
 

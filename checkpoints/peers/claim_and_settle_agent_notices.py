@@ -85,9 +85,7 @@ def _mark_notice_claimed(store: Store, call: PeerCall) -> PeerCall:
 def _build_notice(call: PeerCall) -> Notice:
     row_seals.verify_rows([call.session, call])
     session_id = call.session.session_id
-    request = secret_value_encryption.load_with_decrypted_secrets(
-        call.request, session_id, f"request of {call.call_id}"
-    )
+    request = secret_value_encryption.parse_and_decrypt_secrets(call.request, session_id, f"request of {call.call_id}")
     return Notice(call.notice, session_id, call.call_id, call.peer, request, call.deadline, call.tell_attempts)
 
 

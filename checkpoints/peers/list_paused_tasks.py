@@ -26,7 +26,7 @@ def list_paused_tasks(
     with database_operation(store.using, writes=False):
         tasks: list[dict[str, Any]] = []
         for row in _select_paused_sessions(store, agent, ready):
-            task = _paused_session_to_dict(store, row)
+            task = _load_joins_and_build_paused_session_dict(store, row)
             if ready is None or task["ready"] == ready:
                 tasks.append(task)
             if len(tasks) >= limit:
@@ -56,7 +56,7 @@ def _build_join_without_saved_results_condition(version: F) -> Q:
     return Q(taken_version=None) | Q(taken_version__gte=version)
 
 
-def _paused_session_to_dict(store: Store, row: Session) -> dict[str, Any]:
+def _load_joins_and_build_paused_session_dict(store: Store, row: Session) -> dict[str, Any]:
     stored_joins = list(Join.objects.using(store.using).filter(session=row).order_by("pk"))
     joins = [join for join in stored_joins if not row_seals.is_row_altered(join)]
     is_altered = len(joins) < len(stored_joins) or row_seals.is_row_altered(row)

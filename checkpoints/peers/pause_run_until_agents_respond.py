@@ -107,7 +107,7 @@ def _pause_run_in_transaction(store: Store, owned_session: OwnedSession, request
         raise PeerCallExists(taken_id)
     try:
         with transaction.atomic(using=store.using):
-            return _write_pause_rows(store, owned_session, request)
+            return _write_pause_rows_and_release_session(store, owned_session, request)
     except IntegrityError as error:
         taken_id = _find_existing_call_id(store, request)
         if taken_id is None:
@@ -120,17 +120,17 @@ def _find_existing_call_id(store: Store, request: _PauseRequest) -> str | None:
     return calls.filter(call_id__in=list(request.requests)).values_list("call_id", flat=True).first()
 
 
-def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
+def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
     lock_call_ids(connections[store.using], store.workspace_id, request.requests)
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
-    check_and_close_paused_tasks.close_saved_joins(store, row, saved_now=True)
-    task = _create_paused_task(store, owned_session, row, request.state)
+    check_and_close_paused_tasks.close_saved_joins_and_tasks(store, row, saved_now=True)
+    task = _create_paused_task_and_supersede_others(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [
         join.join_id
-        for join in _create_joins(store, task, request)
-        if _count_early_responses_and_complete_join(store, join, receipt)
+        for join in _create_joins_and_calls(store, task, request)
+        if _apply_early_responses_and_complete_join(store, join, receipt)
     ]
     take_and_release_ownership.end_ownership_in_transaction_if_owner(
         store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED
@@ -151,14 +151,16 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
     )
 
 
-def _create_paused_task(store: Store, owned_session: OwnedSession, row: Session, state: str) -> PausedTask:
+def _create_paused_task_and_supersede_others(
+    store: Store, owned_session: OwnedSession, row: Session, state: str
+) -> PausedTask:
     tasks = PausedTask.objects.using(store.using).filter(session=row)
     check_and_close_paused_tasks.supersede_paused_tasks(tasks)
     number = tasks.aggregate(last=Max("number"))["last"] or 0
     return tasks.create(session=row, number=number + 1, run=owned_session.run, version=row.latest_version, state=state)
 
 
-def _create_joins(store: Store, task: PausedTask, request: _PauseRequest) -> list[Join]:
+def _create_joins_and_calls(store: Store, task: PausedTask, request: _PauseRequest) -> list[Join]:
     joins = []
     for join in request.joins:
         join_row = Join.objects.using(store.using).create(
@@ -186,7 +188,7 @@ def _build_agent_call(store: Store, join: Join, call: call_join_and_pause_types.
     )
 
 
-def _count_early_responses_and_complete_join(store: Store, join: Join, receipt: str) -> bool:
+def _apply_early_responses_and_complete_join(store: Store, join: Join, receipt: str) -> bool:
     """Count the responses that came before the pause. Returns True if they complete the join."""
     calls = list(PeerCall.objects.using(store.using).filter(join=join))
     early_responses = EarlyResponse.objects.using(store.using).filter(
@@ -199,16 +201,16 @@ def _count_early_responses_and_complete_join(store: Store, join: Join, receipt: 
         matching_responses = [
             response
             for response in responses
-            if response.call_id == call.call_id and _do_peer_and_token_match(call, response)
+            if response.call_id == call.call_id and _does_response_have_peer_and_token_of_call(call, response)
         ]
         if matching_responses:
             write_result_of_open_agent_call(store, call, matching_responses[0].result, receipt)
             count += 1
     early_responses.delete()
-    return bool(count) and agent_call_join_counters.count_closed_calls_and_complete_join(store, join, count, receipt)
+    return bool(count) and agent_call_join_counters.add_closed_call_count_and_complete_join(store, join, count, receipt)
 
 
-def _do_peer_and_token_match(call: PeerCall, response: EarlyResponse) -> bool:
+def _does_response_have_peer_and_token_of_call(call: PeerCall, response: EarlyResponse) -> bool:
     peer_fits = response.peer in ("", call.peer)
     return peer_fits and call.token_digest in ("", response.token_digest)
 
@@ -240,7 +242,7 @@ def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, err
     raise StorageUnavailable(error.what, may_have_happened=False) from error
 
 
-def find_pause_of_fence(store: Store, session_id: str, fence: int) -> Paused | None:
+def find_pause_by_fence(store: Store, session_id: str, fence: int) -> Paused | None:
     """Find the pause of the run of this store's token that had this fence: a run pauses once."""
     with database_operation(store.using, writes=False):
         tasks = PausedTask.objects.using(store.using).filter(

@@ -43,7 +43,7 @@ def dump_with_encrypted_secrets(value: Any, what: str) -> str:
     return to_canonical_json(_encrypt_nested_secrets(value, what, _encrypt_secret), what)
 
 
-def load_with_decrypted_secrets(text: str, session_id: str, what: str) -> Any:
+def parse_and_decrypt_secrets(text: str, session_id: str, what: str) -> Any:
     """Decode the output of `dump_with_encrypted_secrets`. Raises `SecretsLocked`, `CheckpointCorrupted`."""
     try:
         value = parse_json(text)
@@ -83,7 +83,9 @@ def _is_secret_field(key: str, value: Any) -> bool:
 
 
 def _encrypt_secret(secret: str, path: str) -> dict[str, str]:
-    return {_ENCRYPTED_KEY: _derive_encryption_keys(path).encrypt(secret.encode("utf-8", "surrogatepass")).decode()}
+    return {
+        _ENCRYPTED_KEY: _build_cipher_from_site_keys(path).encrypt(secret.encode("utf-8", "surrogatepass")).decode()
+    }
 
 
 def _decrypt_nested_secrets(value: Any, path: str) -> Any:
@@ -97,7 +99,7 @@ def _decrypt_nested_secrets(value: Any, path: str) -> Any:
 
 
 def _decrypt_secret(ciphertext: str, path: str) -> str:
-    keys = _derive_encryption_keys(path)
+    keys = _build_cipher_from_site_keys(path)
     from cryptography.fernet import InvalidToken
 
     try:
@@ -106,7 +108,7 @@ def _decrypt_secret(ciphertext: str, path: str) -> str:
         raise SecretsLocked(path, "it was encrypted with another key") from None
 
 
-def _derive_encryption_keys(path: str) -> MultiFernet:
+def _build_cipher_from_site_keys(path: str) -> MultiFernet:
     try:
         from cryptography.fernet import Fernet, MultiFernet
     except ImportError:

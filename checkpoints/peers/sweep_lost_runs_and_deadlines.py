@@ -28,7 +28,7 @@ def sweep_workspaces(using: str, *, workspace: str | None = None, limit: int = c
     `limit` is for each workspace and each kind. Raises `WorkspaceNotFound`.
     """
     total = SweepRound()
-    for slug in _list_workspaces(using) if workspace is None else [workspace]:
+    for slug in _list_workspace_slugs(using) if workspace is None else [workspace]:
         store = Store(using, slug)
         session_ids = sweep_lost_runs.sweep_lost_runs(store, limit=limit)
         expiry = extend_and_sweep_agent_deadlines.sweep_deadlines(store, limit=limit)
@@ -38,6 +38,6 @@ def sweep_workspaces(using: str, *, workspace: str | None = None, limit: int = c
     return total
 
 
-def _list_workspaces(using: str) -> list[str]:
+def _list_workspace_slugs(using: str) -> list[str]:
     with database_operation(using, writes=False):
         return list(Workspace.objects.using(using).order_by("pk").values_list("slug", flat=True))

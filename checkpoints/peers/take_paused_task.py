@@ -43,7 +43,7 @@ def take_paused_task_flow(
     The task stays in the database until the run saves its next version or pauses again; before that another run
     can take it again. Raises what `resume` raises, `StillWaiting` and `NotPaused`.
     """
-    state: dict[str, Any] = yield Transact(lambda: load_pause_state(store, session_id))
+    state: dict[str, Any] = yield Transact(lambda: load_state_of_complete_pause(store, session_id))
     point: ResumePoint = yield from resume_session_flow(
         store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
     )
@@ -79,22 +79,22 @@ def _try_release_ownership(store: Store, session_id: str) -> None:
         take_and_release_ownership.release_ownership_or_forget_session(store, owned_session)
 
 
-def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
+def load_state_of_complete_pause(store: Store, session_id: str) -> dict[str, Any]:
     """Load and check the state of the newest pause, before anything is changed."""
     reading = database_operation(store.using, writes=False)
     with quarantine.quarantine_on_integrity_error(store, session_id), reading:
         row = look_up_and_lock_rows.get_session(store, session_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
-        _require_join_complete(store, row)
+        _require_any_join_complete(store, row)
         task = _get_newest_paused_task(store, row)
-    state = secret_value_encryption.load_with_decrypted_secrets(task.state, session_id, "state")
+    state = secret_value_encryption.parse_and_decrypt_secrets(task.state, session_id, "state")
     if not isinstance(state, dict):
         raise CheckpointCorrupted(session_id, "state", "it is not an object")
     return state
 
 
-def _require_join_complete(store: Store, row: Session) -> None:
+def _require_any_join_complete(store: Store, row: Session) -> None:
     if check_and_close_paused_tasks.select_takeable_joins(store, row).exists():
         return
     joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING)
@@ -117,7 +117,7 @@ def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
     owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
-        check_and_close_paused_tasks.close_saved_joins(store, row)
+        check_and_close_paused_tasks.close_saved_joins_and_tasks(store, row)
         joins = list(
             check_and_close_paused_tasks.select_takeable_joins(store, row).order_by("pk").select_related("task")
         )

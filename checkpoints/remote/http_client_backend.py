@@ -172,7 +172,7 @@ class RemoteBackend(SingleRequests):
         try:
             while answer["point"] is None:
                 held = self._add_owned_session_awaiting_decisions(session_id, answer)
-                is_probed = yield from self._ask_verify_hooks_flow(held, answer["undecided"], probed)
+                is_probed = yield from self._ask_verify_hooks_and_report_answers_flow(held, answer["undecided"], probed)
                 if is_probed:
                     answer = yield Transact(partial(self._poll_gate, held, 0))
                     continue
@@ -187,7 +187,7 @@ class RemoteBackend(SingleRequests):
         return answer
 
     def _add_owned_session_awaiting_decisions(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
-        return self.store.add_session_and_keep_lease(
+        return self.store.add_session_and_start_heartbeats(
             session_id, answer["run"], at_gate=True, head=build_transcript_head(0, b"", 0)
         )
 
@@ -195,7 +195,7 @@ class RemoteBackend(SingleRequests):
         path = f"/sessions/{escape_path_part(held.session_id)}/gate"
         return self.store.transport.send_read_request(path, fence=held.fence, wait=seconds)
 
-    def _ask_verify_hooks_flow(
+    def _ask_verify_hooks_and_report_answers_flow(
         self, held: OwnedSession, undecided: Iterable[Mapping[str, Any]], probed: set[int]
     ) -> Flow[bool]:
         """Ask the verify hooks that this process has. Returns whether any was asked."""
@@ -227,7 +227,7 @@ class RemoteBackend(SingleRequests):
             prepared = prepared_transcript.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
             head = build_transcript_head(len(transcript), chain, point["version"])
-            run = self.store.add_session_and_keep_lease(session_id, answer["run"], at_gate=False, head=head).run
+            run = self.store.add_session_and_start_heartbeats(session_id, answer["run"], at_gate=False, head=head).run
             rows = {stored["call_id"]: stored.pop("number") for stored in point["replayable"]}
             taken = {stored["call_id"]: ToolResult(**stored) for stored in point["replayable"]}
             results = ReplayMarkingResultsByCallId(taken, _TakenResults(self.store, session_id), rows)
@@ -440,7 +440,7 @@ class _TakenResults(OpenOperations):
         super().__init__()
         self._store, self._session_id = store, session_id
 
-    def mark_result_as_replayed(self, row: int, call_id: str) -> None:
+    def remember_result_as_replayed(self, row: int, call_id: str) -> None:
         self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
 
 

@@ -108,19 +108,19 @@ class RemoteStore(ClientState):
         self.flush_pending_writes(session_id)
         owned_session = self.find_owned_session(session_id)
         if owned_session is None:
-            raise self._build_error_of_session_not_owned(session_id)
+            raise self._request_session_and_build_not_owned_error(session_id)
         if owned_session.at_gate:
             raise AtGate(session_id)
-        self.record_session_use(session_id)
+        self.remember_session_use(session_id)
         return owned_session
 
-    def _build_error_of_session_not_owned(self, session_id: str) -> CheckpointsError:
+    def _request_session_and_build_not_owned_error(self, session_id: str) -> CheckpointsError:
         session = self.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")
         if session["finished"]:
             return SessionFinished(session_id, session["status"])
         return self.build_not_owner_error(session_id)
 
-    def add_session_and_keep_lease(
+    def add_session_and_start_heartbeats(
         self, session_id: str, run: Mapping[str, Any], *, at_gate: bool, head: TranscriptHead
     ) -> OwnedSession:
         """Hold a session that the server has given to this client, and keep its lease."""

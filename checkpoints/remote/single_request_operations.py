@@ -26,7 +26,23 @@ from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 
 
-class SingleRequests:
+class OperationsNotOverHttp:
+    """Operations that a server does not take by requests: each of them raises `NotOverHttp`."""
+
+    def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
+        _raise_not_over_http("export_session")
+
+    def import_session(self, path: str | Path, *, session_id: str | None) -> ImportedSession:
+        _raise_not_over_http("import_session")
+
+    def release_quarantine(self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool) -> int:
+        _raise_not_over_http("release_quarantine")
+
+    def sweep_lost_runs(self, *, limit: int) -> list[str]:
+        _raise_not_over_http("sweep_lost_runs, which the server does itself,")
+
+
+class SingleRequests(OperationsNotOverHttp):
     """Operations that are one request each.
 
     A write is sent with a key; if its answer is lost, it is sent again with the same key, and the server answers what
@@ -76,18 +92,9 @@ class SingleRequests:
         fields = {"new_session_id": validate_id("session id", new_session_id), "version": version}
         return int(self._send_write_request(f"{_build_session_path(session_id)}/fork", fields)["version"])
 
-    def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
-        _raise_not_over_http("export_session")
-
-    def import_session(self, path: str | Path, *, session_id: str | None) -> ImportedSession:
-        _raise_not_over_http("import_session")
-
     def delete_session(self, session_id: str, *, dry_run: bool) -> RemovalCounts:
         path = f"{_build_session_path(session_id)}?dry_run={'true' if dry_run else 'false'}"
         return RemovalCounts(**self._send_write_request(path, {}, "DELETE"))
-
-    def release_quarantine(self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool) -> int:
-        _raise_not_over_http("release_quarantine")
 
     # ---- versions
 
@@ -187,9 +194,6 @@ class SingleRequests:
     def preview_resume(self, session_id: str) -> dict[str, Any]:
         preview: dict[str, Any] = self._send_read_request(f"{_build_session_path(session_id)}/preview")
         return preview
-
-    def sweep_lost_runs(self, *, limit: int) -> list[str]:
-        _raise_not_over_http("sweep_lost_runs, which the server does itself,")
 
     # ---- other agents
 

@@ -50,7 +50,7 @@ def load_latest_version_and_run_position(
     )
 
 
-def prepare_run_and_build_resume_point(
+def prepare_or_finish_run_and_build_resume_point(
     store: Store, owned_session: OwnedSession, latest: dict[str, Any], position: RunPosition
 ) -> ResumePoint:
     """Open the calls that a run is to answer, and build the point where it continues; finish a run that had ended."""
@@ -63,7 +63,7 @@ def prepare_run_and_build_resume_point(
     owned_session.open_calls = dict(plan.open)
     owned_session.operations.reset_pairings(plan.requested_calls)
     for call in [*plan.replay, *plan.run]:
-        owned_session.operations.record_logged_call(
+        owned_session.operations.remember_logged_call(
             call.call_id, call.idempotency_key, call.pk, settled=call.status in SETTLED_CALL_STATUSES
         )
     owned_session.replayed |= {call.pk for call in plan.replay}

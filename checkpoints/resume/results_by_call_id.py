@@ -30,9 +30,9 @@ class ReplayMarkingResultsByCallId(dict[str, ToolResult]):
         self._rows = rows
         self._listed = False
 
-    def _mark_result_as_replayed(self, call_id: str) -> None:
+    def _remember_result_as_replayed(self, call_id: str) -> None:
         if self._operations is not None and call_id in self._rows and not self._listed:
-            self._operations.mark_result_as_replayed(self._rows[call_id], call_id)
+            self._operations.remember_result_as_replayed(self._rows[call_id], call_id)
 
     def __iter__(self) -> Iterator[str]:
         self._listed = True
@@ -46,17 +46,17 @@ class ReplayMarkingResultsByCallId(dict[str, ToolResult]):
 
     def __getitem__(self, call_id: str) -> ToolResult:
         result = super().__getitem__(call_id)
-        self._mark_result_as_replayed(call_id)
+        self._remember_result_as_replayed(call_id)
         return result
 
     def get(self, call_id: str, default: Any = None) -> Any:
         if call_id in self:
-            self._mark_result_as_replayed(call_id)
+            self._remember_result_as_replayed(call_id)
         return super().get(call_id, default)
 
     def pop(self, call_id: str, *default: Any) -> Any:
         if call_id in self:
-            self._mark_result_as_replayed(call_id)
+            self._remember_result_as_replayed(call_id)
         return super().pop(call_id, *default)
 
     def __reduce__(self) -> tuple[type[dict[str, ToolResult]], tuple[dict[str, ToolResult]]]:

@@ -41,7 +41,7 @@ from checkpoints.store.database_client_state import Store
 POLL_SECONDS = 0.25
 
 
-def wait_for_decisions_flow(
+def pass_gate_or_require_decisions_flow(
     store: Store, owned_session: OwnedSession, *, wait: bool, timeout: float | None
 ) -> Flow[None]:
     """Return when nothing is undecided any more and the session is active.
@@ -66,7 +66,7 @@ def wait_for_decisions_flow(
             kind = ReviewRequired if unknown else ApprovalRequired
             raise kind(
                 owned_session.session_id,
-                (yield Transact(partial(_build_call_dicts, store, owned_session, undecided_calls))),
+                (yield Transact(partial(_load_call_dicts, store, owned_session, undecided_calls))),
             )
         yield Transact(lambda: mark_run_waiting(store, owned_session))
         yield Sleep(POLL_SECONDS)
@@ -84,7 +84,7 @@ def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[To
         return unfinished_call_queries.list_calls_at_gate(store, session)
 
 
-def _build_call_dicts(store: Store, owned_session: OwnedSession, calls: list[ToolCall]) -> list[dict[str, Any]]:
+def _load_call_dicts(store: Store, owned_session: OwnedSession, calls: list[ToolCall]) -> list[dict[str, Any]]:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         return call_dicts.calls_to_dicts_with_verify_hook_answers(store, calls)
 

@@ -55,15 +55,17 @@ def _take_session_and_pass_gate_flow(
     if finished_point is not None:
         return finished_point
     owned_session: OwnedSession = yield Transact(
-        lambda: _take_or_renew_ownership(store, session_id, takeover=takeover, paused=paused)
+        lambda: _own_session_and_interrupt_abandoned_calls(store, session_id, takeover=takeover, paused=paused)
     )
     try:
         latest, position = yield Transact(
             lambda: build_resume_point.load_latest_version_and_run_position(store, owned_session)
         )
-        yield from resume_gate.wait_for_decisions_flow(store, owned_session, wait=wait, timeout=timeout)
+        yield from resume_gate.pass_gate_or_require_decisions_flow(store, owned_session, wait=wait, timeout=timeout)
         point: ResumePoint = yield Transact(
-            lambda: build_resume_point.prepare_run_and_build_resume_point(store, owned_session, latest, position)
+            lambda: build_resume_point.prepare_or_finish_run_and_build_resume_point(
+                store, owned_session, latest, position
+            )
         )
     except OwnershipLost:
         raise
@@ -111,7 +113,7 @@ def resume_or_list_undecided_calls(
     finished_point = build_resume_point.load_resume_point_if_finished(store, session_id)
     if finished_point is not None:
         return finished_point
-    owned_session = _take_or_renew_ownership(store, session_id, takeover=takeover, paused=paused)
+    owned_session = _own_session_and_interrupt_abandoned_calls(store, session_id, takeover=takeover, paused=paused)
     try:
         latest, position = build_resume_point.load_latest_version_and_run_position(store, owned_session)
         while True:
@@ -120,7 +122,9 @@ def resume_or_list_undecided_calls(
                 resume_gate.mark_run_waiting(store, owned_session)
                 return undecided_calls
             if resume_gate.try_activate_session_after_decisions(store, owned_session):
-                return build_resume_point.prepare_run_and_build_resume_point(store, owned_session, latest, position)
+                return build_resume_point.prepare_or_finish_run_and_build_resume_point(
+                    store, owned_session, latest, position
+                )
     except OwnershipLost:
         raise
     except BaseException:
@@ -151,11 +155,11 @@ def _create_session_and_pass_gate_flow(
         return run
     yield Transact(lambda: create_finish_release.create_session_if_missing(store, session_id, description))
     owned_session: OwnedSession = yield Transact(
-        lambda: _take_or_renew_ownership(store, session_id, takeover=takeover, paused=False)
+        lambda: _own_session_and_interrupt_abandoned_calls(store, session_id, takeover=takeover, paused=False)
     )
     try:
         yield Transact(lambda: _require_pending_model_response_readable(store, owned_session))
-        yield from resume_gate.wait_for_decisions_flow(store, owned_session, wait=False, timeout=None)
+        yield from resume_gate.pass_gate_or_require_decisions_flow(store, owned_session, wait=False, timeout=None)
     except OwnershipLost:
         raise
     except BaseException:
@@ -171,7 +175,7 @@ def _renew_own_run_past_gate_or_none(store: Store, session_id: str) -> Run | Non
         return None
     if owned_session.at_gate:
         raise AtGate(session_id)
-    if not take_and_release_ownership.renew_ownership_if_still_owner(store, owned_session):
+    if not take_and_release_ownership.touch_session_if_still_owner(store, owned_session):
         store.remove_owned_session(owned_session)
         return None
     if resume_gate.list_calls_holding_run(store, owned_session):
@@ -180,13 +184,17 @@ def _renew_own_run_past_gate_or_none(store: Store, session_id: str) -> Run | Non
     return owned_session.run
 
 
-def _take_or_renew_ownership(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
+def _own_session_and_interrupt_abandoned_calls(
+    store: Store, session_id: str, *, takeover: bool | str, paused: bool
+) -> OwnedSession:
     owned_session = store.find_owned_session(session_id)
-    if owned_session is not None and take_and_release_ownership.renew_ownership_if_still_owner(store, owned_session):
+    if owned_session is not None and take_and_release_ownership.touch_session_if_still_owner(store, owned_session):
         write_outcomes.interrupt_abandoned_calls(store, owned_session)
         owned_session.operations.reset_pairings()
         return owned_session
-    return take_and_release_ownership.take_ownership(store, session_id, takeover=takeover, paused=paused)
+    return take_and_release_ownership.take_ownership_and_start_heartbeat(
+        store, session_id, takeover=takeover, paused=paused
+    )
 
 
 def _require_pending_model_response_readable(store: Store, owned_session: OwnedSession) -> None:

@@ -98,17 +98,17 @@ def build_row_encoder(model: type[models.Model], names: tuple[str, ...], opening
     Returns:
         The function. It takes the values, and returns `opening`, the values with commas between, and `closing`.
     """
-    kinds = [_get_kind_of_field(model, name) for name in names]
+    kinds = [_get_encoding_kind_of_field(model, name) for name in names]
     expressions = [
         _TEXT_WITHOUT_NULL.format(f"value_{place}")
         if kind == "text" and not model._meta.get_field(name).null
-        else _build_expression(kind, f"value_{place}")
+        else _build_encoding_f_string_part(kind, f"value_{place}")
         for place, (kind, name) in enumerate(zip(kinds, names, strict=True))
     ]
 
     def encode_any_types(values: Sequence[Any]) -> bytes:
         encoders = [
-            _generate_encoder([_build_expression(kind, "value_0")], "", "", _encode_value_of_other_type)
+            _generate_encoder([_build_encoding_f_string_part(kind, "value_0")], "", "", _encode_value_of_other_type)
             for kind in kinds
         ]
         encoded = [encode((value,)) for encode, value in zip(encoders, values, strict=True)]
@@ -117,14 +117,14 @@ def build_row_encoder(model: type[models.Model], names: tuple[str, ...], opening
     return _generate_encoder(expressions, opening, closing, encode_any_types)
 
 
-def _get_kind_of_field(model: type[models.Model], name: str) -> str:
+def _get_encoding_kind_of_field(model: type[models.Model], name: str) -> str:
     field: Any = model._meta.get_field(name)
     while field.is_relation:
         field = field.target_field
     return next(kind for type_, kind in _KINDS_OF_FIELDS.items() if isinstance(field, type_))
 
 
-def _build_expression(kind: str, name: str) -> str:
+def _build_encoding_f_string_part(kind: str, name: str) -> str:
     """Build the part of an f-string that encodes the value `name` of a kind, or None."""
     return f"{{'null' if {name} is None else {_EXPRESSIONS[kind].format(name)}}}"
 

@@ -33,13 +33,13 @@ class RowSealer:
             self._encode_stable = build_row_encoder(model, stable, "[", ",")
             self._encode_changing = build_row_encoder(model, changing, "", "]")
 
-    def seal_named_values(self, values: Mapping[str, Any]) -> bytes:
+    def compute_seal_of_named_values(self, values: Mapping[str, Any]) -> bytes:
         """Return the seal of a row with `values`, by the names of its fields; all sealed fields have to be given."""
         state = self._begin()
         state.update(self._encode(self._select(values)))
         return self.key.id + state.digest()  # type: ignore[no-any-return]
 
-    def seal_ordered_values(self, values: Sequence[Any]) -> bytes:
+    def compute_seal_of_ordered_values(self, values: Sequence[Any]) -> bytes:
         """Return the seal of a row with `values`, in the order of its `sealed_fields`."""
         state = self._begin()
         state.update(self._encode(values))
@@ -54,7 +54,7 @@ class RowSealer:
     def finish_seal(self, start: SealStart, values: Sequence[Any]) -> bytes:
         """Return the seal of a row that begins as `start` says, from its changing columns, in their order.
 
-        It is what `seal_named_values` returns for all of them.
+        It is what `compute_seal_of_named_values` returns for all of them.
         """
         state = start.state.copy()
         state.update(self._encode_changing(values))
@@ -77,7 +77,7 @@ def get_row_sealer(key: SealKey, model: type[models.Model]) -> RowSealer:
 def compute_row_seal(keys: SealKeys, row: models.Model) -> bytes:
     """Return the seal of a row as its object has it."""
     model: type[models.Model] = type(row)
-    return get_row_sealer(keys.current, model).seal_ordered_values(_get_sealed_column_reader(model)(row))
+    return get_row_sealer(keys.current, model).compute_seal_of_ordered_values(_get_sealed_column_reader(model)(row))
 
 
 def get_sealed_values_by_field(row: models.Model) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _is_seal_valid_if_present(
         return False
     seal = bytes(seal)
     key = keys.get_key_of_seal(seal)
-    return hmac.compare_digest(get_row_sealer(key, model).seal_ordered_values(read_values()), seal)
+    return hmac.compare_digest(get_row_sealer(key, model).compute_seal_of_ordered_values(read_values()), seal)
 
 
 def verify_rows(rows: Iterable[Any]) -> None:

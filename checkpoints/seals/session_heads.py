@@ -341,7 +341,7 @@ def compute_row_sum(keys: SealKeys, rows: Iterable[CountedRow]) -> int:
     return sum(compute_row_sum_term(keys, model, seal) for model, seal in rows) & _LARGEST
 
 
-def verify_newest_version(
+def verify_session_columns_and_newest_version(
     values: Sequence[Any], seal: bytes | None, newest_seal: bytes | None, session_id: str
 ) -> None:
     """Verify that a version is the newest one of its session.

@@ -88,7 +88,7 @@ class FileWitness:
     def _require_file_not_truncated(self) -> None:
         """Require that the file is still there, with everything that this process has seen in it."""
         known_size = self._known_size  # read before the file is looked at: other threads append meanwhile
-        status = os.fstat(self._get_or_open_descriptor())
+        status = os.fstat(self._get_or_open_descriptor_and_start_sync_thread())
         if status.st_nlink == 0:
             raise WitnessMissing(str(self.path), "it was deleted or replaced")
         if status.st_size < known_size:
@@ -96,7 +96,7 @@ class FileWitness:
         self._known_size = max(self._known_size, status.st_size)
 
     def _append_record(self, kind: str, head: WitnessedHead) -> None:
-        descriptor, line = self._get_or_open_descriptor(), encode_record(kind, head)
+        descriptor, line = self._get_or_open_descriptor_and_start_sync_thread(), encode_record(kind, head)
         try:
             _append_line(descriptor, line)
         except OSError as error:
@@ -105,7 +105,7 @@ class FileWitness:
         self._known_size = max(self._known_size, os.lseek(descriptor, 0, os.SEEK_CUR))
         self._unsynced.set()
 
-    def _get_or_open_descriptor(self) -> int:
+    def _get_or_open_descriptor_and_start_sync_thread(self) -> int:
         if self._descriptor is not None and self._pid == os.getpid():
             return self._descriptor
         with self._lock:
@@ -121,7 +121,7 @@ class FileWitness:
 
     def _sync_file(self) -> None:
         try:
-            os.fdatasync(self._get_or_open_descriptor())
+            os.fdatasync(self._get_or_open_descriptor_and_start_sync_thread())
         except OSError as error:
             raise WitnessUnreachable(str(self.path), error.strerror or type(error).__name__) from error
 

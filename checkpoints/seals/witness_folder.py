@@ -113,7 +113,7 @@ class FolderWitness:
                 raise WitnessTruncated(str(place), known.read, _count_record_files(place), "files")
             while (content := _read_record_file(place, known.read)) is not None:
                 if (
-                    not self._add_record_file_if_whole(known, place, name, content)
+                    not self._apply_record_file_if_whole(known, place, name, content)
                     and _read_record_file(place, known.read + 1) is None
                 ):
                     break  # another process may still be writing it
@@ -122,7 +122,7 @@ class FolderWitness:
             raise WitnessMissing(str(place), type(error).__name__) from error
         return known
 
-    def _add_record_file_if_whole(self, known: _SessionFolder, place: Path, name: str, content: bytes) -> bool:
+    def _apply_record_file_if_whole(self, known: _SessionFolder, place: Path, name: str, content: bytes) -> bool:
         """Take a file into account. Returns False for one that is not whole, whose writer announced no commit by it."""
         file = _get_record_path(place, known.read)
         try:

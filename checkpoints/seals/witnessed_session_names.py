@@ -47,11 +47,15 @@ def record_new_session_name_or_raise(workspace: str, session_id: str, key_space:
     kept, keys = get_witness(), get_seal_keys()
     if kept is None or keys is None:
         return
-    noted = _list_notes_of_name(kept, keys, workspace, session_id)
+    noted = _list_witness_records_of_name(kept, keys, workspace, session_id)
     existing = _list_existing_sessions_in_witness(kept, noted)
     if existing:
         raise WitnessedSessionMissing(session_id, parse_session_pk(existing[0].name), existing[0].number)
-    _record_name(kept, _build_note(keys.current, workspace, session_id, key_space, session_pk), is_first=not noted)
+    _record_name_in_witness(
+        kept,
+        _build_witness_record_of_name(keys.current, workspace, session_id, key_space, session_pk),
+        is_first=not noted,
+    )
 
 
 def record_stored_session_name_if_unknown(workspace: str, session_id: str, key_space: str, session_pk: int) -> bool:
@@ -65,11 +69,11 @@ def record_stored_session_name_if_unknown(workspace: str, session_id: str, key_s
     kept, keys = get_witness(), get_seal_keys()
     if kept is None or keys is None:
         return False
-    note = _build_note(keys.current, workspace, session_id, key_space, session_pk)
+    note = _build_witness_record_of_name(keys.current, workspace, session_id, key_space, session_pk)
     known = kept.find_session(note.name)
     if known is not None and known.knows_head(note.number, note.seal):
         return False
-    _record_name(kept, note, is_first=known is None)
+    _record_name_in_witness(kept, note, is_first=known is None)
     return True
 
 
@@ -78,10 +82,12 @@ def find_existing_sessions_in_witness(workspace: str, session_id: str) -> list[E
     kept, keys = get_witness(), get_seal_keys()
     if kept is None or keys is None:
         return []
-    return _list_existing_sessions_in_witness(kept, _list_notes_of_name(kept, keys, workspace, session_id))
+    return _list_existing_sessions_in_witness(kept, _list_witness_records_of_name(kept, keys, workspace, session_id))
 
 
-def _build_note(key: SealKey, workspace: str, session_id: str, key_space: str, session_pk: int) -> WitnessedHead:
+def _build_witness_record_of_name(
+    key: SealKey, workspace: str, session_id: str, key_space: str, session_pk: int
+) -> WitnessedHead:
     """Build what is noted of a name: its digest, with the key of the session as number, and its key space as seal."""
     return WitnessedHead(_compute_name_digest(key, workspace, session_id), session_pk, key_space.encode())
 
@@ -90,7 +96,7 @@ def _compute_name_digest(key: SealKey, workspace: str, session_id: str) -> str:
     return key.compute_seal(_DIGEST_PURPOSE, f"{workspace}\0{session_id}".encode()).hex()
 
 
-def _record_name(kept: Witness, note: WitnessedHead, *, is_first: bool) -> None:
+def _record_name_in_witness(kept: Witness, note: WitnessedHead, *, is_first: bool) -> None:
     """Note a name. If other sessions have had it, they are gone, and are not looked for again."""
     if is_first:
         kept.record_expected_head(note)
@@ -98,7 +104,9 @@ def _record_name(kept: Witness, note: WitnessedHead, *, is_first: bool) -> None:
         kept.overwrite_newest_head(note)
 
 
-def _list_notes_of_name(kept: Witness, keys: SealKeys, workspace: str, session_id: str) -> list[WitnessedSession]:
+def _list_witness_records_of_name(
+    kept: Witness, keys: SealKeys, workspace: str, session_id: str
+) -> list[WitnessedSession]:
     """List what the witness knows of a name by its digests with the present key and with former ones."""
     found = (kept.find_session(_compute_name_digest(key, workspace, session_id)) for key in keys.by_id.values())
     return [known for known in found if known is not None]

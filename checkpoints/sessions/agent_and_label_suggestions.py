@@ -23,7 +23,7 @@ class SessionFacets:
     labels: tuple[str, ...]
 
 
-def list_known_agents_and_labels(workspace_id: int) -> SessionFacets:
+def list_recent_agents_and_labels(workspace_id: int) -> SessionFacets:
     """List the agents and labels of the newest sessions, for suggestions."""
     rows = list(_select_recent_sessions(workspace_id))
     labels = {

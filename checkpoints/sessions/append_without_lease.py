@@ -45,7 +45,7 @@ from checkpoints.versions import load_run_position_and_snapshot, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
 
-def append_version(
+def append_version_with_or_without_run(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
 ) -> int:
     """Write the next version from the messages that are new since `expected_version`.
@@ -147,7 +147,7 @@ class _AppendAttempt:
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
         operations = OpenOperations()  # no run has requested calls, so they are matched by the ids of the log
         answered_rows = (
-            operations.list_rows_answered_by(
+            operations.list_row_keys_answered_by(
                 end.result_counts, lambda: call_queries.list_unanswered_calls(store, row.pk)
             )
             if end.result_counts
@@ -165,14 +165,14 @@ class _AppendAttempt:
             or _find_appended_version(self.store, row, unconfirmed_append) is None
         ):
             return False
-        described = self._build_unconfirmed_append(row)
+        described = self._load_base_and_build_unconfirmed_append(row)
         return replace(described, created_at=unconfirmed_append.created_at) == unconfirmed_append
 
     def find_stored_version(self, row: Session) -> int | None:
         """Find the version that an equal append wrote, whoever that was."""
-        return _find_appended_version(self.store, row, self._build_unconfirmed_append(row))
+        return _find_appended_version(self.store, row, self._load_base_and_build_unconfirmed_append(row))
 
-    def _build_unconfirmed_append(self, row: Session) -> UnconfirmedAppend:
+    def _load_base_and_build_unconfirmed_append(self, row: Session) -> UnconfirmedAppend:
         """Describe what this append writes, without the time, also after it has been written."""
         base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=self.expected)
         source = base_version.order_by("-version").first()
@@ -219,7 +219,7 @@ def end_lost_owner_or_find_busy_error(store: Store, row: Session) -> SessionBusy
         return None
     if run_liveness_check.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
         return take_and_release_ownership.build_session_busy_error(row, owner)
-    take_and_release_ownership.end_lost_owner_run(store, row, owner)
+    take_and_release_ownership.end_lost_owner_run_and_interrupt_calls(store, row, owner)
     return None
 
 

@@ -97,13 +97,15 @@ def renew_lease(store: Store, owned_session: OwnedSession) -> None:
 def _run_heartbeat_thread(using: str, release_idle: ReleaseIdle) -> None:
     due_times: dict[str, float] = {}
     try:
-        while pause := _renew_due_leases_and_get_pause(using, due_times, release_idle):
+        while pause := _renew_leases_release_idle_and_get_pause(using, due_times, release_idle):
             time.sleep(pause)
     finally:
         connections.close_all()  # of this thread
 
 
-def _renew_due_leases_and_get_pause(using: str, due_times: dict[str, float], release_idle: ReleaseIdle) -> float:
+def _renew_leases_release_idle_and_get_pause(
+    using: str, due_times: dict[str, float], release_idle: ReleaseIdle
+) -> float:
     """Renew the leases that are due. Returns the seconds until the next check, or 0 if no run is owned any more."""
     with _threads_lock:
         owning = [

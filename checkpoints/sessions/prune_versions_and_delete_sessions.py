@@ -69,7 +69,9 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 snapshot_version = (
                     None
                     if newest is None
-                    else load_run_position_and_snapshot.find_version_with_valid_snapshot(store, session_id, newest)
+                    else load_run_position_and_snapshot.find_earlier_version_with_valid_snapshot(
+                        store, session_id, newest
+                    )
                 )
                 numbers = [] if newest is None else _list_removable_versions(retention, versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
@@ -112,7 +114,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             _require_session_deletable(store, row)
             _move_head_to_newest_remaining_version(store, row, versions.exclude(version=version))
         else:
-            snapshot_version = load_run_position_and_snapshot.find_version_with_valid_snapshot(
+            snapshot_version = load_run_position_and_snapshot.find_earlier_version_with_valid_snapshot(
                 store, session_id, newest
             )
             if snapshot_version is not None and version >= snapshot_version:
@@ -182,7 +184,7 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
     created after their parents, so going from the newest to the oldest sees every branch before its parent.
     """
     count = 0
-    bases = opaque_bytes_as_differences.find_base_segments(store.using, row)
+    bases = opaque_bytes_as_differences.find_base_segment_keys(store.using, row)
     segments = Segment.objects.using(store.using).filter(session=row)
     messages = Message.objects.using(store.using)
     ends = _find_needed_segment_lengths(store, row)

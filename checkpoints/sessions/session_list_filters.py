@@ -71,7 +71,7 @@ def select_sessions_of_workspace(workspace_id: int) -> QuerySet[Session]:
     return Session.objects.filter(workspace_id=workspace_id)
 
 
-def filter_sessions(workspace_id: int, session_filter: SessionFilter) -> QuerySet[Session]:
+def select_sessions_by_filter(workspace_id: int, session_filter: SessionFilter) -> QuerySet[Session]:
     """Select the sessions that match the filter, unordered."""
     sessions = select_sessions_of_workspace(workspace_id).filter(**session_filter.field_lookups)
     return (
@@ -85,7 +85,7 @@ def split_into_indexed_querysets(workspace_id: int, session_filter: SessionFilte
     The indexes by agent and by cost contain only the sessions that are not active, so that saves need not update them.
     The few active ones are selected by a queryset of their own; a small index has their order by cost.
     """
-    sessions = filter_sessions(workspace_id, session_filter)
+    sessions = select_sessions_by_filter(workspace_id, session_filter)
     if session_filter.standing or not (session_filter.agent or session_filter.sort is Sort.COST):
         return [sessions]
     return [sessions.exclude(status=SessionStatus.ACTIVE), sessions.filter(status=SessionStatus.ACTIVE)]

@@ -43,7 +43,7 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
     """
     with database_operation(store.using):
         lost: list[str] = []
-        for pk in _iterate_verifiable_sessions(store.using, _iterate_sessions_of_lost_runs(store, limit)):
+        for pk in _iterate_keys_of_verifiable_sessions(store.using, _iterate_session_keys_of_lost_runs(store, limit)):
             if len(lost) >= limit:
                 break
             with quarantine.quarantine_and_skip_altered_session(store.using, pk):
@@ -51,7 +51,7 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
         return lost
 
 
-def _iterate_sessions_of_lost_runs(store: Store, max_dead_processes: int) -> Iterator[int]:
+def _iterate_session_keys_of_lost_runs(store: Store, max_dead_processes: int) -> Iterator[int]:
     """Iterate over the keys of the sessions whose runs seem to be lost, first those with an expired lease.
 
     Runs of processes beyond `max_dead_processes` follow as soon as their leases have expired.
@@ -66,7 +66,7 @@ def _iterate_sessions_of_lost_runs(store: Store, max_dead_processes: int) -> Ite
         yield from iterate_distinct_session_keys(unexpired, by="lease_expires_at")
 
 
-def _iterate_verifiable_sessions(using: str, session_pks: Iterator[int]) -> Iterator[int]:
+def _iterate_keys_of_verifiable_sessions(using: str, session_pks: Iterator[int]) -> Iterator[int]:
     """Iterate over the keys of sessions, without those whose rows have no seal or one by a key that is not configured.
 
     They would be skipped anyway, after statements for each of them. Raises `SealKeyMissing` if there is no key at all.
@@ -78,7 +78,7 @@ def _iterate_verifiable_sessions(using: str, session_pks: Iterator[int]) -> Iter
             try:
                 row_seals.verify_columns(Session, values, seal, str(pk))
             except SealError as error:
-                if quarantine.is_unverifiable_session_error(error):
+                if quarantine.is_unverifiable_session_error_or_raise(error):
                     skipped[pk] = error
         if skipped:
             first = min(skipped)
@@ -87,13 +87,13 @@ def _iterate_verifiable_sessions(using: str, session_pks: Iterator[int]) -> Iter
         yield from (pk for pk in batch if pk not in skipped)
 
 
-def interrupt_lost_call(store: Store, session_id: str, call_pk: int) -> None:
+def lock_session_and_interrupt_call_if_lost(store: Store, session_id: str, call_pk: int) -> None:
     """Interrupt a call whose run is lost, as a decision about it would, for a caller that only reads it."""
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         call = ToolCall.objects.using(store.using).filter(session=row, pk=call_pk).select_related("run").first()
         if call is not None:
-            take_and_release_ownership.interrupt_call_if_lost(store, row, call)
+            take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, row, call)
 
 
 def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySet[Run] | None:
@@ -132,5 +132,5 @@ def _end_lost_run_and_list_session_id(store: Store, session_pk: int) -> list[str
         ):
             return []
         row_seals.verify_row(row)
-        take_and_release_ownership.end_lost_owner_run(store, row, row.owner)
+        take_and_release_ownership.end_lost_owner_run_and_interrupt_calls(store, row, row.owner)
         return [row.session_id]

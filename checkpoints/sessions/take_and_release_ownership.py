@@ -42,7 +42,7 @@ GRACE = 0.25
 MAX_WHY_LENGTH = 200
 
 
-def take_ownership(
+def take_ownership_and_start_heartbeat(
     store: Store, session_id: str, *, takeover: bool | str = False, paused: bool = False
 ) -> OwnedSession:
     """Become the owner of an existing session.
@@ -58,7 +58,7 @@ def take_ownership(
     while True:
         try:
             with quarantine.quarantine_on_integrity_error(store, session_id):
-                owned_session = _try_to_take_ownership(store, session_id, takeover=takeover, paused=paused)
+                owned_session = _take_ownership_in_transaction(store, session_id, takeover=takeover, paused=paused)
         except _TakenTooRecently as error:
             time.sleep(error.seconds)
         else:
@@ -74,7 +74,9 @@ class _TakenTooRecently(Exception):
         self.seconds = seconds
 
 
-def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
+def _take_ownership_in_transaction(
+    store: Store, session_id: str, *, takeover: bool | str, paused: bool
+) -> OwnedSession:
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(row)
@@ -95,7 +97,7 @@ def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | st
         insert_unchained_events.record_event(
             store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
         )
-        _interrupt_orphaned_calls(store, row, run, f"run {run.number}")
+        _interrupt_or_discard_orphaned_calls(store, row, run, f"run {run.number}")
         if row.head_segment_id is None:
             row.head_segment = Segment.objects.using(store.using).create(session=row)
         row.fence, row.owner = run.fence, run
@@ -154,35 +156,37 @@ def _require_grace_before_takeover(store: Store, owner: Run) -> None:
             raise _TakenTooRecently(GRACE - age)
 
 
-def end_lost_owner_run(store: Store, row: Session, owner: Run, *, noticed_by: str = "sweeper") -> None:
+def end_lost_owner_run_and_interrupt_calls(
+    store: Store, row: Session, owner: Run, *, noticed_by: str = "sweeper"
+) -> None:
     """End a lost run without taking its session: the fence grows, and the calls it had issued are interrupted.
 
     `row` is locked. `noticed_by` names the actor in the audit trail. A transcript that was imported while it grew, and
     has not gone on since, is not lost but ends.
     """
     if owner.owner_token == IMPORTED_RUN_OWNER:
-        _end_imported_run(store, row, owner, noticed_by)
+        _end_imported_run_and_its_session(store, row, owner, noticed_by)
         return
     _end_lost_run(store, row, owner, AuditKind.RUN_LOST)
-    _interrupt_orphaned_calls(store, row, None, noticed_by)
+    _interrupt_or_discard_orphaned_calls(store, row, None, noticed_by)
     row.fence, row.owner = row.fence + 1, None
     row.revision, row.updated_at = row.revision + 1, Now()
     row.save(using=store.using, update_fields=["fence", "owner", "revision", "updated_at"])
 
 
-def _end_imported_run(store: Store, row: Session, run: Run, noticed_by: str) -> None:
+def _end_imported_run_and_its_session(store: Store, row: Session, run: Run, noticed_by: str) -> None:
     """End an imported transcript as its next import would. Its newest activity stays that of the transcript."""
     calls = ToolCall.objects.using(store.using).filter(
         session=row, status=call_transitions_by_agent_or_system.LOSE.before
     )
     status = SessionStatus.CANCELLED if calls.exists() else SessionStatus.COMPLETED
-    _interrupt_orphaned_calls(store, row, None, noticed_by)
+    _interrupt_or_discard_orphaned_calls(store, row, None, noticed_by)
     Run.objects.using(store.using).filter(pk=run.pk).update(status=RunStatus(status), ended_at=run.heartbeat_at)
     row.status, row.owner, row.revision = status, None, row.revision + 1
     row.save(using=store.using, update_fields=["status", "owner", "revision"])
 
 
-def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCall:
+def interrupt_call_and_end_run_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCall:
     """Declare the run of a call lost if it is, and return the call as it is then; `row` is locked.
 
     A caller that asks about a call of a dead run need not wait until somebody resumes the session.
@@ -190,21 +194,21 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
     if call.status != call_transitions_by_agent_or_system.LOSE.before or run_liveness_check.is_run_alive(call.run):
         return call
     if row.owner is not None and row.owner_id == call.run_id:
-        end_lost_owner_run(store, row, row.owner, noticed_by="gate")
+        end_lost_owner_run_and_interrupt_calls(store, row, row.owner, noticed_by="gate")
     else:
-        _interrupt_orphaned_calls(store, row, row.owner, "gate")
+        _interrupt_or_discard_orphaned_calls(store, row, row.owner, "gate")
     return ToolCall.objects.using(store.using).select_related("run").get(pk=call.pk)
 
 
 def _end_lost_run(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
-    last_seen = _find_last_sign_of_life(store, row, run)
+    last_seen = _find_time_of_last_sign_of_life(store, row, run)
     _end_run(store, run, RunStatus.LOST, heartbeat_at=last_seen)
     insert_unchained_events.record_event(
         store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen.isoformat(), **details
     )
 
 
-def _find_last_sign_of_life(store: Store, row: Session, run: Run) -> datetime:
+def _find_time_of_last_sign_of_life(store: Store, row: Session, run: Run) -> datetime:
     """Return when a run last wrote anything: a heartbeat, a version, or a call without an outcome."""
     versions = Checkpoint.objects.using(store.using).filter(session=row, run=run).order_by("-version")
     calls = ToolCall.objects.using(store.using).filter(
@@ -253,7 +257,7 @@ def create_ended_run(store: Store, row: Session) -> Run:
     return run
 
 
-def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor: str) -> None:
+def _interrupt_or_discard_orphaned_calls(store: Store, row: Session, run: Run | None, actor: str) -> None:
     """Interrupt the calls that lost runs issued and never settled, since their outcome is unknown. `run` is the
     owner."""
     orphaned_calls = ToolCall.objects.using(store.using).filter(
@@ -285,9 +289,9 @@ def _end_run(store: Store, run: Run, status: RunStatus, **changes: Any) -> None:
     ending.update(status=status, ended_at=Now(), **changes)
 
 
-def renew_ownership_if_still_owner(store: Store, owned_session: OwnedSession) -> bool:
-    """Touch the session's lease. Returns whether no other run has taken the session since."""
-    store.record_session_use(owned_session.session_id)
+def touch_session_if_still_owner(store: Store, owned_session: OwnedSession) -> bool:
+    """Note that the session was used. Returns whether no other run has taken the session since."""
+    store.remember_session_use(owned_session.session_id)
     with database_operation(store.using):
         owned_row = Session.objects.using(store.using).filter(
             pk=owned_session.pk, fence=owned_session.fence, owner=owned_session.run
@@ -334,7 +338,7 @@ def end_ownership_in_transaction_if_owner(
 def store_run_status(store: Store, owned_session: OwnedSession, status: RunStatus) -> None:
     """Store whether the owning run works or waits. Raises `OwnershipLost`."""
     with database_operation(store.using), transaction.atomic(using=store.using):
-        if not renew_ownership_if_still_owner(store, owned_session):
+        if not touch_session_if_still_owner(store, owned_session):
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         Run.objects.using(store.using).filter(pk=owned_session.run_id).update(status=status)
 
@@ -357,7 +361,7 @@ def release_idle_sessions(store: Store) -> list[str]:
 def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) -> bool:
     has_unsaved_versions = store.behind is not None and store.behind.list_unsaved_versions(owned_session.session_id)
     if has_unsaved_versions or _has_run_open_call(store, owned_session):
-        store.record_session_use(owned_session.session_id)
+        store.remember_session_use(owned_session.session_id)
         return False
     if not store.remove_session_if_idle(owned_session):
         return False

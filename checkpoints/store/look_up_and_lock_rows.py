@@ -9,7 +9,7 @@ from django.db import connections
 
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows, update_and_return_rows
-from checkpoints.db.database_operation import database_operation, refuse_inside_transaction
+from checkpoints.db.database_operation import database_operation, require_outside_caller_transaction
 from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.exceptions import (
     AtGate,
@@ -81,7 +81,7 @@ def flush_and_require_owned_session(store: Store, session_id: str) -> OwnedSessi
     Raises `SessionNotFound`, `SessionFinished`, `NotOwner` or `ReleasedWhenIdle`, `AtGate`, `NotDurable`, and
     `InsideTransaction`, because the caller is about to write.
     """
-    refuse_inside_transaction(store.using)
+    require_outside_caller_transaction(store.using)
     store.flush_pending_writes(session_id)
     owned_session = store.find_owned_session(session_id)
     if owned_session is None:
@@ -90,7 +90,7 @@ def flush_and_require_owned_session(store: Store, session_id: str) -> OwnedSessi
         raise SessionFinished(session_id, row.status) if row.finished else store.build_not_owner_error(session_id)
     if owned_session.at_gate:
         raise AtGate(session_id)
-    store.record_session_use(session_id)
+    store.remember_session_use(session_id)
     return owned_session
 
 

@@ -107,7 +107,7 @@ class OpenOperations:
 
     # pairing of calls with operations
 
-    def record_requested_call(self, kind: CallFingerprint, call_id: str) -> None:
+    def remember_requested_call(self, kind: CallFingerprint, call_id: str) -> None:
         """Record the order in which calls were requested, before any of them waits for the database."""
         with self._lock:
             self._add_requested_call(kind, call_id)
@@ -231,7 +231,7 @@ class OpenOperations:
                 self._without_result.add(operation.key)
                 self._loaded = False
 
-    def mark_result_as_replayed(self, row: int, call_id: str) -> None:
+    def remember_result_as_replayed(self, row: int, call_id: str) -> None:
         """Record that the result of a logged call was taken from the resume point, by its id, instead of
         dispatching the call."""
         with self._lock:
@@ -242,7 +242,7 @@ class OpenOperations:
 
     # the log
 
-    def record_logged_call(self, call_id: str, key: str, row: int, *, settled: bool) -> None:
+    def remember_logged_call(self, call_id: str, key: str, row: int, *, settled: bool) -> None:
         """Record that a call is paired with a row of the log: it was issued, or found there."""
         with self._lock:
             operation = self._by_key.setdefault(key, Operation(key))
@@ -258,7 +258,7 @@ class OpenOperations:
             operations.remove(operation)
         operations.append(operation)
 
-    def record_settled_call(self, row: int) -> None:
+    def remember_settled_call(self, row: int) -> None:
         with self._lock:
             self._unsettled.discard(row)
 
@@ -300,7 +300,7 @@ class OpenOperations:
 
     # operations answered by a save
 
-    def list_rows_answered_by(self, results: Counter[str], read: ReadCalls) -> list[int]:
+    def list_row_keys_answered_by(self, results: Counter[str], read: ReadCalls) -> list[int]:
         """List the rows that the given numbers of new results by call id answer, lowest first. Raises what `read`
         raises."""
         with self._lock:

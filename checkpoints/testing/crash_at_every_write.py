@@ -53,7 +53,7 @@ class CrashPoints:
             for _ in range(PARALLEL_TRIALS):
                 self._idle.put(stack.enter_context(Processes()))
             self._threads = stack.enter_context(ThreadPoolExecutor(PARALLEL_TRIALS))
-            self._record_expected_result()
+            self._run_twice_and_record_expected_result()
             self._stack = stack.pop_all()
         return self
 
@@ -88,7 +88,7 @@ class CrashPoints:
             }
         )
 
-    def _record_expected_result(self) -> None:
+    def _run_twice_and_record_expected_result(self) -> None:
         """Run twice without a fault: the first run may also create what is created only once, such as the
         database's tables."""
         first_trial, second_trial = Trial(self._fresh()), Trial(self._fresh())

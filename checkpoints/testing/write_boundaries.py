@@ -127,7 +127,7 @@ class ConnectionWatch:
         type(connection).rollback(connection)
 
     def _run_write_between_boundaries(self, connection: BaseDatabaseWrapper, write: Callable[[], Any]) -> Any:
-        place = _find_calling_library_function()
+        place = _find_name_of_calling_library_function()
         self._handler(self._create_boundary(Side.BEFORE, place), connection)
         answer = write()
         self._handler(self._create_boundary(Side.AFTER, place), connection)
@@ -139,7 +139,7 @@ class ConnectionWatch:
             return Boundary(self._passed, side, place)
 
 
-def _find_calling_library_function() -> str:
+def _find_name_of_calling_library_function() -> str:
     """Find the innermost named function of the library on the stack, such as `calls.intent_log.issue_call`."""
     frame = sys._getframe()
     while frame.f_back is not None:

@@ -119,7 +119,7 @@ def dispatch_logged_call_flow(
         return execution
     answered = False
     try:
-        result = yield from _run_logged_call_flow(execution, bound_args)
+        result = yield from _run_issued_call_and_record_outcome_flow(execution, bound_args)
         answered = True
     finally:
         execution.end_execution(answered=answered)
@@ -162,7 +162,7 @@ def run_unlogged_call_flow(tool: Tool, bound_args: dict[str, Any], call_id: str)
     return ToolResult(call_id, _to_model_text(tool, value), value=value)
 
 
-def _run_logged_call_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[ToolResult]:
+def _run_issued_call_and_record_outcome_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[ToolResult]:
     tool, issued_call = execution.tool, execution.issued_call
     if issued_call.args is not None:
         try:
@@ -177,7 +177,7 @@ def _run_logged_call_flow(execution: Execution, bound_args: dict[str, Any]) -> F
     except GeneratorExit:
         raise
     except BaseException as error:
-        result = yield from record_outcome_of_error_flow(execution, error, started=invoke.started)
+        result = yield from record_error_outcome_and_ask_verify_hook_flow(execution, error, started=invoke.started)
         if result is not None:
             return result
         if isinstance(error, _RUN_ENDING_ERRORS):
@@ -200,7 +200,7 @@ def build_tool_invocation(execution: Execution, function: Callable[..., Any], ar
     session_id, tool = execution.session_id, execution.tool.name
     place = CallPlace(execution.run_id, session_id, tool, call.call_id, call.step, call.attempt)
     run = ToolRun(place, function)
-    return Invoke(run.function, arguments, execution.tool.timeout, on_start=run.begin)
+    return Invoke(run.function, arguments, execution.tool.timeout, on_start=run.mark_tool_as_running)
 
 
 def _to_model_text(tool: Tool, value: Any) -> str:
@@ -235,7 +235,7 @@ def _parse_stored_args(execution: Execution) -> Any:
         raise CheckpointCorrupted(execution.session_id, label, str(error)) from error
 
 
-def record_outcome_of_error_flow(
+def record_error_outcome_and_ask_verify_hook_flow(
     execution: Execution, error: BaseException, *, started: bool
 ) -> Flow[ToolResult | None]:
     """Log the outcome after an error: the call did not happen (None), or the result that a probe found if that is

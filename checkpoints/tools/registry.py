@@ -265,7 +265,7 @@ class ToolRegistry:
                 if client is not None:
                     client.client_state.close_thread_connections()
 
-        return await sansio.run_blocking_in_thread(run_and_disconnect)
+        return await sansio.run_blocking_in_default_thread_pool(run_and_disconnect)
 
     def _keep_session_in_use(self) -> AbstractContextManager[None]:
         """Keep the session from being idle while one of its calls runs, logged or not."""

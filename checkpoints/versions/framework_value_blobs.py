@@ -345,7 +345,7 @@ def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str])
     return sum(stored.filter(digest__in=part).delete()[0] for part in _split_into_query_batches(unreachable))
 
 
-def list_unstored_blobs(using: str, session: Session, roots: Iterable[str]) -> list[str]:
+def list_digests_of_unstored_blobs(using: str, session: Session, roots: Iterable[str]) -> list[str]:
     """List the digests of the blobs that a value of `roots` contains and the session does not have."""
     needed = _list_reachable_digests(using, session, roots)
     return sorted(needed - set(Blob.objects.using(using).filter(session=session).values_list("digest", flat=True)))

@@ -112,7 +112,7 @@ def _parse_payload(session_id: str, version: int, text: str | None) -> Any:
         raise CheckpointCorrupted(session_id, f"the payload of version {version}", str(error)) from error
 
 
-def find_version_with_valid_snapshot(store: Store, session_id: str, row: Checkpoint) -> int | None:
+def find_earlier_version_with_valid_snapshot(store: Store, session_id: str, row: Checkpoint) -> int | None:
     """Find the version with the snapshot that is still valid at `row`; None if that is `row` itself, or there is
     none."""
     if (

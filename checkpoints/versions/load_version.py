@@ -33,7 +33,7 @@ def load_latest_version(store: Store, session_id: str) -> dict[str, Any] | None:
     ids."""
     with database_operation(store.using, writes=False):
         return _read_newest_version_with_retry(
-            store, session_id, lambda row: checkpoint_to_dict(store, session_id, row)
+            store, session_id, lambda row: load_transcript_and_build_version_dict(store, session_id, row)
         )
 
 
@@ -44,7 +44,7 @@ def load_latest_version_with_tail(store: Store, session_id: str, count: int) -> 
     """
 
     def read_tail(row: Checkpoint) -> dict[str, Any]:
-        tail = checkpoint_to_dict(store, session_id, row, first=max(0, row.length - count))
+        tail = load_transcript_and_build_version_dict(store, session_id, row, first=max(0, row.length - count))
         return {**tail, "message_count": row.length}
 
     with database_operation(store.using, writes=False):
@@ -74,7 +74,7 @@ def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
         )
         if row is not None:
             try:
-                return checkpoint_to_dict(store, session_id, row)
+                return load_transcript_and_build_version_dict(store, session_id, row)
             except CheckpointCorrupted:
                 if _is_version_stored(store, row):
                     raise
@@ -199,7 +199,7 @@ def _flush_and_find_newest_version(store: Store, session_id: str) -> Checkpoint 
         newest_seal = values[_list_checkpoint_attributes().index("row_seal")]
         if values[0] is not None and not newest_seal:
             row_seals.verify_row(Checkpoint.from_db(store.using, _list_checkpoint_attributes(), values))
-        session_heads.verify_newest_version(sealed_columns, seal, newest_seal, session_id)
+        session_heads.verify_session_columns_and_newest_version(sealed_columns, seal, newest_seal, session_id)
         if values[0] is None:
             return None
     row = Checkpoint.from_db(store.using, _list_checkpoint_attributes(), values)
@@ -242,7 +242,9 @@ def _build_newest_version_and_head_sql() -> str:
     )
 
 
-def checkpoint_to_dict(store: Store, session_id: str, row: Checkpoint, *, first: int = 0) -> dict[str, Any]:
+def load_transcript_and_build_version_dict(
+    store: Store, session_id: str, row: Checkpoint, *, first: int = 0
+) -> dict[str, Any]:
     """Convert a checkpoint row to the dict that users get, with its transcript from message `first` on."""
     columns = _decode_columns(session_id, row)
     connection = connections[store.using]
@@ -280,7 +282,7 @@ def _decode_columns(session_id: str, row: Checkpoint) -> dict[str, Any]:
     return {
         "plan": _parse_column(session_id, f"the plan {version_text}", row.plan, parse_json_object),
         "budget_spent_usd": _parse_column(
-            session_id, f"the budget {version_text}", row.budget_spent_usd, exact_amounts.load_amount
+            session_id, f"the budget {version_text}", row.budget_spent_usd, exact_amounts.parse_stored_amount
         ),
         "version": row.version,
         "usage": _parse_column(session_id, f"the usage {version_text}", row.usage, parse_json_object),

@@ -32,7 +32,7 @@ def build_new_messages(prepared: PreparedTranscript, skip: int, first: int | Non
         NewMessage(
             position=first + index,
             message_id=_truncate_to_storable_text(prepared.messages[skip + index].get("id")),
-            role=_truncate_to_storable_text(_find_role(prepared.messages[skip + index]))[:32],
+            role=_truncate_to_storable_text(_get_role_or_derive_it_from_type(prepared.messages[skip + index]))[:32],
             created_at=_parse_time_or_default(prepared.messages[skip + index].get("created_at"), now),
             body=prepared.bodies[skip + index],
             chain=prepared.chains[skip + index],
@@ -41,7 +41,7 @@ def build_new_messages(prepared: PreparedTranscript, skip: int, first: int | Non
     ]
 
 
-def _find_role(message: Mapping[str, Any]) -> object:
+def _get_role_or_derive_it_from_type(message: Mapping[str, Any]) -> object:
     """Return the role of a message. Calls, reasoning and results in the form of OpenAI's items do not state theirs."""
     role, kind = message.get("role"), message.get("type")
     if role is None and isinstance(kind, str):
@@ -67,7 +67,7 @@ def _parse_time_or_default(value: object, default: datetime) -> datetime:
         return default
 
 
-def count_common_prefix(using: str, prepared: PreparedTranscript, head: TranscriptHead) -> int:
+def count_messages_shared_with_head(using: str, prepared: PreparedTranscript, head: TranscriptHead) -> int:
     """Count the messages that the transcript shares with the one that ends at `head`.
 
     A chain value depends on everything before it, so equality is monotonic and a binary search finds the border.

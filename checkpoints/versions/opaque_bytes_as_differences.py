@@ -127,7 +127,7 @@ def _read_bodies_of_bases(using: str, rows: Iterable[ContentRow]) -> dict[tuple[
     return bodies
 
 
-def find_base_segments(using: str, session: Session) -> set[int]:
+def find_base_segment_keys(using: str, session: Session) -> set[int]:
     """Return the segments of whose messages rows of a session have the text."""
     found: set[int] = set()
     for model in (Blob, FrameworkWrite):

@@ -154,7 +154,7 @@ def save_next_version_of_new_messages(
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         head = owned_session.head
         if head.version != expected_version:
-            head = _load_current_transcript_head(store, owned_session)
+            head = _lock_session_and_load_transcript_head(store, owned_session)
         if head.version != expected_version:
             raise VersionConflict(session_id, expected_version, head.version)
         end = build_transcript_end_with_added_messages(head, new)
@@ -341,7 +341,7 @@ def _save_version_under_session_lock(
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
         if not prepared_transcript.does_transcript_continue_head(prepared, head):
-            keep = new_messages_and_segments.count_common_prefix(store.using, prepared, head)
+            keep = new_messages_and_segments.count_messages_shared_with_head(store.using, prepared, head)
             repeated = count_results_repeated_after_edit(
                 store, owned_session.pk, owned_session.session_id, owned_session.operations, head, prepared, keep
             )
@@ -404,7 +404,7 @@ def execute_save_statement_if_at_head(
     """Run the save statement, from `head` to `end`. Returns None if the session is not at `head`."""
     results = end.result_counts
     answered_rows = (
-        owned_session.operations.list_rows_answered_by(
+        owned_session.operations.list_row_keys_answered_by(
             results, lambda: call_queries.list_unanswered_calls(store, owned_session.pk)
         )
         if results
@@ -415,7 +415,9 @@ def execute_save_statement_if_at_head(
 
     def write_to_sealed_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = optimistic_lock_on_heads.get_or_load_expected_head(store.using, owned_session)
+        sealed_head = optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
+            store.using, owned_session
+        )
         content = VersionToWrite(end, state, answered)
         return write_versions(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
@@ -492,13 +494,13 @@ def write_versions(
         The number of the last one, or None if the session is not at `base`; and the head of the session after, if that
         is known.
     """
-    prepared = prepare_versions_and_record_head(base, contents, run_id, sealed_head)
+    prepared = prepare_versions_and_record_expected_head(base, contents, run_id, sealed_head)
     connection = connections[using]
     version = hot_statements.save_versions(
         connection,
         base,
         {
-            **build_session_columns_after(contents),
+            **build_session_columns_after_versions(contents),
             **({} if updated_at is None else {"updated_at": updated_at}),
         },
         prepared.versions,
@@ -518,7 +520,7 @@ class PreparedVersions(NamedTuple):
     head: SessionHead | None
 
 
-def prepare_versions_and_record_head(
+def prepare_versions_and_record_expected_head(
     base: SaveBase, contents: Sequence[VersionToWrite], run_id: UUID | None, sealed_head: SessionHead | None
 ) -> PreparedVersions:
     """Build the rows of versions that continue from `base`, with the arguments of `write_versions`."""
@@ -532,11 +534,14 @@ def prepare_versions_and_record_head(
     for content in contents:
         difference += content.answered.difference
     return PreparedVersions(
-        versions, version_seals.compute_and_record_head_after_versions(sealed_head, base.version, versions, difference)
+        versions,
+        version_seals.compute_head_after_versions_and_record_as_expected(
+            sealed_head, base.version, versions, difference
+        ),
     )
 
 
-def build_session_columns_after(contents: Sequence[VersionToWrite]) -> dict[str, Any]:
+def build_session_columns_after_versions(contents: Sequence[VersionToWrite]) -> dict[str, Any]:
     """Build the columns of a session that repeat those of its newest version, which is the last one of `contents`."""
     last = contents[-1]
     states_cost = any(content.state.is_cost_stated for content in contents)
@@ -572,7 +577,7 @@ def _lock_and_build_version_conflict(store: Store, owned_session: OwnedSession, 
     return VersionConflict(owned_session.session_id, expected_version, row.latest_version)
 
 
-def _load_current_transcript_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
+def _lock_session_and_load_transcript_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
     with database_operation(store.using, writes=False), transaction.atomic(using=store.using):
         return get_session_transcript_head(_lock_session_of_run(store, owned_session))
 
@@ -622,7 +627,7 @@ def find_newest_version_of_session(using: str, row: Session) -> Checkpoint | Non
     Raises `IntegrityError` if it does not match its seal, or if the session names another one or ends elsewhere.
     """
     newest = find_newest_version(using, row.pk)
-    version_seals.require_newest_version_of_session(row, newest)
+    version_seals.require_version_is_newest_of_session(row, newest)
     return newest
 
 

@@ -27,12 +27,14 @@ def parse_channel_entries(session_id: str, text: str) -> dict[str, list[Any]]:
         stored = parse_json_object(text) or {}
     except ValueError as error:
         raise CheckpointCorrupted(session_id, "channels", str(error)) from error
-    if not all(isinstance(entry, list) and len(entry) in (2, 3) and _is_digest(entry[1]) for entry in stored.values()):
+    if not all(
+        isinstance(entry, list) and len(entry) in (2, 3) and _is_digest_or_none(entry[1]) for entry in stored.values()
+    ):
         raise CheckpointCorrupted(session_id, "channels", "an entry has no version and digest")
     return stored
 
 
-def _is_digest(value: object) -> bool:
+def _is_digest_or_none(value: object) -> bool:
     return value is None or (isinstance(value, str) and _DIGEST.fullmatch(value) is not None)
 
 
@@ -43,9 +45,11 @@ def list_digests_of_states_and_writes(using: str, session: Session) -> set[str]:
     return named | framework_value_blobs.list_digests_of_writes(using, session)
 
 
-def list_missing_blobs(using: str, session: Session) -> list[str]:
+def list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:
     """List the digests of the blobs that a state or a write of a session needs and that are not there.
 
     Raises `CheckpointCorrupted` for channels or a list that cannot be read.
     """
-    return framework_value_blobs.list_unstored_blobs(using, session, list_digests_of_states_and_writes(using, session))
+    return framework_value_blobs.list_digests_of_unstored_blobs(
+        using, session, list_digests_of_states_and_writes(using, session)
+    )

@@ -45,13 +45,15 @@ def build_new_version(
         return NewVersion(messages, columns, answered)
     values = {"created_at": clock.now(), **columns}
     place, segment = {"session": base.session_pk, "version": number}, base.segment_id
-    seal = row_seals.get_row_sealer(keys.current, Message).seal_ordered_values
+    seal = row_seals.get_row_sealer(keys.current, Message).compute_seal_of_ordered_values
     message_seals = [seal((segment, *message[:4], message.chain)) for message in messages]
-    values["row_seal"] = row_seals.get_row_sealer(keys.current, Checkpoint).seal_named_values({**values, **place})
+    values["row_seal"] = row_seals.get_row_sealer(keys.current, Checkpoint).compute_seal_of_named_values(
+        {**values, **place}
+    )
     return NewVersion(messages, values, answered, message_seals)
 
 
-def compute_and_record_head_after_versions(
+def compute_head_after_versions_and_record_as_expected(
     head: SessionHead | None, number: int, versions: Sequence[NewVersion], difference: int
 ) -> SessionHead | None:
     """Return the head of a session after new versions, which the save has to write; None if sealing is off.
@@ -71,10 +73,10 @@ def compute_and_record_head_after_versions(
         "latest_version": number + len(versions),
         "newest_seal": versions[-1].checkpoint_values["row_seal"],
     }
-    return optimistic_lock_on_heads.compute_and_record_head_after_write(head, difference, newest)
+    return optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, newest)
 
 
-def require_newest_version_of_session(session: Session, newest: Checkpoint | None) -> None:
+def require_version_is_newest_of_session(session: Session, newest: Checkpoint | None) -> None:
     """Require that a version is the newest one of a session, and that the transcript of the session ends as it does.
 
     A session says where its transcript ends in columns that have no seal, because the newest version has them too.

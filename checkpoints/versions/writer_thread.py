@@ -74,7 +74,7 @@ class BackgroundWriter:
         Raises the error of an earlier snapshot of this session, and `NotDurable` if the queue stays full.
         """
         deadline = time.monotonic() + self.flush_timeout
-        self.store.record_session_use(request.session_id)
+        self.store.remember_session_use(request.session_id)
         with self._changed:
             while True:
                 self._require_not_closed()
@@ -138,10 +138,10 @@ class BackgroundWriter:
         line.kept_back = not self.cadence.is_due(request.state.phase, line.turns)
         if not line.kept_back:
             line.turns = 0
-        self._wake_writer_thread()
+        self._start_or_wake_writer_thread()
         return ticket
 
-    def _wake_writer_thread(self) -> None:
+    def _start_or_wake_writer_thread(self) -> None:
         self._changed.notify_all()
         if self._writer is None or not self._writer.is_alive():
             self._writer = threading.Thread(target=self._run_writer_thread, name="harness-write-behind", daemon=True)
@@ -162,7 +162,7 @@ class BackgroundWriter:
             lines = {key: line for key, line in self._lines.items() if session_id in (None, key)}
             self._release_delayed_writes(lines)
             while any(line.entries and line.trouble is None for line in lines.values()):
-                self._wake_writer_thread()
+                self._start_or_wake_writer_thread()
                 if not self._changed.wait(deadline - time.monotonic()) or time.monotonic() >= deadline:
                     break
             for key in lines:

@@ -154,7 +154,7 @@ def _load_live_calls(store: Store, session_pk: int, keys: list[str]) -> dict[str
     return {call.idempotency_key: call for call in session_calls.select_related("session")}
 
 
-def find_live_call(store: Store, owned_session: OwnedSession, step: WorkflowStep) -> ToolCall | None:
+def find_live_call_of_step(store: Store, owned_session: OwnedSession, step: WorkflowStep) -> ToolCall | None:
     with database_operation(store.using, writes=False):
         return _load_live_calls(store, owned_session.pk, [step.idempotency_key]).get(step.idempotency_key)
 

@@ -77,7 +77,7 @@ class WorkflowJournal:
             if isinstance(issued, StepValue):
                 return issued.value
             try:
-                return (yield from self._run_step_and_record_outcome_flow(request, issued))
+                return (yield from self._run_issued_step_and_record_outcome_flow(request, issued))
             finally:
                 issued.end_execution(answered=False)
 
@@ -99,11 +99,11 @@ class WorkflowJournal:
         try:
             return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
         except ReviewRequired as error:
-            if not (yield from self._step_log.ask_verify_hook_if_interrupted_flow(request)):
+            if not (yield from self._step_log.ask_hook_and_record_answer_if_interrupted_flow(request)):
                 raise error
         return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
 
-    def _run_step_and_record_outcome_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
+    def _run_issued_step_and_record_outcome_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
         try:
             invoke = dispatch.build_tool_invocation(execution, request.bind_function(execution.issued_call.args), {})
         except InvalidArguments as error:
@@ -114,7 +114,9 @@ class WorkflowJournal:
         except GeneratorExit:
             raise
         except BaseException as error:
-            found = yield from dispatch.record_outcome_of_error_flow(execution, error, started=invoke.started)
+            found = yield from dispatch.record_error_outcome_and_ask_verify_hook_flow(
+                execution, error, started=invoke.started
+            )
             if found is None or found.is_error:
                 raise
             return (yield from self._step_log.load_step_value_flow(request, execution.issued_call))

@@ -25,11 +25,11 @@ async def run_agent_until_killed(database: str, effects: Path) -> None:
 def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
     run_killed_agent("examples.claude_refunds", database, effects)
-    asyncio.run(restart_and_continue_after_decision(database, effects))
+    asyncio.run(restart_confirm_refund_and_continue(database, effects))
     print(f"Refunds in the end: {count_refunds(effects)}.")
 
 
-async def restart_and_continue_after_decision(database: str, effects: Path) -> None:
+async def restart_confirm_refund_and_continue(database: str, effects: Path) -> None:
     """Run the agent again, and once more after the decision."""
     async with HarnessSessionStore.open(database) as store:
         result = await run_agent(store, effects)

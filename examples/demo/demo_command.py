@@ -50,7 +50,7 @@ class Command(BaseCommand):
         root: Path = options["state"].absolute()
         self._stopping = False
         with ExitStack() as leaving:
-            _stop_on_signals(self._request_stop, leaving)
+            _install_stop_signal_handlers(self._request_stop, leaving)
             try:
                 if options["decide"]:
                     self._run_rehearsal(reserve_demo_session_folder(root), options["decide"], leaving)
@@ -147,7 +147,7 @@ class Command(BaseCommand):
         self._stopping = True
 
 
-def _stop_on_signals(stop: Callable[[], None], leaving: ExitStack) -> None:
+def _install_stop_signal_handlers(stop: Callable[[], None], leaving: ExitStack) -> None:
     """Turn termination signals into a stop request until the end, so that no child process outlives this one."""
 
     def handle_signal(_number: int, _frame: FrameType | None) -> None:
@@ -160,7 +160,7 @@ def _stop_on_signals(stop: Callable[[], None], leaving: ExitStack) -> None:
 def _read_usable_port_setting() -> int:
     """Return the port from PORT after checking that it can be used."""
     try:
-        port = env.read_integer_setting("PORT", 8000)
+        port = env.read_non_negative_integer_setting("PORT", 8000)
     except ImproperlyConfigured as error:
         raise CommandError(str(error)) from None
     if problem := describe_port_problem_or_empty(port):

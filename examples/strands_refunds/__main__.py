@@ -13,7 +13,7 @@ from examples.kill_and_decision_helpers import (
     play_story_or_run_agent,
     run_killed_agent,
 )
-from examples.strands_refunds.agent import build_agent
+from examples.strands_refunds.agent import build_agent_and_harness
 
 QUESTION = "Please refund order 17."
 
@@ -21,7 +21,7 @@ QUESTION = "Please refund order 17."
 def run_agent_until_killed(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     with HarnessSessionRepository.open(database) as repository:
-        agent, _ = build_agent(repository, "order-17", effects, AFTER_EFFECT)
+        agent, _ = build_agent_and_harness(repository, "order-17", effects, AFTER_EFFECT)
         agent(QUESTION)
 
 
@@ -38,7 +38,7 @@ def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
 def restart_until_decision_needed(database: str, effects: Path) -> None:
     """Continue without a prompt: the call of the killed process is made again, and waits for a person."""
     with HarnessSessionRepository.open(database) as repository:
-        agent, _ = build_agent(repository, "order-17", effects)
+        agent, _ = build_agent_and_harness(repository, "order-17", effects)
         result = agent()
         assert result.stop_reason == "interrupt"  # noqa: S101 - the story
         (call,) = result.interrupts[0].reason["calls"]
@@ -48,7 +48,7 @@ def restart_until_decision_needed(database: str, effects: Path) -> None:
 def continue_after_decision(database: str, effects: Path) -> str:
     """Continue with the decision, as any process can."""
     with HarnessSessionRepository.open(database) as repository:
-        agent, harness = build_agent(repository, "order-17", effects)
+        agent, harness = build_agent_and_harness(repository, "order-17", effects)
         return str(agent(harness.build_responses())).strip()
 
 

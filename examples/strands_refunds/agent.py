@@ -93,7 +93,7 @@ def build_tools(effects: Path, die: Callable[[str], None]) -> list[Any]:
     return [look_up_order, refund]
 
 
-def build_agent(
+def build_agent_and_harness(
     repository: HarnessSessionRepository,
     session_id: str,
     effects: Path,

@@ -21,7 +21,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from harness_site.accounts import audit_events, field_encryption, first_admin
-from harness_site.accounts.login_age import has_recent_login
+from harness_site.accounts.login_age import has_logged_in_recently_or_cannot_reauthenticate
 
 _MISMATCH: Final = _("Wrong name or password. Both are case-sensitive.")
 _PATIENCE: Final = _("Too many attempts. Wait a few minutes and try again.")
@@ -59,7 +59,9 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def is_reauthentication_required(self, *, app: str, **options: Any) -> bool:
         """Return False soon after a login: asking for the password again right away protects nothing."""
-        return not has_recent_login(self.request) and bool(super().is_reauthentication_required(app=app, **options))
+        return not has_logged_in_recently_or_cannot_reauthenticate(self.request) and bool(
+            super().is_reauthentication_required(app=app, **options)
+        )
 
     def add_message(
         self,

@@ -183,7 +183,7 @@ def build_token_actor(token: ApiToken) -> Actor:
         f"{voter_eligibility.TOKEN_PREFIX}{token.name}",
         token.member_role,
         owner=voter_eligibility.get_token_owner_name_or_empty(token),
-        electorate=voter_eligibility.build_electorate(token.workspace),
+        electorate=voter_eligibility.build_electorate_function(token.workspace),
     )
 
 

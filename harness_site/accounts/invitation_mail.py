@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from email.message import EmailMessage
-
 from django.utils.translation import gettext as _
 
 from harness_site.accounts.models import Invitation
 from harness_site.core import formatting
 from harness_site.core.hidden_characters import format_on_one_line
-from harness_site.send_email import send_email_through_server, set_email_headers
+from harness_site.link_email import compose_link_email
+from harness_site.send_email import send_email_through_server
 
 
 def send_invitation(invitation: Invitation, address: str, link: str) -> None:
-    """Send the link to `address`, and return when the mail server has accepted it. Raises one of `MAIL_ERRORS`."""
-    workspace, inviter = (format_on_one_line(text) for text in (invitation.workspace.name, invitation.invited_by))
-    email = EmailMessage()
-    subject = _("Invitation to %(workspace)s") % {"workspace": workspace}
-    set_email_headers(email, to=address, subject=subject)
-    email.set_content(_build_invitation_text(invitation, workspace, inviter, link))
-    send_email_through_server(email, link)
+    """Send the link to `address`, and return when the mail server has accepted it. Raises one of `MAIL_ERRORS`.
 
-
-def _build_invitation_text(invitation: Invitation, workspace: str, inviter: str, link: str) -> str:
+    The time zone of the invited person is not known: times are in that of the inviter and named with it.
+    """
     values = {
-        "inviter": inviter,
-        "workspace": workspace,
+        "inviter": format_on_one_line(invitation.invited_by),
+        "workspace": format_on_one_line(invitation.workspace.name),
         "role": invitation.get_role_display(),
-        "until": formatting.format_time_with_zone(invitation.expires_at),
-        "link": link,
+        "until": formatting.format_date_and_time_with_zone(invitation.expires_at),
     }
-    return (
-        _(
-            "%(inviter)s invites you to the workspace %(workspace)s in Harness. Your role: %(role)s.\n\n"
-            "Open this link to join. It works once, until %(until)s:\n\n"
-            "%(link)s\n\n"
-            "If you did not expect this invitation, ignore this message. Nothing happens without the link.\n"
+    introduction = _("%(inviter)s invites you to the workspace %(workspace)s in Harness. Your role: %(role)s.")
+    email = compose_link_email(
+        to=address,
+        subject=_("Invitation to %(workspace)s") % values,
+        introduction=introduction % values,
+        label=_("Join the workspace"),
+        link=link,
+        explanation=_(
+            "This link works once, until %(until)s. If you did not expect this invitation, ignore this message. "
+            "Nothing happens without the link."
         )
-        % values
+        % values,
     )
+    send_email_through_server(email, link)

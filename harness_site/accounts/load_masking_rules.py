@@ -7,14 +7,14 @@ from harness_site.accounts.models import MaskingSettings
 from harness_site.core.masking import masker
 
 
-def load_masking_settings(workspace: Workspace) -> MaskingSettings:
+def load_masking_settings_or_defaults(workspace: Workspace) -> MaskingSettings:
     """Return the masking settings of a workspace, or unsaved defaults."""
     stored: MaskingSettings | None = getattr(workspace, "masking", None)
     return stored or MaskingSettings(workspace=workspace)
 
 
 def load_workspace_masking_rules(workspace: Workspace) -> masker.MaskingRules:
-    masking = load_masking_settings(workspace)
+    masking = load_masking_settings_or_defaults(workspace)
     return masker.build_masking_rules(_split_lines(masking.names), _split_lines(masking.words), usual=masking.usual)
 
 

@@ -16,7 +16,7 @@ def has_recent_link_login(request: HttpRequest) -> bool:
     return any(record["method"] == "link" and _does_login_still_count(record["at"]) for record in records)
 
 
-def has_recent_login(request: HttpRequest) -> bool:
+def has_logged_in_recently_or_cannot_reauthenticate(request: HttpRequest) -> bool:
     """Return True after a recent login or reauthentication, and for users with single sign-on only."""
     if not get_reauthentication_flows(request.user):
         return True

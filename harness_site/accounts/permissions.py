@@ -66,7 +66,9 @@ class RoleTooSmall(PermissionDenied):
 WORKSPACE_KEY: Final = "workspace"
 
 
-def find_membership(user: AbstractBaseUser | AnonymousUser, workspace_id: object = None) -> Membership | None:
+def find_membership_in_workspace_or_oldest(
+    user: AbstractBaseUser | AnonymousUser, workspace_id: object = None
+) -> Membership | None:
     """Return the membership that a user acts under: in the workspace `workspace_id`, else the oldest one.
 
     Returns None for anonymous and for inactive users.
@@ -82,10 +84,10 @@ def find_membership(user: AbstractBaseUser | AnonymousUser, workspace_id: object
 
 def find_request_membership(request: HttpRequest) -> Membership | None:
     """Return the membership that applies to a request, or None."""
-    return find_membership(request.user, request.session.get(WORKSPACE_KEY))
+    return find_membership_in_workspace_or_oldest(request.user, request.session.get(WORKSPACE_KEY))
 
 
-def list_members_with_role(workspace: Workspace, role: Role) -> list[str]:
+def list_usernames_with_role(workspace: Workspace, role: Role) -> list[str]:
     """List the usernames of the active members whose role includes `role`."""
     members = Membership.objects.filter(workspace=workspace, user__is_active=True).select_related("user")
     return [member.user.get_username() for member in members.order_by("user__username") if member.has_role(role)]

@@ -19,7 +19,7 @@ from django.shortcuts import redirect
 from django.urls import resolve
 
 from harness_site.accounts import field_encryption
-from harness_site.accounts.login_age import has_recent_login
+from harness_site.accounts.login_age import has_logged_in_recently_or_cannot_reauthenticate
 from harness_site.accounts.permissions import MemberRequest, P, R
 
 _PURPOSE: Final = "forms"
@@ -35,7 +35,7 @@ def require_recent_login(
 
     @wraps(view)
     def check_login_and_call_view(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-        if request.method == "POST" and not has_recent_login(request):
+        if request.method == "POST" and not has_logged_in_recently_or_cannot_reauthenticate(request):
             return _store_request_and_redirect_to_reauthentication(request)
         return view(request, *args, **kwargs)
 
@@ -55,7 +55,7 @@ def require_reauthentication_within(
     ) -> Callable[Concatenate[MemberRequest, P], HttpResponseBase]:
         @wraps(view)
         def check_login_and_call_view(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            if request.method == "POST" and not _has_recent_reauthentication(request, seconds):
+            if request.method == "POST" and not _has_reauthenticated_recently_or_cannot(request, seconds):
                 return _store_request_and_redirect_to_reauthentication(request)
             return view(request, *args, **kwargs)
 
@@ -88,7 +88,7 @@ def _store_request_and_redirect_to_reauthentication(request: MemberRequest) -> H
     return redirect(f"{method['url']}?{urlencode({'next': request.path})}")
 
 
-def _has_recent_reauthentication(request: HttpRequest, seconds: int) -> bool:
+def _has_reauthenticated_recently_or_cannot(request: HttpRequest, seconds: int) -> bool:
     if not get_reauthentication_flows(request.user):
         return True
     records = get_authentication_records(request, request.user)

@@ -6,7 +6,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from harness_site.core.cached_urls import list_page_paths
 
 
-def get_safe_redirect(place: str) -> str:
+def get_safe_redirect_path(place: str) -> str:
     """Return `place` if it is a path of this site, else the start page."""
     is_safe = place.startswith("/") and url_has_allowed_host_and_scheme(place, allowed_hosts=None)
     return place if is_safe else reverse("harness:home")

@@ -38,8 +38,10 @@ def get_masking_rules_unless_unmasked(request: HttpRequest, member: Membership) 
 
 
 def get_unmasking_state(request: HttpRequest, member: Membership) -> UnmaskingState:
-    is_permitted = member.has_role(Role(load_masking_rules.load_masking_settings(member.workspace).reveal_role))
-    return UnmaskingState(is_permitted, _get_unmasking_end(request, member) if is_permitted else None)
+    is_permitted = member.has_role(
+        Role(load_masking_rules.load_masking_settings_or_defaults(member.workspace).reveal_role)
+    )
+    return UnmaskingState(is_permitted, _find_unmasking_end(request, member) if is_permitted else None)
 
 
 def start_unmasking(request: HttpRequest, member: Membership) -> None:
@@ -51,7 +53,7 @@ def stop_unmasking(request: HttpRequest) -> None:
     request.session.pop(_KEY, None)
 
 
-def _get_unmasking_end(request: HttpRequest, member: Membership) -> datetime | None:
+def _find_unmasking_end(request: HttpRequest, member: Membership) -> datetime | None:
     stored: Any = request.session.get(_KEY)
     if not isinstance(stored, list) or stored[0] != member.workspace_id:
         return None

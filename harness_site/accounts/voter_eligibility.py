@@ -18,7 +18,7 @@ TOKEN_PREFIX: Final = "token "  # noqa: S105 - the beginning of a name
 _MAY_DECIDE: Final = (Role.APPROVER, Role.ADMIN)
 
 
-def build_electorate(workspace: Workspace) -> Electorate:
+def build_electorate_function(workspace: Workspace) -> Electorate:
     """Build the electorate of a workspace: active members who may decide, and approver tokens with their owners."""
     return partial(_map_decisions_to_votes, workspace)
 

@@ -47,8 +47,8 @@ from harness_site.api.idempotent_writes import (
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
 from harness_site.api.reattach_run_of_request import (
-    get_or_reattach_current_run,
     get_or_reattach_run,
+    get_or_reattach_run_at_newest_version,
     pair_calls_issued_by_other_processes,
 )
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
@@ -75,11 +75,11 @@ def issue_call(
         refuse_serving_by_guarded_statement()
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    owned_session = get_or_reattach_current_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_reattach_run_at_newest_version(checkpointer, session_id, body.fence)
     if body.idempotency == "unanswered":
         pair_calls_issued_by_other_processes(owned_session)
     for taken in body.taken:
-        owned_session.operations.mark_result_as_replayed(taken.number, taken.call_id)
+        owned_session.operations.remember_result_as_replayed(taken.number, taken.call_id)
     allow_retried_request_to_run_issued_call(request, store, owned_session, body.call_id, body.tool)
     if body.idempotency == "key":
         return _issue_call_with_agent_key(store, session_id, owned_session, body)
@@ -89,7 +89,7 @@ def issue_call(
         return build_running_call_response(error.call_id, error.tool)
     if isinstance(outcome, ToolResult):
         return build_json_response(_encode_replayed_result(outcome))
-    return build_issued_call_response(owned_session, outcome.issued_call, body.tool)
+    return remember_call_and_build_issued_response(owned_session, outcome.issued_call, body.tool)
 
 
 def allow_retried_request_to_run_issued_call(
@@ -190,7 +190,9 @@ def build_running_call_response(call_id: str, tool: str) -> HttpResponse:
     )
 
 
-def build_issued_call_response(owned_session: OwnedSession, issued_call: IssuedCall, tool: str) -> HttpResponse:
+def remember_call_and_build_issued_response(
+    owned_session: OwnedSession, issued_call: IssuedCall, tool: str
+) -> HttpResponse:
     """Answer that the agent runs the call now."""
     owned_session.issued_calls[issued_call.call_id] = issued_call
     value = {
@@ -214,7 +216,7 @@ def _issue_call_with_agent_key(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)
-    return build_issued_call_response(owned_session, owned_session.issued_calls[body.call_id], body.tool)
+    return remember_call_and_build_issued_response(owned_session, owned_session.issued_calls[body.call_id], body.tool)
 
 
 @router.patch(
@@ -361,7 +363,7 @@ def read_call(
     session = look_up_and_lock_rows.get_session(store, session_id, lock=False)
     call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=step, attempt=attempt)
     if call.status == CallStatus.ISSUED:
-        call = take_and_release_ownership.interrupt_call_if_lost(store, session, call)
+        call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, call)
     session_read_audit.record_session_read(request, session)
     unchanged = revision is not None and call.revision == revision
     return build_json_response(encode_call(store, call), etag=call.revision, waiting=unchanged)

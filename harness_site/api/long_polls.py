@@ -40,7 +40,7 @@ class LongPolls:
         self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _requests_event_stream(scope) and self._streams < MAX_STREAMS:
+        if _is_event_stream_requested(scope) and self._streams < MAX_STREAMS:
             self._streams += 1
             try:
                 await self._stream_answers(scope, receive, send)
@@ -115,7 +115,7 @@ def _format_answer_as_sse_event(answer: _HeldAnswer) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name, answer.body)
 
 
-def _requests_event_stream(scope: Scope) -> bool:
+def _is_event_stream_requested(scope: Scope) -> bool:
     if scope["type"] != "http" or scope["method"] != "GET" or not _STREAMED.search(scope["path"]):
         return False
     return any(name.lower() == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])

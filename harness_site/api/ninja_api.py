@@ -95,13 +95,13 @@ def _create_api() -> NinjaAPI:
         workspace_events,
     ):
         created.add_router("", module.router)
-    created.exception_handler(Exception)(_build_error_response)
-    created.exception_handler(HttpError)(_build_error_response)
-    created.exception_handler(ValidationError)(_build_error_response)
+    created.exception_handler(Exception)(_quarantine_if_altered_and_build_error_response)
+    created.exception_handler(HttpError)(_quarantine_if_altered_and_build_error_response)
+    created.exception_handler(ValidationError)(_quarantine_if_altered_and_build_error_response)
     return created
 
 
-def _build_error_response(request: HttpRequest, error: Any) -> HttpResponse:
+def _quarantine_if_altered_and_build_error_response(request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, ValidationError):
         return build_problem_response(
             InvalidFields({_format_field_path(problem["loc"]): str(problem["msg"]) for problem in error.errors})

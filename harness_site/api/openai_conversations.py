@@ -144,7 +144,7 @@ def append_items(request: HttpRequest, session_id: str) -> HttpResponse:
     reader = Store(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
     for attempt in range(_APPEND_ATTEMPTS):
         try:
-            append_without_lease.append_version(
+            append_without_lease.append_version_with_or_without_run(
                 reader, session_id, items, VersionChange(), expected_version=session.latest_version
             )
             break

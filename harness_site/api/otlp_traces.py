@@ -50,7 +50,7 @@ class _Received:
     rejected: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def count_rejected_spans(self, reason: str, count: int = 1) -> None:
+    def add_to_rejected_span_counts(self, reason: str, count: int = 1) -> None:
         self.rejected += count
         self.reasons[reason] += count
 
@@ -75,7 +75,7 @@ def _receive_traces(request: HttpRequest) -> HttpResponse:
             try:
                 _rebuild_session_from_stored_spans(checkpointer, token, session_id)
             except CheckpointsError as error:
-                received.count_rejected_spans(f"{type(error).__name__}: {error.detail}", count)
+                received.add_to_rejected_span_counts(f"{type(error).__name__}: {error.detail}", count)
     return _build_export_response(kind, received)
 
 
@@ -98,7 +98,7 @@ def _collect_agent_spans_and_rejections(value: Any) -> _Received:
         if not _is_hexadecimal_id(identity.trace_id, _TRACE_DIGITS) or not _is_hexadecimal_id(
             identity.span_id, _SPAN_DIGITS
         ):
-            received.count_rejected_spans("The span has no identifier.")
+            received.add_to_rejected_span_counts("The span has no identifier.")
         elif identity.tells_of_an_agent:
             body = json.dumps({"resource": resource, "span": raw}, ensure_ascii=True).encode()
             received.spans.append((identity, zlib.compress(body, level=3)))

@@ -30,7 +30,7 @@ def get_or_reattach_run(checkpointer: SyncCheckpointer, session_id: str, fence: 
     return owned_session
 
 
-def get_or_reattach_current_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
+def get_or_reattach_run_at_newest_version(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
     """Return the state of the run that a request names by its fence, as of the newest version of the session.
 
     Another server process may have saved that version. A write that is one statement checks it there: it is refused

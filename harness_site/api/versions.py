@@ -165,7 +165,7 @@ def _append_version_without_run(
             reader, session_id, body.messages, change, expected_version=expected, since=first_attempt.created_at
         )
 
-    append = append_without_lease.append_version
+    append = append_without_lease.append_version_with_or_without_run
     return _find_or_save_version(
         find_version_of_first_attempt,
         partial(append, reader, session_id, body.messages, change, expected_version=expected),

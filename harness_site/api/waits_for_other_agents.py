@@ -13,7 +13,7 @@ from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import PeerCallNotFound, SessionFinished
 from checkpoints.peers import (
     accept_agent_response,
-    cancel_paused_task,
+    cancel_paused_session,
     claim_and_settle_agent_notices,
     pause_run_until_agents_respond,
     take_paused_task,
@@ -49,7 +49,7 @@ def pause_session(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     if request.repeated:  # type: ignore[attr-defined]
-        stored = pause_run_until_agents_respond.find_pause_of_fence(checkpointer.store, session_id, body.fence)
+        stored = pause_run_until_agents_respond.find_pause_by_fence(checkpointer.store, session_id, body.fence)
         if stored is not None:
             return _build_pause_response(stored)
     get_or_reattach_run(checkpointer, session_id, body.fence)
@@ -80,7 +80,7 @@ def take_paused(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.TakePaused
 ) -> HttpResponse:
     store = prepare_client_store_for_opening(request, session_id, body)
-    state = take_paused_task.load_pause_state(store, session_id)
+    state = take_paused_task.load_state_of_complete_pause(store, session_id)
     outcome = take_session_and_try_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
     task = None
     if isinstance(outcome, ResumePoint):
@@ -105,7 +105,7 @@ def cancel_paused(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.CancelPaused
 ) -> HttpResponse:
     try:
-        cancel_paused_task.cancel_paused_task(get_client_checkpointer(request).store, session_id, body.reason)
+        cancel_paused_session.cancel_paused_session(get_client_checkpointer(request).store, session_id, body.reason)
     except SessionFinished as error:
         if not request.repeated or error.status != SessionStatus.CANCELLED:  # type: ignore[attr-defined]
             raise

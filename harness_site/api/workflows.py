@@ -105,7 +105,7 @@ def issue_step(
         return calls.build_running_call_response(error.call_id, error.tool)
     if isinstance(issued, StepValue):
         return build_json_response({"state": "answered", "value": issued.value})
-    return calls.build_issued_call_response(owned_session, issued.issued_call, body.tool)
+    return calls.remember_call_and_build_issued_response(owned_session, issued.issued_call, body.tool)
 
 
 def _parse_step_request(body: request_schemas.IssueStep) -> StepRequest:

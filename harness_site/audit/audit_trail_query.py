@@ -255,7 +255,7 @@ def has_row_verification_keys() -> bool:
         return True
 
 
-def get_decision_signing_key_id() -> str | None:
+def find_decision_signing_key_id() -> str | None:
     """Return the id of the key with which this site signs decisions; None if it does not."""
     try:
         keys = get_decision_keys()

@@ -51,7 +51,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "integrity": audit_trail_query.load_chain_integrity(workspace),
         "rows_checked": audit_trail_query.load_last_integrity_check(workspace),
         "has_row_verification_keys": audit_trail_query.has_row_verification_keys(),
-        "signing_key": audit_trail_query.get_decision_signing_key_id(),
+        "signing_key": audit_trail_query.find_decision_signing_key_id(),
         "here": (here := _build_query_string(request)),
         "place": f"{here}&" if here else "?",
         "following": _build_query_string(request, before=page.before, oldest=oldest) if page.before else "",
@@ -66,7 +66,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @require_member(Role.AUDITOR)
-def verify_audit_log(request: MemberRequest) -> HttpResponse:
+def seal_and_verify_audit_log(request: MemberRequest) -> HttpResponse:
     """Verify every entry and record the verification; the page shows the result."""
     verdict = checkpoints_audit.seal_and_verify_chain(request.membership.workspace_id)
     details: dict[str, Any] = {"checked": verdict.checked, "flaws": len(verdict.flaws)}
@@ -84,7 +84,7 @@ def export_audit_log(request: MemberRequest) -> HttpResponseBase:
         AuditKind.EXPORTED,
         request=request,
         what="audit trail",
-        **_describe_filter_for_audit(audit_filter),
+        **_build_audit_details_of_filter(audit_filter),
     )
     name = f"audit-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(
@@ -106,7 +106,7 @@ def _parse_audit_filter(query: QueryDict) -> AuditFilter:
     )
 
 
-def _describe_filter_for_audit(audit_filter: AuditFilter) -> dict[str, Any]:
+def _build_audit_details_of_filter(audit_filter: AuditFilter) -> dict[str, Any]:
     """Build the audit details that describe the filter of an export."""
     parts = {
         "subject": audit_filter.subject or "",

@@ -92,9 +92,9 @@ def _generate_entry_differences(
     path: str, old: MaskedField | None, new: MaskedField | None, depth: int
 ) -> Iterator[ValueDifference]:
     if old is None and new is not None:
-        yield ValueDifference(path, "added", (DiffPiece("ins", _format_field_value(new)),))
+        yield ValueDifference(path, "added", (DiffPiece("ins", _mask_and_format_field_value(new)),))
     elif new is None and old is not None:
-        yield ValueDifference(path, "removed", (DiffPiece("del", _format_field_value(old)),))
+        yield ValueDifference(path, "removed", (DiffPiece("del", _mask_and_format_field_value(old)),))
     elif old is not None and new is not None and (old.hidden or new.hidden):
         if to_canonical_json(old.value) != to_canonical_json(new.value):
             yield _build_hidden_difference(path)
@@ -106,13 +106,15 @@ def _build_hidden_difference(path: str) -> ValueDifference:
     return ValueDifference(path, "changed", (DiffPiece("same", MASK),), hidden=True)
 
 
-def _format_field_value(field: MaskedField) -> str:
-    return MASK if field.hidden else _format_value_unambiguously(mask_json_value(field.value))
+def _mask_and_format_field_value(field: MaskedField) -> str:
+    return MASK if field.hidden else _format_masked_value_unambiguously(mask_json_value(field.value))
 
 
 def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDifference:
     if to_canonical_json(before) == to_canonical_json(after):
-        return ValueDifference(path, "changed", (DiffPiece("same", _format_value_unambiguously(after)),), hidden=True)
+        return ValueDifference(
+            path, "changed", (DiffPiece("same", _format_masked_value_unambiguously(after)),), hidden=True
+        )
     if (
         isinstance(before, str)
         and isinstance(after, str)
@@ -123,7 +125,10 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDiffer
     return ValueDifference(
         path,
         "changed",
-        (DiffPiece("del", _format_value_unambiguously(before)), DiffPiece("ins", _format_value_unambiguously(after))),
+        (
+            DiffPiece("del", _format_masked_value_unambiguously(before)),
+            DiffPiece("ins", _format_masked_value_unambiguously(after)),
+        ),
     )
 
 
@@ -147,6 +152,6 @@ def _is_word_diff_useful(before: str, after: str) -> bool:
     return min(len(before), len(after)) > 40 and word_diff.compute_similarity_of_beginnings(before, after) > 0.3
 
 
-def _format_value_unambiguously(value: Any) -> str:
+def _format_masked_value_unambiguously(value: Any) -> str:
     """Format a masked value so that a number and a text with the same digits differ."""
     return json_tree.quote_ambiguous_text(value) if isinstance(value, str) else json_tree.mask_and_dump_json(value)

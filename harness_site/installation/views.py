@@ -1,7 +1,6 @@
 """First steps, connecting agents, the system page and its test message, for admins."""
 
 from dataclasses import replace
-from email.message import EmailMessage
 from typing import Final
 
 from django import forms
@@ -21,6 +20,7 @@ from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.installation.agent_connection_examples import CONNECTIONS, get_connection_or_first
 from harness_site.installation.first_steps import find_oldest_session, list_first_steps
 from harness_site.installation.installation_checks import Level, run_installation_checks
+from harness_site.link_email import compose_link_email
 from harness_site.notifications.recipients import get_notification_address
 from harness_site.send_email import (
     MAIL_ERRORS,
@@ -28,7 +28,6 @@ from harness_site.send_email import (
     is_mail_configured,
     log_mail_error,
     send_email_through_server,
-    set_email_headers,
 )
 from harness_site.site_address import build_absolute_url
 
@@ -86,9 +85,14 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
         return _render_system_page(request, form=form, status=422)
     address = form.cleaned_data["address"]
     link = build_absolute_url(reverse("harness:home"), request)
-    email = EmailMessage()
-    set_email_headers(email, to=address, subject=_("Test message"))
-    email.set_content(_("This is a test message. Mail from Harness works.") + f"\n\n{link}\n")
+    email = compose_link_email(
+        to=address,
+        subject=_("Test message"),
+        introduction=_("This is a test message. Mail from Harness works."),
+        label=_("Open Harness"),
+        link=link,
+        explanation=_("You do not have to do anything."),
+    )
     try:
         send_email_through_server(email, link)
     except MAIL_ERRORS as error:

@@ -218,7 +218,7 @@ class GuardProxy:
             return _build_error_reply(message, error), None, ""
         if not replies:
             return _build_replayed_reply(message, result), result.call_id, result.content
-        if _requires_more_input(replies[-1]):
+        if _does_server_require_more_input(replies[-1]):
             self.session.keep_call_id_for_next_equal_call(request, result.call_id)
             return replies[-1], None, ""
         return replies[-1], result.call_id, result.content
@@ -262,14 +262,14 @@ def _get_result_of_reply(reply: Reply) -> dict[str, Any]:
     if isinstance(reply, types.JSONRPCError):
         text = f"The server answered with error {reply.error.code}: {reply.error.message}"
         raise CallFailed(text) if reply.error.code in _NOTHING_RAN else OutcomeUnknown(text)
-    if _requires_more_input(reply):
+    if _does_server_require_more_input(reply):
         raise CallFailed("The server asked for more input.")
     if reply.result.get("isError") is True:
         raise CallFailed(tool_results.join_texts_of_result(reply.result) or "The server says that the call failed.")
     return reply.result
 
 
-def _requires_more_input(reply: Reply) -> bool:
+def _does_server_require_more_input(reply: Reply) -> bool:
     """Return whether the server did not run the call yet: the client sends it again, with more input."""
     return isinstance(reply, types.JSONRPCResponse) and reply.result.get("resultType") == "input_required"
 

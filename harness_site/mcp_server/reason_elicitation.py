@@ -44,15 +44,15 @@ async def elicit_reason(
         f"of the session {given['session_id']}"
     )
     if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return _get_reason_of_answer(await session.elicit_form(question, _SCHEMA, related_request_id=request_id))
+        return _find_reason_in_answer(await session.elicit_form(question, _SCHEMA, related_request_id=request_id))
     answer = (params.input_responses or {}).get(REASON)
     if answer is not None:
-        return _get_reason_of_answer(answer)
+        return _find_reason_in_answer(answer)
     form = types.ElicitRequestFormParams(message=question, requested_schema=_SCHEMA)
     return types.InputRequiredResult(input_requests={REASON: types.ElicitRequest(params=form)})
 
 
-def _get_reason_of_answer(answer: types.InputResponse) -> str | None:
+def _find_reason_in_answer(answer: types.InputResponse) -> str | None:
     if not isinstance(answer, types.ElicitResult) or answer.action != "accept":
         return None
     reason = (answer.content or {}).get(REASON)

@@ -54,7 +54,7 @@ def _create_notices_of_workspace(workspace: int) -> int:
             groups[Event(call.status), call.tool].append(call)
         now = clock.read_database_time("default")
         for call in _query_unescalated_deadlines().filter(workspace=workspace).order_by("pk"):
-            if (event := _get_due_deadline_event_if_readable(call, now)) is not None:
+            if (event := _find_due_deadline_event_if_readable(call, now)) is not None:
                 groups[event, call.tool].append(call)
         for (event, tool), calls in groups.items():
             _add_calls_to_open_or_new_notice(workspace, event, tool, calls, now)
@@ -85,15 +85,15 @@ def _list_workspaces_with_due_deadline_events() -> set[int]:
     if not calls:
         return set()
     now = clock.read_database_time("default")
-    return {call.workspace_id for call in calls if _get_due_deadline_event_if_readable(call, now) is not None}
+    return {call.workspace_id for call in calls if _find_due_deadline_event_if_readable(call, now) is not None}
 
 
-def _get_due_deadline_event_if_readable(call: ToolCall, now: datetime) -> Event | None:
+def _find_due_deadline_event_if_readable(call: ToolCall, now: datetime) -> Event | None:
     """Return the due event of a call's deadline; None if its record is unreadable, so that other calls are notified."""
-    return call_or_use_fallback(f"The deadline of call {call.pk}", lambda: _get_due_deadline_event(call, now), None)
+    return call_or_use_fallback(f"The deadline of call {call.pk}", lambda: _find_due_deadline_event(call, now), None)
 
 
-def _get_due_deadline_event(call: ToolCall, now: datetime) -> Event | None:
+def _find_due_deadline_event(call: ToolCall, now: datetime) -> Event | None:
     deadline, time_limit = call.deadline, call.decide_within
     if deadline is None or time_limit is None:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from email.message import EmailMessage
 from enum import StrEnum
 from typing import Final
 
@@ -17,8 +16,9 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
+from harness_site.link_email import compose_link_email
 from harness_site.notifications.models import Preferences
-from harness_site.send_email import MAIL_ERRORS, log_mail_error, send_email_through_server, set_email_headers
+from harness_site.send_email import MAIL_ERRORS, log_mail_error, send_email_through_server
 from harness_site.site_address import build_absolute_url
 
 #: Validity of a link.
@@ -45,9 +45,19 @@ def send_confirmation_link(user: User, address: str, *, request: HttpRequest) ->
     link = build_absolute_url(
         reverse("harness_notifications:confirm-address", args=[signing.dumps([user.pk, address], salt=_SALT)])
     )
-    email = EmailMessage()
-    set_email_headers(email, to=address, subject=_("Confirm your e-mail address"))
-    email.set_content(_build_confirmation_text(user, link))
+    values = {"name": user.get_username(), "days": LASTS.days}
+    email = compose_link_email(
+        to=address,
+        subject=_("Confirm your e-mail address"),
+        introduction=_("%(name)s asked Harness to send messages to this address.") % values,
+        label=_("Confirm address"),
+        link=link,
+        explanation=_(
+            "If that was you, open this link within %(days)d days, in the browser where you are signed in. "
+            "If it was not you, do nothing. No messages will be sent to this address."
+        )
+        % values,
+    )
     try:
         send_email_through_server(email, link)
     except MAIL_ERRORS as error:
@@ -75,16 +85,3 @@ def confirm_email_address(token: str, user: User, *, request: HttpRequest) -> No
         if not unconfirmed.update(address=address, asked_address=""):
             raise LinkRefused
         audit_events.record_account_event(user, AuditKind.ADDRESS_CONFIRMED, request=request)
-
-
-def _build_confirmation_text(user: User, link: str) -> str:
-    values = {"name": user.get_username(), "days": LASTS.days, "link": link}
-    return (
-        _(
-            "%(name)s asked Harness to send messages to this address.\n\n"
-            "If that was you, open this link within %(days)d days, in the browser where you are signed in:\n\n"
-            "%(link)s\n\n"
-            "If it was not you, do nothing. No messages will be sent to this address.\n"
-        )
-        % values
-    )

@@ -22,7 +22,7 @@ from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
 from harness_site.review.selectors.pending_calls import CallFilters
-from harness_site.search.index_status import get_time_of_sums
+from harness_site.search.index_status import find_time_of_sums
 from harness_site.sessions.session_formatting import format_count, format_money
 from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
 
@@ -81,7 +81,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "lost_before": lost_before if sums.preceding.sessions else None,
         "undecided": undecided,
         "waiting_calls": waiting.own,
-        "own_share": waiting.own if waiting.has_others and not agent else None,
+        "own_share": waiting.own if waiting.has_calls_of_other_deciders and not agent else None,
         "first_rows": first_calls.rows,
         "oldest": min((row.since for row in first_calls.rows), default=None),
         "more_undecided": undecided.number > sum(row.number for row in first_calls.rows),
@@ -91,7 +91,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "charts": _draw_charts(drawn_period, sums),
         "slowest_tools": sums.slowest_tools,
         "interrupted_tools": sums.most_interrupted_tools,
-        "sums_at": get_time_of_sums(),
+        "sums_at": find_time_of_sums(),
     }
     return render(request, "overview/overview.html", context | _describe_sums_and_changes(period, sums))
 

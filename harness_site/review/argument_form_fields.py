@@ -32,7 +32,7 @@ class ArgumentField:
     error: str = ""
 
     @property
-    def text_area_lines(self) -> int:
+    def text_area_line_count(self) -> int:
         """Height of the text area in lines, from 1 to 12."""
         return min(max(self.typed.count("\n") + 1 + len(self.typed) // _LINE, 1), 12)
 

@@ -22,7 +22,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_text_of_question
 from harness_site.core.masking.masker import is_masking_active
@@ -43,7 +43,7 @@ from harness_site.review.selectors import call_evidence, calls_by_decider
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
-    group_open_votes_by_answer,
+    build_incomplete_agreements_from_votes,
     list_agreeing_votes,
 )
 from harness_site.sessions.session_formatting import mask_link_if_safe
@@ -85,14 +85,14 @@ def may_member_decide_call(call: ToolCall, reader: Membership) -> bool:
     return reader.role == Role.ADMIN or (reader.role == Role.APPROVER and not _is_overdue(call))
 
 
-def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
+def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     evidence = call_evidence.load_call_evidence(call)
-    events_of_runs = takeovers_and_requests_from_audit_trail.load_takeovers_and_review_requests(call.session_id)
+    events_of_runs = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(call.session_id)
     undecided = call.status in UNDECIDED_CALL_STATUSES
     decision = None if undecided else evidence.final_decision
     no_events: list[TraceEvent] = []
-    votes = build_electorate(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
-    agreements = group_open_votes_by_answer(call, evidence.decisions, votes)
+    votes = build_electorate_function(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
+    agreements = build_incomplete_agreements_from_votes(call, evidence.decisions, votes)
     person = reader.user.get_username()
     card: dict[str, Any] = {
         "call": call,
@@ -307,7 +307,8 @@ def _describe_effect_once_all_agree(
     """Return what an answer does, said of the last of the people who have to give it."""
     if not decision_effect_texts.count_missing_people(call, option.kind, agreed, reader):
         return str(option.does)
-    return _("Once {needed} people have decided so: {effect}").format(needed=call.approvals, effect=option.does)
+    text = _("{effect} This takes {needed} people who decide the same.")
+    return text.format(needed=call.approvals, effect=option.does)
 
 
 def _preview_effects_by_kind_or_error(

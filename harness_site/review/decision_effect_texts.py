@@ -65,13 +65,13 @@ def count_missing_people(call: ToolCall, kind: DecisionKind, agreed: Sequence[Ag
     if RULES[kind].by_one:
         return 0
     joined = _find_agreement_to_join(agreed, kind, reader)
-    return max(call.approvals - (0 if joined is None else joined.people) - 1, 0)
+    return max(call.approvals - (0 if joined is None else joined.person_count) - 1, 0)
 
 
 def _find_agreement_to_join(agreed: Sequence[Agreement], kind: DecisionKind, reader: str) -> Agreement | None:
     """Return the agreement of most people on an answer of this kind, without those that the reader is part of."""
     others = [one for one in agreed if one.kind == kind and reader not in one.persons]
-    return max(others, key=lambda one: one.people, default=None)
+    return max(others, key=lambda one: one.person_count, default=None)
 
 
 def _format_missing_approvals(call: ToolCall, kind: DecisionKind, missing: int) -> str:

@@ -243,7 +243,7 @@ class ApprovalForm(DecisionForm):
         return "\n".join(f"{mask_text(field.name)}: {field.typed}" for field in self.argument_fields)
 
     @property
-    def text_area_lines(self) -> int:
+    def text_area_line_count(self) -> int:
         """Height of the text area in lines, from 4 to 20."""
         return min(max((self["args"].value() or "").count("\n") + 2, 4), 20)
 

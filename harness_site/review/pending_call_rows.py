@@ -22,7 +22,7 @@ from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.call_amounts import Amount, add_amounts, find_visible_amount
+from harness_site.core.call_amounts import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -219,7 +219,9 @@ class PendingRowBuilder:
         )
         readable = skip_unreadable_records(lines)
         agents = Counter(line.agent for line in readable if line.agent)
-        amount = add_amounts(line.amount for line in readable) if len(readable) == outage.number else None
+        amount = (
+            sum_amounts_in_one_currency(line.amount for line in readable) if len(readable) == outage.number else None
+        )
         return OutageGroupRow(
             tool=outage.tool,
             error_type=outage.error_type,
@@ -287,7 +289,7 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why=why,
             amount=amount,
-            facts=self._render_facts(amount, call.risk if self._shows_risk(call) else ""),
+            facts=self._render_facts(amount, call.risk if self._is_risk_shown(call) else ""),
             since=render_time_ago(waiting_since),
             age=formatting.format_time_ago(waiting_since, now),
             deadline=deadline,
@@ -314,7 +316,7 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def _shows_risk(self, call: ToolCall) -> bool:
+    def _is_risk_shown(self, call: ToolCall) -> bool:
         """Return whether the risk says more than the side effects, or the rows are ordered by it."""
         is_declared = call.risk != get_default_risk(call.side_effects.split(","))
         return not call.is_question and (is_declared or self._query.get("sort") == "risk")
@@ -380,4 +382,4 @@ def get_verification_error_sentence_and_label(error: SealError) -> tuple[str, st
 
 
 def _build_agreement_row(agreement: Agreement) -> AgreementRow:
-    return AgreementRow(agreement.kind, agreement.people, tuple(voice.actor for voice in agreement.voices))
+    return AgreementRow(agreement.kind, agreement.person_count, tuple(voice.actor for voice in agreement.voices))

@@ -47,7 +47,7 @@ def load_index_status() -> IndexStatus:
     behind += sum(SOURCES[kind]._default_manager.aggregate(last=Max("pk"))["last"] or 0 for kind in missing_kinds)
     older = sum(row.older for row in progress)
     return IndexStatus(
-        behind + older, older, _get_earliest_completion_of_all_kinds(row.complete_at for row in progress)
+        behind + older, older, _find_earliest_completion_of_all_kinds(row.complete_at for row in progress)
     )
 
 
@@ -65,10 +65,10 @@ def _query_progress_with_last_keys() -> QuerySet[Progress]:
     return Progress.objects.annotate(last=Case(*last_keys, output_field=BigIntegerField()))
 
 
-def get_time_of_sums() -> datetime | None:
+def find_time_of_sums() -> datetime | None:
     """Return the time as of which the sums of the overview are; None before they are complete for the first time."""
     rows = list(Progress.objects.values_list("complete_at", "sums_at"))
-    complete_at = _get_earliest_completion_of_all_kinds(complete_at for complete_at, _sums_at in rows)
+    complete_at = _find_earliest_completion_of_all_kinds(complete_at for complete_at, _sums_at in rows)
     sums_at = next((sums_at for _complete_at, sums_at in rows if sums_at is not None), None)
     return None if complete_at is None or sums_at is None else min(complete_at, sums_at)
 
@@ -82,7 +82,7 @@ def _query_backlog_counts(kinds: list[str]) -> QuerySet[Progress, int]:
     return Progress.objects.filter(kind__in=kinds).values_list("older", flat=True)
 
 
-def _get_earliest_completion_of_all_kinds(complete_at: Iterable[datetime | None]) -> datetime | None:
+def _find_earliest_completion_of_all_kinds(complete_at: Iterable[datetime | None]) -> datetime | None:
     """Return the earliest time; None if there is not one for each kind."""
     times = [time for time in complete_at if time is not None]
     return min(times) if len(times) == len(Kind) else None

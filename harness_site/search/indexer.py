@@ -21,7 +21,7 @@ from checkpoints.models import ToolCall
 from harness_site.search import hourly_call_and_decision_sums, index_writer, texts_to_index
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import DecisionSums, Fact, Kind, Passage, Progress, ToolSums
-from harness_site.search.reopen_calls_of_withdrawn_decisions import reopen_calls_of_withdrawals
+from harness_site.search.reopen_passages_of_withdrawn_decisions import reopen_passages_of_withdrawn_decisions
 from harness_site.search.texts_to_index import IndexedText
 
 #: Texts of one batch, few enough for a short transaction.
@@ -75,7 +75,7 @@ def _index_batch_of_kind(kind: Kind) -> int:
         return 0
     progress, oldest_open_xid = Progress.objects.get(kind=kind), _fetch_oldest_open_transaction_id()
     batch = _choose_rows_of_batch(progress)
-    texts = texts_to_index.load_indexed_texts(kind, batch.keys)
+    texts = texts_to_index.load_texts_to_index(kind, batch.keys)
     with _use_non_durable_transaction():
         # Lock all kinds, as keys below all others may be assigned by one process at a time only.
         leases = {row.kind: row.leased_until for row in Progress.objects.select_for_update().order_by("kind")}
@@ -229,7 +229,7 @@ def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[I
     if kind == Kind.CALL:
         texts = _keep_changed_calls_open(texts)
     elif kind == Kind.DECISION:
-        hourly_call_and_decision_sums.add_tallies_to_sums(reopen_calls_of_withdrawals(batch.keys))
+        hourly_call_and_decision_sums.add_tallies_to_sums(reopen_passages_of_withdrawn_decisions(batch.keys))
     backlog = set(batch.backlog)
     index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
     index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])

@@ -81,8 +81,8 @@ def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[in
                 position=passage.position,
                 version=None if message is None else versions.get(message.segment_id),
                 who=_get_role_tool_or_actor(row),
-                at=_get_row_time(row),
-                stretches=build_excerpt_parts(_strip_leading_id(passage, row, query), query.pattern),
+                at=_find_row_time(row),
+                stretches=build_excerpt_parts(_strip_leading_id(passage, row, query), query.highlight_pattern),
                 is_question=call is not None and call.is_question,
             )
         )
@@ -93,7 +93,7 @@ def _strip_leading_id(passage: Passage, row: Message | ToolCall | Decision | Non
     """Return the text without the leading id of a message or call, unless the id matches the query."""
     name = row.message_id if isinstance(row, Message) else row.call_id if isinstance(row, ToolCall) else ""
     text = passage.text.removeprefix(f"{name}\n")
-    return text if name and query.pattern.search(text) else passage.text
+    return text if name and query.highlight_pattern.search(text) else passage.text
 
 
 def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPart, ...]:
@@ -146,7 +146,7 @@ def _get_role_tool_or_actor(row: Message | ToolCall | Decision | None) -> str:
     return row.actor if row else ""
 
 
-def _get_row_time(row: Message | ToolCall | Decision | None) -> datetime | None:
+def _find_row_time(row: Message | ToolCall | Decision | None) -> datetime | None:
     if isinstance(row, ToolCall):
         return row.issued_at
     return row.created_at if row else None

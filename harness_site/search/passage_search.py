@@ -83,7 +83,7 @@ def search_passages(
 ) -> SearchPage:
     """Search a whole workspace, or one session of it.
 
-    `limits` is the result of `find_sequential_read_limits`, if it is known.
+    `limits` is the result of `load_sequential_read_limits`, if it is known.
     """
     passages = Passage.objects.filter(workspace=workspace)
     if session is not None:
@@ -95,7 +95,7 @@ def search_passages(
             if session is not None:
                 limits = ReadLimits()
             page = _collect_search_page(
-                passages, query, before, limits or find_sequential_read_limits(before), whole=session is not None
+                passages, query, before, limits or load_sequential_read_limits(before), whole=session is not None
             )
     except OperationalError:
         return SearchPage((), slow=True)
@@ -113,7 +113,7 @@ def _keep_verified_sources_of_page(page: SearchPage, query: SearchQuery) -> Sear
     """Return the page with the texts of sources that are as they were written. It is the same without seals."""
     if get_seal_keys() is None:
         return page
-    verified = passage_texts_from_verified_sources.replace_texts_by_those_of_verified_sources(page.passages)
+    verified = passage_texts_from_verified_sources.replace_passage_texts_and_drop_unverified(page.passages)
     return replace(page, passages=_drop_matches_that_are_masked_now(verified, query, page.secrets))
 
 
@@ -159,7 +159,7 @@ def _load_newest_matches(
     return found
 
 
-def find_sequential_read_limits(before: int | None = None) -> ReadLimits:
+def load_sequential_read_limits(before: int | None = None) -> ReadLimits:
     """Find the first passage before a key that is not read one by one."""
     newest = Passage.objects.all() if before is None else Passage.objects.filter(pk__lt=before)
     oldest_era = Subquery(Passage.objects.order_by("pk").values("era")[:1])

@@ -20,10 +20,10 @@ from harness_site.core.unreadable_rows import (
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Kind, Passage
 from harness_site.search.text_extraction import split_into_overlapping_pieces
-from harness_site.search.texts_to_index import IndexedText, load_indexed_texts
+from harness_site.search.texts_to_index import IndexedText, load_texts_to_index
 
 
-def replace_texts_by_those_of_verified_sources(passages: Sequence[Passage]) -> list[Passage]:
+def replace_passage_texts_and_drop_unverified(passages: Sequence[Passage]) -> list[Passage]:
     """Give each passage the text that its source has now. Without seals, nothing changes.
 
     Left out are passages whose source is deleted, altered, or in another place than the passage says. The session of an
@@ -37,7 +37,7 @@ def replace_texts_by_those_of_verified_sources(passages: Sequence[Passage]) -> l
         if keys:
             texts |= {
                 (kind.value, text.source): text
-                for text in load_indexed_texts(kind, _list_verified_source_keys(kind, keys))
+                for text in load_texts_to_index(kind, _list_verified_source_keys(kind, keys))
             }
     return [
         passage

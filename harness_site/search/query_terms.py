@@ -85,7 +85,7 @@ class SearchQuery:
         return any(term.is_findable_by_index for term in self.terms)
 
     @property
-    def pattern(self) -> re.Pattern[str]:
+    def highlight_pattern(self) -> re.Pattern[str]:
         """Compile a pattern of what to mark in a text that the query matches: its words in a row, else each.
 
         The longest terms come first. A very short one counts only as a word of its own if there are longer ones.
@@ -116,7 +116,7 @@ def fold_case(text: str) -> str:
     return text.replace("İ", "i").lower().replace("ς", "σ")
 
 
-def build_dense_script_pairs(text: str) -> str:
+def build_dense_column_text(text: str) -> str:
     """Build `Passage.dense`: each distinct pair of adjacent letters of dense scripts, and single last letters."""
     runs = _DENSE_RUN.findall(text)
     words = dict.fromkeys(run[at : at + 2] for run in runs for at in range(len(run)))

@@ -45,7 +45,7 @@ def recount_sums_of_changed_sessions(since: datetime | None) -> datetime:
     """
     now = read_database_time("default")
     for workspace in Workspace.objects.values_list("pk", flat=True):
-        _add_models_of_changed_sessions(workspace, since, now)
+        _record_models_of_changed_sessions(workspace, since, now)
         days = {*_list_days_to_count(workspace, since, now), *_list_days_without_model_sums(workspace)}
         for day in sorted(days):
             recount_session_sums_of_day(workspace, day, hourly=day >= get_start_of_hourly_sums(now).date())
@@ -55,7 +55,7 @@ def recount_sums_of_changed_sessions(since: datetime | None) -> datetime:
     return now
 
 
-def _add_models_of_changed_sessions(workspace: int, since: datetime | None, now: datetime) -> None:
+def _record_models_of_changed_sessions(workspace: int, since: datetime | None, now: datetime) -> None:
     first = now - timedelta(days=KEPT_DAYS) if since is None else since - _OVERLAP
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=first)
     session_models_and_cost_by_model.record_models_of_sessions(
@@ -150,21 +150,21 @@ def recount_session_sums_of_day(workspace: int, day: date, *, hourly: bool) -> N
     sums = _sum_sessions_by_agent(sessions, start, keys)
     agents = [
         SessionSums(agent=agent, start=period, hourly=is_hour, **dict(zip(_AGENT_AMOUNTS, amounts, strict=True)))
-        for (is_hour, period, agent), amounts in _add_sums_of_day(sums, start, hourly=hourly).items()
+        for (is_hour, period, agent), amounts in _build_hour_and_day_sums(sums, start, hourly=hourly).items()
     ]
     _replace_stored_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents)
     if _is_message_backlog_indexed():
         model_sums = _sum_sessions_by_model(sessions, start, keys)
         models = [
             ModelSums(agent=agent, model=model, several=several, start=period, hourly=is_hour, sessions=n, cost=cost)
-            for (is_hour, period, agent, model, several), (n, cost) in _add_sums_of_day(
+            for (is_hour, period, agent, model, several), (n, cost) in _build_hour_and_day_sums(
                 model_sums, start, hourly=hourly
             ).items()
         ]
         _replace_stored_sums(workspace, ModelSums, ("agent", "model", "several"), _MODEL_AMOUNTS, start, models)
 
 
-def _add_sums_of_day(
+def _build_hour_and_day_sums(
     sums: Mapping[Any, tuple[Any, ...]], start: datetime, *, hourly: bool
 ) -> dict[Any, tuple[Any, ...]]:
     """Return sums by whether they are those of an hour and their key, with those of the day that the hours add up to.

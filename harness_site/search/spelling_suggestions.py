@@ -36,7 +36,7 @@ def suggest_corrected_query(workspace: int, query: SearchQuery) -> SearchQuery |
 
     Quoted phrases are searched as they are. Reads at most a few pages of passages for each word.
     """
-    limits = passage_search.find_sequential_read_limits()
+    limits = passage_search.load_sequential_read_limits()
     terms = [
         term
         if " " in term.text

@@ -172,11 +172,11 @@ class _ValueTruncator:
                     break
                 self.remaining_chars -= len(key)
                 fields[key] = self.truncate_value(inner)
-            self._mark_as_truncated(len(value) - len(fields))
+            self._mark_as_truncated_if_any_omitted(len(value) - len(fields))
             return fields
         if isinstance(value, list):
             items = [self.truncate_value(inner) for inner in takewhile(lambda _: self.remaining_chars > 0, value)]
-            self._mark_as_truncated(len(value) - len(items))
+            self._mark_as_truncated_if_any_omitted(len(value) - len(items))
             return items
         if not isinstance(value, str):
             return value
@@ -184,7 +184,7 @@ class _ValueTruncator:
         self.remaining_chars -= len(value)
         return value[:room]
 
-    def _mark_as_truncated(self, count: int) -> None:
+    def _mark_as_truncated_if_any_omitted(self, count: int) -> None:
         if count:
             self.remaining_chars = min(self.remaining_chars, -1)
 

@@ -41,7 +41,7 @@ def filter_passages_by_query_with_index(passages: QuerySet[Passage], query: Sear
     """Filter passages that contain every term of `query`, by the index if possible."""
     if _get_connection_of_query(passages).vendor == "sqlite":
         return _filter_passages_by_sqlite_index(passages, query)
-    for part in _list_indexed_parts(query):
+    for part in _list_most_selective_parts_first(query):
         passages = passages.filter(_Like(F("folded"), Value(f"%{_escape_like_pattern(fold_case(part))}%")))
     for term in query.terms:
         if term.dense_script_pairs:
@@ -51,7 +51,7 @@ def filter_passages_by_query_with_index(passages: QuerySet[Passage], query: Sear
     return passages
 
 
-def _list_indexed_parts(query: SearchQuery) -> list[str]:
+def _list_most_selective_parts_first(query: SearchQuery) -> list[str]:
     """List the terms, and the rare parts of long ones, with those first that are likely to be in the fewest texts.
 
     The trigram index reads the conditions in turn, each only at the texts that the ones before it have left. Within one

@@ -55,7 +55,7 @@ class LimitedConnection(H11Protocol):
         return bool(self.cycle) and not self.cycle.response_complete
 
     @property
-    def is_idle_connection(self) -> bool:
+    def is_waiting_for_client(self) -> bool:
         """True if the connection only waits for its client."""
         return not self.is_serving_request or self.cycle.more_body or self.transport.is_closing()
 
@@ -63,7 +63,7 @@ class LimitedConnection(H11Protocol):
         super().connection_made(transport)
         self._start_or_stop_header_timer()
         if len(self.connections) > self._limits.connections:
-            self._close_idlest_connection()
+            self._abort_longest_waiting_connection()
 
     def data_received(self, data: bytes) -> None:
         if self._has_large_headers(data):
@@ -110,14 +110,14 @@ class LimitedConnection(H11Protocol):
         elif self._headers_due is None:
             self._headers_due = self.loop.call_later(self._limits.header_seconds, self.transport.abort)
 
-    def _close_idlest_connection(self) -> None:
+    def _abort_longest_waiting_connection(self) -> None:
         """Close the connection that has waited longest for its client, or this one if none waits."""
         others = [
             connection
             for connection in self.connections
             if isinstance(connection, LimitedConnection) and connection is not self
         ]
-        idle_connections = [connection for connection in others if connection.is_idle_connection]
+        idle_connections = [connection for connection in others if connection.is_waiting_for_client]
         victim = min(idle_connections, key=lambda connection: connection.since, default=self)
         self.connections.discard(victim)
         victim.transport.abort()

@@ -110,7 +110,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
     run, question = _("run %(number)s"), conditional_escape(_("Question"))
 
     def line(session_pk: int, record: CallRecord) -> CallLine:
-        shape, status = session_formatting.format_call_status_chip(record)
+        shape, status = session_formatting.get_call_record_shape_and_label(record)
         when = (requested if record.has_not_run else logged) % {"issued_at": render_time(record.issued_at)}
         duration = record.duration
         return CallLine(

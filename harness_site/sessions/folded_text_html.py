@@ -27,21 +27,21 @@ def render_message_text(content: str, more_url: str, whole: Extent = False, brie
     """Render a text as Markdown, with a link to the rest; of a `brief` one, only the first lines are displayed."""
     if page := _build_first_page_of_long_text(content, whole):
         further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
-        return _render_prose(page.text) + further
+        return _render_already_masked_prose(page.text) + further
     length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
     beginning = (
         _build_unfolded_text(content)
         if whole
         else mask_and_shorten_text.cut_and_mask_text_to_preview(content, length, lines)
     )
-    prose = _render_prose(beginning.text)
+    prose = _render_already_masked_prose(beginning.text)
     if beginning.whole:
         return prose
     folded = {"size": beginning.size, "target": ".msg", "more_url": more_url}
     return prose + render_to_string("sessions/parts/more.html", folded)
 
 
-def _render_prose(masked: str) -> SafeString:
+def _render_already_masked_prose(masked: str) -> SafeString:
     return build_html('<div class="prose" dir="auto">{}</div>', markdown.render_markdown(masked))
 
 
@@ -74,8 +74,8 @@ def _build_tree_context(
     tree = json_tree.render_json_tree(value, limit=limit)
     page = None
     if whole == "page" and not tree.whole:
-        page = long_text_pagination.build_text_page(
-            long_text_pagination.format_json_for_pages(value) if text is None else text, 1
+        page = long_text_pagination.build_masked_text_page(
+            long_text_pagination.mask_secret_fields_and_format_json(value) if text is None else text, 1
         )
     return {"tree": tree, "page": page, "more_url": more_url}
 
@@ -83,7 +83,7 @@ def _build_tree_context(
 def _build_first_page_of_long_text(content: str, whole: Extent) -> long_text_pagination.TextPage | None:
     """Return the first page of a text that has several, if it is displayed in pages."""
     return (
-        long_text_pagination.build_text_page(content, 1)
+        long_text_pagination.build_masked_text_page(content, 1)
         if whole == "page" and len(content) > long_text_pagination.PAGE
         else None
     )

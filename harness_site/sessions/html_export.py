@@ -65,7 +65,9 @@ def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
     context |= {"zone": timezone.get_current_timezone_name(), "offset": _format_utc_offset(context["now"])}
     yield render_to_string("sessions/offline/start.html", context)
     shared |= {
-        "takeovers": takeovers_and_requests_from_audit_trail.load_takeovers_and_review_requests(session.pk).takeovers
+        "takeovers": takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(
+            session.pk
+        ).takeovers
     }
     for window in conversation_window.iterate_conversation_windows(session, place):
         yield render_to_string("sessions/offline/items.html", {**shared, "conversation": window})

@@ -45,7 +45,7 @@ def build_image_source(image: ImagePart) -> ImageSource:
         return ImageSource(embedded=True)
     if link := mask_link_if_safe(image.url):
         return ImageSource(link=link)
-    kind, size = _describe_media_url(image.url)
+    kind, size = _describe_media_type_and_size(image.url)
     sentence = gettext("The image is not shown: %(kind)s, %(size)s. Its message contains it as text.")
     return ImageSource(words=sentence % {"kind": kind, "size": size})
 
@@ -75,11 +75,11 @@ def build_audio_source(audio: AudioPart) -> AudioSource:
         return AudioSource(embedded=True, media_type=found[0], size=format_byte_size(len(found[1]) * 3 // 4))
     if link := mask_link_if_safe(audio.url):
         return AudioSource(link=link)
-    kind, size = _describe_media_url(audio.url)
+    kind, size = _describe_media_type_and_size(audio.url)
     sentence = gettext("The recording is not played: %(kind)s, %(size)s. Its message contains it as text.")
     return AudioSource(words=sentence % {"kind": kind, "size": size})
 
 
-def _describe_media_url(url: str) -> tuple[str, str]:
+def _describe_media_type_and_size(url: str) -> tuple[str, str]:
     """Return the beginning of the address of a medium, which names its type, and its size in words."""
     return mask_and_reveal_hidden(url[:40].split(",")[0].split(";")[0]), format_byte_size(get_byte_size(url))

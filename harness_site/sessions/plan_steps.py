@@ -136,13 +136,13 @@ def _parse_step(item: Any) -> PlanStep:
     if key is None:
         return PlanStep(item, None, "", {})
     state_name = next((name for name in _STATES if isinstance(item.get(name), str | bool) and name != key), None)
-    state, word = _parse_step_state(item[state_name]) if state_name else (None, "")
+    state, word = _parse_step_state_and_word(item[state_name]) if state_name else (None, "")
     return PlanStep(
         item[key], state, word, {name: value for name, value in item.items() if name not in {key, state_name}}
     )
 
 
-def _parse_step_state(value: str | bool) -> tuple[StepState | None, str]:
+def _parse_step_state_and_word(value: str | bool) -> tuple[StepState | None, str]:
     if isinstance(value, bool):
         state = StepState.DONE if value else StepState.TODO
         return state, state.value

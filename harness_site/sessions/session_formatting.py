@@ -65,7 +65,7 @@ _SHAPES: Final = {
 }
 
 
-def format_session_status_chip(
+def get_session_status_shape_and_label(
     value: Standing | str,
     undecided: int,
     awaiting: int = 0,
@@ -102,7 +102,7 @@ def format_session_status_chip(
     return "unknown", gettext("Unknown status: %(status)s") % {"status": mask_and_reveal_hidden(value)}
 
 
-def format_call_status_chip(record: CallRecord) -> tuple[str, str]:
+def get_call_record_shape_and_label(record: CallRecord) -> tuple[str, str]:
     """Return the chip shape and label of a call."""
     if record.is_imported and record.status == CallStatus.ISSUED:
         return "run", gettext("No result in the file yet")
@@ -111,7 +111,7 @@ def format_call_status_chip(record: CallRecord) -> tuple[str, str]:
     if record.is_orphaned:
         return "unknown", gettext("No sign of life")
     return status_labels.get_call_status_shape_and_label(
-        record.status, is_question=record.is_question, final_kind=record.final_kind
+        record.status, is_question=record.is_question, final_kind=record.last_final_decision_kind
     )
 
 
@@ -200,20 +200,20 @@ def format_money(amount: Decimal | None, digits: int | None = None) -> str:
     if amount is None:
         return "–"
     rounded = amount.quantize(_MICRO, rounding=ROUND_HALF_UP)
-    digits = count_money_digits(amount) if digits is None else digits
+    digits = count_decimal_places_of_amount(amount) if digits is None else digits
     # Translators: an amount in US dollars; German puts the sign after the number: 0,06 $
     return gettext("$%(amount)s") % {"amount": formatting.format_number(rounded, digits)}
 
 
-def count_money_digits(amount: Decimal) -> int:
+def count_decimal_places_of_amount(amount: Decimal) -> int:
     """Count the decimal places that an amount in US dollars needs: two to six."""
     exact = amount.quantize(_MICRO, rounding=ROUND_HALF_UP).normalize()
     return 2 if exact == exact.quantize(_CENT, rounding=ROUND_HALF_UP) else -int(exact.as_tuple().exponent)
 
 
-def count_common_money_digits(amounts: Iterable[Decimal | None]) -> int:
+def count_common_decimal_places(amounts: Iterable[Decimal | None]) -> int:
     """Count the decimal places with which each of the known amounts can be written exactly, so that they align."""
-    return max((count_money_digits(amount) for amount in amounts if amount is not None), default=2)
+    return max((count_decimal_places_of_amount(amount) for amount in amounts if amount is not None), default=2)
 
 
 def render_rounded_money(amount: Decimal | None) -> SafeString | str:

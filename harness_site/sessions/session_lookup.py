@@ -35,7 +35,7 @@ class PageNotFound(Exception):
         super().__init__(what)
 
 
-def serve_session_page(
+def require_member_and_handle_page_not_found(
     view: Callable[Concatenate[MemberRequest, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Decorate a view for every member; `PageNotFound` becomes a page with status 404."""

@@ -21,7 +21,11 @@ from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
-from harness_site.sessions.session_formatting import format_count, format_session_status_chip, render_rounded_money
+from harness_site.sessions.session_formatting import (
+    format_count,
+    get_session_status_shape_and_label,
+    render_rounded_money,
+)
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import build_filter_url, render_copyable_text, render_time_ago
 
@@ -78,7 +82,7 @@ def build_session_lines(
     def line(row: SessionRow) -> SessionLine:
         with mask_values_in_context(secrets.get(row.pk, ())):
             name = mask_and_reveal_hidden(row.title or row.session_id)
-            shape, status = format_session_status_chip(row.standing, row.undecided, row.awaiting, row.questions)
+            shape, status = get_session_status_shape_and_label(row.standing, row.undecided, row.awaiting, row.questions)
             return SessionLine(
                 pk=row.pk,
                 css_class=_get_css_class(row),

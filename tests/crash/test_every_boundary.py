@@ -16,8 +16,8 @@ from tests.support.exhaustive_mode import choose_boundaries, count_examples
 #: Every operation that writes while a session runs.
 WRITING = {
     "sessions.create_finish_release.create_session_if_missing",
-    "sessions.take_and_release_ownership._try_to_take_ownership",
-    "sessions.take_and_release_ownership.renew_ownership_if_still_owner",
+    "sessions.take_and_release_ownership._take_ownership_in_transaction",
+    "sessions.take_and_release_ownership.touch_session_if_still_owner",
     "sessions.take_and_release_ownership.release_ownership_if_still_owner",
     "resume.resume_gate.try_activate_session_after_decisions",
     "decisions.decide._record_decision_in_transaction",

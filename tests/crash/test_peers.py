@@ -8,7 +8,7 @@ from tests.support.exhaustive_mode import choose_boundaries
 #: Every operation of waiting for other agents that writes.
 WRITING = {
     "peers.accept_agent_response.accept_response",
-    "peers.cancel_paused_task.cancel_paused_task",
+    "peers.cancel_paused_session.cancel_paused_session",
     "peers.extend_and_sweep_agent_deadlines._sweep_deadlines_of_session",
     "peers.pause_run_until_agents_respond._pause_run_in_transaction",
     "peers.take_paused_task._mark_task_and_joins_taken",

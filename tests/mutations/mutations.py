@@ -106,7 +106,7 @@ MUTATIONS = [
     Mutation(
         "what a lost run had issued is unknown",
         "checkpoints/sessions/take_and_release_ownership.py",
-        '        _interrupt_orphaned_calls(store, row, run, f"run {run.number}")\n',
+        '        _interrupt_or_discard_orphaned_calls(store, row, run, f"run {run.number}")\n',
         "",
         "tests/concurrency/test_killed_calls.py::test_killed_inside_the_call_leaves_the_outcome_unknown",
     ),
@@ -255,7 +255,7 @@ MUTATIONS = [
     Mutation(
         "an append without a run ends the fence of a run that is gone",
         "checkpoints/sessions/append_without_lease.py",
-        "    take_and_release_ownership.end_lost_owner_run(store, row, owner)\n",
+        "    take_and_release_ownership.end_lost_owner_run_and_interrupt_calls(store, row, owner)\n",
         "    pass\n",
         f"{TESTS}/sessions/test_append_without_lease.py::test_append_declares_a_lost_owner_lost",
     ),

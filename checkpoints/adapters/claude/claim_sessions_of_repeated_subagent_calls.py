@@ -57,11 +57,13 @@ class SubagentCalls:
         try:
             with self._lock:
                 if key.root_id not in self._open:
-                    self._open[key.root_id] = self._pass_gates_and_list_open_calls(key)
-            session_id = self._choose_session_and_take_open_call(key, (tool, digest_text(to_canonical_json(args))))
+                    self._open[key.root_id] = self._pass_gates_and_list_continuable_calls(key)
+            session_id = self._choose_session_and_take_continuable_call(
+                key, (tool, digest_text(to_canonical_json(args)))
+            )
             if session_id != key.root_id:
                 self._claims.claim_session_for_call(session_id, self._description)
-                self._set_parent_session(session_id, key.root_id)
+                self._store_parent_session_if_unset(session_id, key.root_id)
         except BaseException:
             self._claims.end_call_claim(key.root_id)
             raise
@@ -92,7 +94,7 @@ class SubagentCalls:
                 content = VersionContent(None, write_transcript_version.build_empty_results([call_id]))
                 state_store.write_version_of_transcript_if_changed(self._checkpointer.store, session_id, content)
 
-    def _choose_session_and_take_open_call(self, key: TranscriptKey, kind: CallFingerprint) -> str:
+    def _choose_session_and_take_continuable_call(self, key: TranscriptKey, kind: CallFingerprint) -> str:
         """Return the session that has the call of another subagent which this one is, or else the agent's own."""
         with self._lock:
             calls = self._open[key.root_id][kind]
@@ -103,7 +105,7 @@ class SubagentCalls:
             self._continued[key.root_id].append(other)
             return other[0]
 
-    def _pass_gates_and_list_open_calls(self, key: TranscriptKey) -> _OpenCalls:
+    def _pass_gates_and_list_continuable_calls(self, key: TranscriptKey) -> _OpenCalls:
         store, open_calls = self._checkpointer.store, _OpenCalls(list)
         sessions = (
             Session.objects.using(store.using)
@@ -129,7 +131,7 @@ class SubagentCalls:
                     open_calls[get_call_fingerprint(call)].append((session_id, call.call_id))
         return open_calls
 
-    def _set_parent_session(self, session_id: str, parent_id: str) -> None:
+    def _store_parent_session_if_unset(self, session_id: str, parent_id: str) -> None:
         store = self._checkpointer.store
         sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, parent_session_id="")
         with database_operation(store.using):

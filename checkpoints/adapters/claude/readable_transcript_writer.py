@@ -103,11 +103,11 @@ class TranscriptMirror:
             agent=agent,
             live=True,
             subagent=self.subagent,
-            open_writer=self._flush_and_create_writer,
+            open_writer=self._lock_session_and_create_writer,
         )
         self._reader = ClaudeCodeReader(context)
 
-    def _flush_and_create_writer(self, store: Store, origin: TranscriptOrigin) -> ReadableTranscriptWriter:
+    def _lock_session_and_create_writer(self, store: Store, origin: TranscriptOrigin) -> ReadableTranscriptWriter:
         written = self.written if origin.session_id == self.key.session_id else []
         self._transaction.lock_session_and_write_queued_version()
         writer = ReadableTranscriptWriter(store, origin, self._is_tool_logged_by_policies, self._transaction, written)
@@ -115,10 +115,10 @@ class TranscriptMirror:
         self._writers.append(writer)
         return writer
 
-    def begin_transaction(self, row: Session, owned_session: OwnedSession | None) -> None:
+    def begin_under_callers_lock(self, row: Session, owned_session: OwnedSession | None) -> None:
         """Begin to write in another transaction, which has locked the session `row` of the transcript."""
         self.written.clear()
-        self._transaction.begin(row, owned_session)
+        self._transaction.begin_under_callers_lock(row, owned_session)
 
     def begin_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
         """Begin to write to the session as it is known. `exits` ends the transaction if one is needed.
@@ -146,7 +146,7 @@ class TranscriptMirror:
         """The session of the transcript."""
         return self._transaction.locked[self.key.session_id][0]
 
-    def read_lines(self, lines: Iterable[Line], *, repeats: bool = False) -> None:
+    def pass_lines_to_reader(self, lines: Iterable[Line], *, repeats: bool = False) -> None:
         """Read the next lines; `repeats` says that they were read before, by another process or an earlier mirror.
 
         A line that has no exact form in a message is left out: the log has it.
@@ -208,7 +208,7 @@ class MirrorTransaction:
         self._pending: _PendingVersion | None = None
         self._exits = ExitStack()
 
-    def begin(self, row: Session, owned_session: OwnedSession | None) -> None:
+    def begin_under_callers_lock(self, row: Session, owned_session: OwnedSession | None) -> None:
         """Begin to write in a transaction that has locked the session `row`."""
         self._known = self._pending = None
         self.locked.clear()
@@ -216,7 +216,7 @@ class MirrorTransaction:
 
     def begin_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
         """Begin to write to a session that is not locked yet."""
-        self.begin(copy.copy(known.row), None)
+        self.begin_under_callers_lock(copy.copy(known.row), None)
         self._known, self._exits = known, exits
 
     def can_write_version_without_lock(self, session_id: str) -> bool:
@@ -322,15 +322,15 @@ class ReadableTranscriptWriter(ImportWriter):
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
         session_id = self.origin.session_id
         if session_id in self._transaction.locked or sessions.filter(session_id=session_id).exists():
-            row, run = self._lock_session()
+            row, run = self._lock_and_prepare_session()
             self._restore_from_stored_session(row, run, calls)
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
-        row, run = self._lock_session()
+        row, run = self._lock_and_prepare_session()
         self._head = TranscriptHead(row.head_segment_id or 0, row.message_count, bytes(row.head_chain), 0)
         return row, run
 
-    def _lock_session(self) -> tuple[Session, Run]:
+    def _lock_and_prepare_session(self) -> tuple[Session, Run]:
         """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
         using, session_id = self.store.using, self.origin.session_id
         if session_id not in self._transaction.locked:
@@ -418,7 +418,7 @@ class ReadableTranscriptWriter(ImportWriter):
                 head = self._write_versions_with_answers(row, head, [turn], run_id, answered)
             row.latest_version, row.message_count, row.head_chain = head.version, head.length, head.chain
             if owned_session is not None:
-                sync = partial(_move_owned_session_to_mirrored_version, owned_session, head, rows, results)
+                sync = partial(_advance_owned_session_in_memory, owned_session, head, rows, results)
                 transaction.on_commit(sync, using=self.store.using)
         return head
 
@@ -430,9 +430,9 @@ class ReadableTranscriptWriter(ImportWriter):
         store, owned_session = self.store, self._owned_session
         if owned_session is not None:
             read = partial(call_queries.list_unanswered_calls, store, row.pk)
-            return owned_session.operations.list_rows_answered_by(results, read)
+            return owned_session.operations.list_row_keys_answered_by(results, read)
         open_calls = call_queries.list_unanswered_calls(store, row.pk)
-        rows = OpenOperations().list_rows_answered_by(results, lambda: open_calls)
+        rows = OpenOperations().list_row_keys_answered_by(results, lambda: open_calls)
         kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
         for call in open_calls:
             if call.call_id in results and kinds[get_call_fingerprint(call)]:
@@ -474,7 +474,7 @@ class ReadableTranscriptWriter(ImportWriter):
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 
 
-def _move_owned_session_to_mirrored_version(
+def _advance_owned_session_in_memory(
     owned_session: OwnedSession, head: TranscriptHead, answered_rows: list[int], results: Counter[str]
 ) -> None:
     """Let the run of this client go on from a version that was written beside it."""

@@ -162,7 +162,7 @@ class HarnessSessionStore(SessionStore):
             if written is None:
                 mirror, before = self._append_lines_under_lock(key, mirror, lines)
             if mirror is not None:
-                self._cache_version_if_next(session_id, before, mirror.version)
+                self._remember_version_number_if_next(session_id, before, mirror.version)
                 known = write_cached_session_in_one_statement.find_cached_session(store, session_id)
                 mirror.revision = None if known is None else known.row.revision
                 with self._lock:
@@ -189,7 +189,7 @@ class HarnessSessionStore(SessionStore):
             mirror.begin_without_lock(known, exits)
             log = LineLog(store, known.row, None, key.project_log_group, known=(mirror.size, mirror.header))
             log.queue_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
-            mirror.read_lines(lines)
+            mirror.pass_lines_to_reader(lines)
             mirror.flush()
             self._set_line_log_header(key, log, lines, int((time.time() + self._clock_lead) * 1000))
             if (
@@ -238,7 +238,7 @@ class HarnessSessionStore(SessionStore):
                 )
         return mirror, newest[1]
 
-    def _cache_version_if_next(self, session_id: str, before: int, after: int) -> None:
+    def _remember_version_number_if_next(self, session_id: str, before: int, after: int) -> None:
         """Remember a version that was written behind the one that this store knows, or as the first one."""
         with self._lock:
             if self._versions.get(session_id, 0) == before:
@@ -250,7 +250,7 @@ class HarnessSessionStore(SessionStore):
         while len(self._versions) > _MAX_VERSIONS:
             self._versions.popitem(last=False)
 
-    def _read_latest_version(self, session_id: str) -> int:
+    def _load_latest_version_number(self, session_id: str) -> int:
         store = self.sync_checkpointer.store
         with database_operation(store.using, writes=False):
             return look_up_and_lock_rows.get_session(store, session_id).latest_version
@@ -269,7 +269,7 @@ class HarnessSessionStore(SessionStore):
             with self._lock:
                 version = self._versions.get(session_id)
             if version is not None:
-                latest = self._read_latest_version(session_id)
+                latest = self._load_latest_version_number(session_id)
                 if latest != version:
                     raise VersionConflict(session_id, version, latest)
 
@@ -296,10 +296,10 @@ class HarnessSessionStore(SessionStore):
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)
             rows.update(parent_session_id=key.root_id)
             log.row.parent_session_id = key.root_id
-        mirror.begin_transaction(log.row, log.owned_session)
-        mirror.read_lines(stored, repeats=True)
+        mirror.begin_under_callers_lock(log.row, log.owned_session)
+        mirror.pass_lines_to_reader(stored, repeats=True)
         log.queue_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
-        mirror.read_lines(new)
+        mirror.pass_lines_to_reader(new)
         mirror.flush()
         mirror.version, mirror.chain = log.row.latest_version, bytes(log.row.head_chain)
         return mirror
@@ -339,7 +339,7 @@ class HarnessSessionStore(SessionStore):
 
     def _load_lines_and_remember_version(self, session_id: str) -> list[Line] | None:
         try:
-            version = self._read_latest_version(session_id)
+            version = self._load_latest_version_number(session_id)
         except SessionNotFound:
             return None
         lines = self._load_all_lines(session_id)

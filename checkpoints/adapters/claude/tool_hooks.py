@@ -180,7 +180,9 @@ class _ToolHooks:
         try:
             key = transcript_keys.get_transcript_key_of_hook(hook)
             await self._run_blocking(partial(self._create_missing_fork_from_transcript_file, key, hook))
-            return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
+            return await self._start_call_and_wait_for_permission(
+                key, name, args, str(tool_use_id or hook.get("tool_use_id") or name)
+            )
         except CheckpointsError as error:
             return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
 
@@ -193,7 +195,9 @@ class _ToolHooks:
             lines = marked_transcript_lines.read_transcript_lines_containing(hook, '"forkedFrom"')
             create_forked_session.create_forked_session_if_missing(store, key, lines)
 
-    async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
+    async def _start_call_and_wait_for_permission(
+        self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str
+    ) -> Output:
         call = _GuardedCall()
         self._calls[key, call_id] = call
         call.task = asyncio.create_task(self._run_guarded_call(key, name, args, call_id, call))
@@ -264,7 +268,7 @@ class _ToolHooks:
         key = transcript_keys.get_transcript_key_of_hook(hook)
         waiting = {call_id: call for (of, call_id), call in self._calls.items() if of == key}
         if waiting:
-            refused = await asyncio.to_thread(_find_refused_calls, hook, set(waiting))
+            refused = await asyncio.to_thread(_read_refused_calls_from_transcript_file, hook, set(waiting))
             for call_id in refused:
                 call = self._calls.pop((key, call_id))
                 call.set_outcome(CallRefused(refused[call_id]))
@@ -304,7 +308,7 @@ def _build_value_or_error(hook: Any) -> Any:
     return OutcomeUnknown(error) if hook.get("is_interrupt") or _UNKNOWN_OUTCOME.search(error) else CallFailed(error)
 
 
-def _find_refused_calls(hook: Any, call_ids: set[str]) -> dict[str, str]:
+def _read_refused_calls_from_transcript_file(hook: Any, call_ids: set[str]) -> dict[str, str]:
     """Find the calls that the program refused by its own rules: the file of the transcript says so."""
     refused: dict[str, str] = {}
     for line in marked_transcript_lines.read_transcript_lines_containing(hook, '"toolDenialKind"'):

@@ -53,7 +53,7 @@ class Request:
     allowed: Sequence[str] | None = None
 
 
-def list_interrupts(value: object) -> list[Interrupt]:
+def list_interrupts_not_by_guard(value: object) -> list[Interrupt]:
     """List the interrupts in a value that a task wrote to the channel of interrupts, without this library's gates."""
     interrupts = [item for item in value if isinstance(item, Interrupt)] if isinstance(value, list | tuple) else []
     return [each for each in interrupts if not is_guard_interrupt(each)]

@@ -416,7 +416,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             )
         }
         if namespace:  # a subgraph has a transcript of its own; what it answers counts all the same
-            answers = message_conversion.find_tool_result_messages(said)
+            answers = message_conversion.convert_tool_result_messages(said)
             return VersionContent(None, answers, payload) if answers else None
         transcript = message_conversion.convert_to_transcript(
             said[saved:] if saved and isinstance(said, list) else said
@@ -447,7 +447,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for position, (channel, value) in enumerate(writes)
         ]
         channels = {channel for channel, _ in writes}
-        requests = self._build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
+        requests = (
+            self._poll_messages_and_build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
+        )
         with self._session_claims.lock_session_claims(thread_id):
             is_waiting = state_store.save_task_writes_and_interrupt_calls(
                 self.sync_checkpointer.store,
@@ -466,8 +468,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         elif is_waiting and ERROR not in channels:
             self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 
-    def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
-        found = convert_interrupts_to_calls.list_interrupts(value) if self.review_interrupts else []
+    def _poll_messages_and_build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
+        found = convert_interrupts_to_calls.list_interrupts_not_by_guard(value) if self.review_interrupts else []
         asked = (
             self._poll_messages_of_stored_state(config)
             if any(map(convert_interrupts_to_calls.identifies_calls_by_name_and_arguments, found))
@@ -498,11 +500,11 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         store, keys = self.sync_checkpointer.store, None
         if not (is_input and task_id == NULL_TASK_ID):
             place = (thread_id, namespace, checkpoint_id, task_id)
-            value = state_store.load_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
+            value = state_store.load_value_of_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
             decoded = () if value is None else self._decode_value(value)
             keys = [
                 convert_interrupts_to_calls.get_idempotency_key_prefix(each)
-                for each in convert_interrupts_to_calls.list_interrupts(decoded)
+                for each in convert_interrupts_to_calls.list_interrupts_not_by_guard(decoded)
             ]
         if keys is None or keys:
             with self._session_claims.lock_session_claims(thread_id):
@@ -518,7 +520,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             found = [
                 each
                 for value in values
-                for each in convert_interrupts_to_calls.list_interrupts(self._decode_value(value))
+                for each in convert_interrupts_to_calls.list_interrupts_not_by_guard(self._decode_value(value))
             ]
             return list(map(convert_interrupts_to_calls.get_idempotency_key_prefix, found))
 
@@ -761,7 +763,7 @@ class OwnedThreadSaver(HarnessSaver):
         """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
         store = self.sync_checkpointer.store
         owned_session = store.find_owned_session(self.thread_id)
-        if owned_session is None or not take_and_release_ownership.renew_ownership_if_still_owner(store, owned_session):
+        if owned_session is None or not take_and_release_ownership.touch_session_if_still_owner(store, owned_session):
             raise OwnershipLost(self.thread_id)
 
     async def acheck_write_ownership(self) -> None:

@@ -167,7 +167,7 @@ class AgentGuard:
             return self._copy_agent_tool_with_guarded_agent(tool)
         if self._policies.logs_calls(tool.qualified_name):
             return self._guard_tool(tool)
-        return _copy_tool_with_config_of_program(tool) if tool._is_agent_tool else tool
+        return _copy_tool_without_durable_models(tool) if tool._is_agent_tool else tool
 
     def _copy_agent_tool_with_guarded_agent(self, tool: FunctionTool) -> FunctionTool:
         """Return an agent that is a tool, whose own run is continued from a state with guarded tools."""
@@ -224,7 +224,7 @@ class AgentGuard:
 
         async def invoke_tool_with_args(given: dict[str, Any]) -> Any:
             text = arguments if given == args else json.dumps(given)
-            used = _copy_context_with_config_of_program(context) if tool._is_agent_tool else context
+            used = _copy_context_without_durable_models(context) if tool._is_agent_tool else context
             if text != arguments:
                 used = copy.copy(used)
                 used.tool_arguments = text
@@ -369,7 +369,7 @@ class _ApprovalRequiringPolicies(ToolPolicies):
         return self._given.get_verify_hook(name)
 
 
-def _copy_context_with_config_of_program(context: ToolContext[Any]) -> ToolContext[Any]:
+def _copy_context_without_durable_models(context: ToolContext[Any]) -> ToolContext[Any]:
     """Return the context of a call whose tool may run an agent, with the configuration that the program gave."""
     copied = copy.copy(context)
     if copied.run_config is not None:
@@ -377,11 +377,11 @@ def _copy_context_with_config_of_program(context: ToolContext[Any]) -> ToolConte
     return copied
 
 
-def _copy_tool_with_config_of_program(tool: FunctionTool) -> FunctionTool:
+def _copy_tool_without_durable_models(tool: FunctionTool) -> FunctionTool:
     """Return an agent that is a tool and is not logged, whose run has the configuration that the program gave."""
 
     async def on_invoke_tool(context: ToolContext[Any], arguments: str) -> Any:
-        return await tool.on_invoke_tool(_copy_context_with_config_of_program(context), arguments)
+        return await tool.on_invoke_tool(_copy_context_without_durable_models(context), arguments)
 
     copied = copy.copy(tool)
     copied.on_invoke_tool = on_invoke_tool

@@ -121,7 +121,7 @@ def append_input_and_open_run(
 
     def build_version_with_input(row: Session, newest: Checkpoint | None) -> VersionContent:
         nonlocal begun
-        begun = _place_new_run(row, newest, run, continued)
+        begun = _build_begun_run(row, newest, run, continued)
         return VersionContent(None, added=items, payload=begun.to_payload(), always=True)
 
     durable_message_list.write_next_version_atomically(
@@ -130,14 +130,14 @@ def append_input_and_open_run(
     return begun
 
 
-def _place_new_run(row: Session, newest: Checkpoint | None, new: OpenRun, continued: OpenRun | None) -> OpenRun:
+def _build_begun_run(row: Session, newest: Checkpoint | None, new: OpenRun, continued: OpenRun | None) -> OpenRun:
     """Return a run as it begins: an earlier one with its open answer, or one whose input is the next message.
 
     Raises `OwnershipLost` if another run has finished the turn of that answer meanwhile.
     """
     if continued is None:
         return replace(new, start=row.message_count)
-    found = _read_open_run(row, newest)
+    found = _parse_open_run_of_version(row, newest)
     if found is None or not found.has_same_answer(continued):
         raise OwnershipLost(row.session_id)
     return replace(found, input_digest=new.input_digest)
@@ -177,7 +177,7 @@ def store_model_answer(
 
     def build_version_with_answer(row: Session, newest: Checkpoint | None) -> VersionContent:
         nonlocal run
-        before = own or _read_open_run(row, newest) or OpenRun()
+        before = own or _parse_open_run_of_version(row, newest) or OpenRun()
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response, start=before.start)
         return VersionContent(None, added=items, payload=run.to_payload())
 
@@ -223,11 +223,11 @@ def append_items_not_in_answer(
     def build_version_with_items(row: Session, newest: Checkpoint | None) -> VersionContent:
         nonlocal after
         content, after, open_run = _build_content_and_remaining_runs(
-            store, row, _read_open_run(row, newest), own, items, answered
+            store, row, _parse_open_run_of_version(row, newest), own, items, answered
         )
         if open_run is not None and (own is None or open_run.is_same_run(own.run)):
-            open_run = _set_agent_of_next_turn(open_run, agent)
-        after = None if after is None else _set_agent_of_next_turn(after, agent)
+            open_run = _copy_with_agent_of_next_turn(open_run, agent)
+        after = None if after is None else _copy_with_agent_of_next_turn(after, agent)
         return replace(content, payload=None if open_run is None else open_run.to_payload())
 
     durable_message_list.write_next_version_atomically(
@@ -236,7 +236,7 @@ def append_items_not_in_answer(
     return after
 
 
-def _set_agent_of_next_turn(run: OpenRun, agent: str) -> OpenRun:
+def _copy_with_agent_of_next_turn(run: OpenRun, agent: str) -> OpenRun:
     return replace(run, agent=agent) if agent and not run.count else run
 
 
@@ -316,7 +316,7 @@ def end_run(
     """
 
     def build_version_without_open_run(row: Session, newest: Checkpoint | None) -> VersionContent | None:
-        found = _read_open_run(row, newest)
+        found = _parse_open_run_of_version(row, newest)
         run = own or found
         is_last = run is not None and run.count and row.message_count == run.first + run.count
         keep = run.first if run is not None and discard and is_last else None
@@ -329,7 +329,7 @@ def end_run(
     durable_message_list.write_next_version_atomically(store, session_id, description, build_version_without_open_run)
 
 
-def _read_open_run(row: Session, newest: Checkpoint | None) -> OpenRun | None:
+def _parse_open_run_of_version(row: Session, newest: Checkpoint | None) -> OpenRun | None:
     if newest is None or newest.payload is None:
         return None
     try:

@@ -287,7 +287,7 @@ class ConversationImport:
             if not isinstance(parent, str) or parent not in self._homes:
                 break
             parent = self._homes[parent]
-        position = self._recorder.find_position(parent) if isinstance(parent, str) else None
+        position = self._recorder.find_message_position(parent) if isinstance(parent, str) else None
         if position is None:
             return None
         path = self._recorder.path
@@ -320,7 +320,7 @@ class ConversationImport:
             self._written_size = len(self._group)
         else:
             self._write_and_clear_group()
-        self._titles.set_title(self.builder, self._seen)
+        self._titles.choose_and_set_title(self.builder, self._seen)
         self.builder.flush()
 
 

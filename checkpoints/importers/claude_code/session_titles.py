@@ -36,7 +36,7 @@ class SessionTitles:
                 if title := parse_line.remove_inserted_elements(text[:_MAX_TEXT_LENGTH]):
                     self._titles.setdefault(name, title)
 
-    def set_title(self, builder: TranscriptBuilder, keys: Container[str]) -> None:
+    def choose_and_set_title(self, builder: TranscriptBuilder, keys: Container[str]) -> None:
         """Set the title of the session; `keys` are those of its lines.
 
         A summary names the last message of its conversation, which may be another one.

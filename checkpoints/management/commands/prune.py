@@ -52,7 +52,7 @@ class Command(BaseCommand):
                         dry_run=options["dry_run"],
                     )
                 except CheckpointsError as error:
-                    if not quarantine.is_about_one_session(error):
+                    if not quarantine.is_error_about_one_session(error):
                         raise
                     self.stderr.write(f"{session_id}: {error}")
                     unreadable += 1

@@ -40,7 +40,7 @@ class Command(BaseCommand):
                     try:
                         rows += backfill_row_seals.seal_unsealed_session_rows(using, pk)
                     except CheckpointsError as error:
-                        if not quarantine.is_about_one_session(error):
+                        if not quarantine.is_error_about_one_session(error):
                             raise
                         refused.append(pk)
                         self.stderr.write(f"{name}: {error}")

@@ -39,7 +39,7 @@ class Command(BaseCommand):
             try:
                 signed += sign_existing_decisions.sign_unsigned_decisions_of_session(using, pk, actor=getpass.getuser())
             except CheckpointsError as error:
-                if not quarantine.is_about_one_session(error):
+                if not quarantine.is_error_about_one_session(error):
                     raise CommandError(f"{signed} decisions were signed. {error}") from error
                 refused += 1
                 self.stderr.write(f"{name}: {error}")

@@ -36,12 +36,14 @@ class Command(BaseCommand):
             if not workspaces:
                 raise CommandError(f"There is no workspace {workspace_name!r} in this database.")
         flawed = [
-            workspace.slug for workspace in workspaces if not self._verify_workspace_and_print_result(workspace, anchor)
+            workspace.slug
+            for workspace in workspaces
+            if not self._seal_and_verify_trail_and_print_result(workspace, anchor)
         ]
         if flawed:
             raise CommandError("The audit trail is not what was recorded.")
 
-    def _verify_workspace_and_print_result(self, workspace: Workspace, anchor: tuple[int, str] | None) -> bool:
+    def _seal_and_verify_trail_and_print_result(self, workspace: Workspace, anchor: tuple[int, str] | None) -> bool:
         verdict = audit.seal_and_verify_chain(workspace.pk, anchor=anchor)
         for flaw in verdict.flaws:
             self.stderr.write(f"{workspace.slug}: {flaw.what}")

@@ -41,7 +41,7 @@ class Command(BaseCommand):
                     f"{KEY_SETTING} is empty: texts are compared with their digests, which whoever changes a text can "
                     "compute too, and nothing notices other changes."
                 )
-            for checked in self._verify_and_iterate_sessions(options, counts):
+            for checked in self._verify_and_quarantine_selected_sessions(options, counts):
                 for name, problem in found.add_session(checked):
                     self.stderr.write(f"{name}: row {problem.row} of {problem.table}: {problem.why}")
                 if checked.is_progress_stored:
@@ -71,7 +71,7 @@ class Command(BaseCommand):
                 f"{counts.rows} rows of {found.sessions} sessions, {found.altered} not as they were written."
             )
 
-    def _verify_and_iterate_sessions(
+    def _verify_and_quarantine_selected_sessions(
         self, options: dict[str, Any], counts: VerificationCounts
     ) -> Iterator[verify_workspace.CheckedSession]:
         using = options["database"]
@@ -81,8 +81,10 @@ class Command(BaseCommand):
             yield from verify_workspace.verify_and_quarantine_readable_sessions(using, keys, counts)
             return
         resume, missing = options["resume"], missing_sessions.find_missing_sessions(using)
-        for workspace_pk in verify_workspace.list_workspaces_to_check(using, resume=resume):
-            yield from verify_workspace.verify_workspace(using, workspace_pk, counts, resume=resume, missing=missing)
+        for workspace_pk in verify_workspace.list_workspace_keys_to_check(using, resume=resume):
+            yield from verify_workspace.verify_and_quarantine_workspace(
+                using, workspace_pk, counts, resume=resume, missing=missing
+            )
 
 
 @dataclass

@@ -26,12 +26,14 @@ def show_or_accept_invitation(request: HttpRequest, secret: str) -> HttpResponse
         return render(request, "accounts/invitation_closed.html", {"invitation": invitation}, status=404)
     form = None if request.user.is_authenticated else NewAccountForm(request.POST or None)
     if request.method == "POST" and (form is None or form.is_valid()):
-        return _accept_and_redirect(request, invitation, form)
+        return _create_user_accept_invitation_and_sign_in(request, invitation, form)
     status = 422 if request.method == "POST" else 200
     return render(request, "accounts/invitation.html", {"invitation": invitation, "form": form}, status=status)
 
 
-def _accept_and_redirect(request: HttpRequest, invitation: Invitation, form: NewAccountForm | None) -> HttpResponse:
+def _create_user_accept_invitation_and_sign_in(
+    request: HttpRequest, invitation: Invitation, form: NewAccountForm | None
+) -> HttpResponse:
     try:
         with transaction.atomic():
             user = cast(User, request.user) if form is None else _create_user_from_invitation(invitation, form)

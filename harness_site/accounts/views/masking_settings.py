@@ -77,7 +77,7 @@ def _validate_and_split_unique_lines(text: str) -> list[str]:
 @require_recent_login
 def edit_masking_settings(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    masking = load_masking_rules.load_masking_settings(workspace)
+    masking = load_masking_rules.load_masking_settings_or_defaults(workspace)
     form = MaskingForm(request.POST or None, initial=model_to_dict(masking, fields=list(MaskingForm.base_fields)))
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():

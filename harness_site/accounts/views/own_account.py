@@ -21,7 +21,7 @@ from harness_site.accounts.forms import SetPasswordForm
 from harness_site.accounts.login_age import has_recent_link_login
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import WORKSPACE_KEY, find_request_membership
-from harness_site.accounts.safe_redirect_targets import get_safe_redirect
+from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
 from harness_site.accounts.user_sessions import delete_expired_and_list_user_sessions, end_user_sessions
 
 
@@ -90,7 +90,7 @@ def switch_workspace(request: HttpRequest) -> HttpResponse:
         raise Http404(_("There is no such workspace."))
     request.session[WORKSPACE_KEY] = membership.workspace_id
     messages.success(request, _("You are now in the workspace %(name)s.") % {"name": membership.workspace.name})
-    return redirect(get_safe_redirect(request.POST.get("next", "")))
+    return redirect(get_safe_redirect_path(request.POST.get("next", "")))
 
 
 @require_GET
@@ -101,7 +101,7 @@ def open_link_in_workspace(request: HttpRequest, workspace: str, place: str) -> 
     if membership is None:
         raise Http404(_("There is no such workspace."))
     query = request.META["QUERY_STRING"]
-    target = get_safe_redirect(f"/{place}?{query}" if query else f"/{place}")
+    target = get_safe_redirect_path(f"/{place}?{query}" if query else f"/{place}")
     if find_request_membership(request) == membership:
         return redirect(target)
     return render(request, "accounts/enter.html", {"workspace": membership.workspace, "onward": target})

@@ -11,7 +11,7 @@ from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events, load_masking_rules, unmasking
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member
 from harness_site.accounts.reauthentication import require_reauthentication_within
-from harness_site.accounts.safe_redirect_targets import get_safe_redirect
+from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
 
 #: A reauthentication counts for one request and the time it takes to return to it.
 _PROOF_SECONDS: Final = 60
@@ -21,7 +21,7 @@ _PROOF_SECONDS: Final = 60
 @require_member(Role.AUDITOR)
 def start_showing_secrets(request: MemberRequest) -> HttpResponseBase:
     """Display secrets for ten minutes to a permitted member who has just reauthenticated; record it."""
-    required_role = Role(load_masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
+    required_role = Role(load_masking_rules.load_masking_settings_or_defaults(request.membership.workspace).reveal_role)
     if not request.membership.has_role(required_role):
         raise RoleTooSmall(request.membership, required_role)
     return _reauthenticate_and_show_secrets(request)
@@ -31,7 +31,7 @@ def start_showing_secrets(request: MemberRequest) -> HttpResponseBase:
 def _reauthenticate_and_show_secrets(request: MemberRequest) -> HttpResponse:
     unmasking.start_unmasking(request, request.membership)
     minutes = int(unmasking.SHOWN_FOR.total_seconds() // 60)
-    previous_page = _get_previous_page(request)
+    previous_page = _get_posted_return_path(request)
     audit_events.record_member_event(
         request.membership, AuditKind.UNMASKED, request=request, minutes=minutes, page=previous_page.partition("?")[0]
     )
@@ -42,9 +42,9 @@ def _reauthenticate_and_show_secrets(request: MemberRequest) -> HttpResponse:
 @require_member(Role.AUDITOR)
 def stop_showing_secrets(request: MemberRequest) -> HttpResponse:
     unmasking.stop_unmasking(request)
-    return redirect(_get_previous_page(request))
+    return redirect(_get_posted_return_path(request))
 
 
-def _get_previous_page(request: HttpRequest) -> str:
+def _get_posted_return_path(request: HttpRequest) -> str:
     """Return the page to go back to."""
-    return get_safe_redirect(request.POST.get("next", ""))
+    return get_safe_redirect_path(request.POST.get("next", ""))

@@ -18,8 +18,11 @@ from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
+from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
 
+#: Key in the user session of a token that the tokens page shows once.
+_SHOWN_ONCE_KEY: Final = "new_token"
 #: Days → label.
 LIFETIMES: Final = (("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("Until it is revoked")))
 
@@ -41,20 +44,21 @@ class TokenForm(forms.Form):
 @require_GET
 @require_member(Role.ADMIN)
 def list_tokens(request: MemberRequest) -> HttpResponse:
-    return _render_tokens_page(request)
+    """List the tokens; show the secret of a token that was just created, once."""
+    return _render_tokens_page(request, new_token=pop_secret_for_page(request, _SHOWN_ONCE_KEY))
 
 
 @require_post_or_redirect("harness_settings:tokens")
 @require_member(Role.ADMIN)
 @require_recent_login
 def create_token(request: MemberRequest) -> HttpResponse:
-    """Create a token and show its secret, once."""
+    """Create a token. The next page shows its secret, once."""
     form = TokenForm(request.POST)
     if not form.is_valid():
         return _render_tokens_page(request, form=form, status=422)
     name, role = form.cleaned_data["name"], TokenRole(form.cleaned_data["role"])
     try:
-        token, secret = api_tokens.create_token_with_secret(
+        _token, secret = api_tokens.create_token_with_secret(
             request.membership.workspace,
             name=name,
             role=role,
@@ -64,7 +68,8 @@ def create_token(request: MemberRequest) -> HttpResponse:
     except api_tokens.TokenNameTaken as error:
         form.add_error("name", str(error))
         return _render_tokens_page(request, form=form, status=422)
-    return _render_tokens_page(request, made=token, secret=secret)
+    store_secret_for_next_page(request, _SHOWN_ONCE_KEY, {"name": name, "secret": secret})
+    return redirect("harness_settings:tokens")
 
 
 @require_POST

@@ -115,7 +115,7 @@ def iterate_secret_token_spans(text: str) -> Iterator[Span]:
     """Yield the spans of tokens, keys and logins of well-known kinds."""
     yield from _TOKENS.iterate_spans(text)
     for match in _AMBIGUOUS_TOKENS.finditer(text):
-        if span := _get_secret_span_of_ambiguous_match(match):
+        if span := _find_secret_span_of_ambiguous_match(match):
             yield span
     if "://" in text:
         yield from (match.span(1) for match in _URL_CREDENTIALS.finditer(text))
@@ -152,7 +152,7 @@ def is_card_number(digits: str) -> bool:
     return len(digits) in _LENGTHS[int(digits[:4])] and _has_valid_luhn_digit(digits)
 
 
-def _get_secret_span_of_ambiguous_match(match: Match) -> Span | None:
+def _find_secret_span_of_ambiguous_match(match: Match) -> Span | None:
     group, masked = (_PYPI, 0) if match.start(_PYPI) >= 0 else (_SCHEME, _SCHEME)
     return match.span(masked) if _is_random_looking(match[group]) else None
 

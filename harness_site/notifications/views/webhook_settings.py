@@ -1,6 +1,6 @@
 """Webhooks of the workspace, for admins."""
 
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
@@ -15,12 +15,15 @@ from checkpoints.enums import Role
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
+from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import safe_http, webhook_changes
 from harness_site.notifications.delivery_log import load_first_delivery_log_page, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message
 
+#: Key in the user session of a webhook whose secret the webhooks page shows once.
+_SHOWN_ONCE_KEY: Final = "new_webhook"
 _EVENTS = [(event.value, event.label) for event in CALL_EVENTS]
 
 
@@ -53,19 +56,20 @@ class WebhookForm(forms.Form):
 @require_GET
 @require_member(Role.ADMIN)
 def list_webhooks(request: MemberRequest) -> HttpResponse:
-    return _render_webhooks_page(request)
+    """List the webhooks; show the secret of a webhook that was just created, once."""
+    return _render_webhooks_page(request, new_webhook=pop_secret_for_page(request, _SHOWN_ONCE_KEY))
 
 
 @require_post_or_redirect("harness_notifications:webhooks")
 @require_member(Role.ADMIN)
 @require_recent_login
 def create_webhook(request: MemberRequest) -> HttpResponse:
-    """Create a webhook and show its secret, once."""
+    """Create a webhook. The next page shows its secret, once."""
     form = WebhookForm(request.POST)
     if not form.is_valid():
         return _render_webhooks_page(request, form=form, status=422)
     data = form.cleaned_data
-    webhook, secret = webhook_changes.create_webhook(
+    _webhook, secret = webhook_changes.create_webhook(
         request.membership,
         name=data["name"],
         address=data["address"],
@@ -73,7 +77,8 @@ def create_webhook(request: MemberRequest) -> HttpResponse:
         events=data["events"],
         request=request,
     )
-    return _render_webhooks_page(request, made=webhook, secret=secret)
+    store_secret_for_next_page(request, _SHOWN_ONCE_KEY, {"name": data["name"], "secret": secret})
+    return redirect("harness_notifications:webhooks")
 
 
 @require_POST

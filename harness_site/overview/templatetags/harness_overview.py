@@ -37,7 +37,7 @@ def format_share(part: float) -> str:
 
 
 @register.simple_tag(name="period_query")
-def build_period_query(period: Period, agent: str) -> str:
+def build_period_query_string(period: Period, agent: str) -> str:
     """Return the query parameters that select a period, and an agent if one is chosen, in a list."""
     return f"{period.build_query_string()}{_build_agent_parameter(agent)}"
 

@@ -43,11 +43,11 @@ def parse_same_approvals(query: QueryDict) -> SameApprovals:
 
 def group_same_approvals(calls: Iterable[ToolCall]) -> list[SameApprovals]:
     """Group the calls that await the same approval, where there are several, in the order of the first ones."""
-    numbers = Counter((call.tool, call.approvals) for call in calls if _awaits_approval(call))
+    numbers = Counter((call.tool, call.approvals) for call in calls if _is_awaiting_approval(call))
     return [SameApprovals(tool, people, number) for (tool, people), number in numbers.items() if number > 1]
 
 
-def _awaits_approval(call: ToolCall) -> bool:
+def _is_awaiting_approval(call: ToolCall) -> bool:
     return call.status == CallStatus.AWAITING_APPROVAL and not call.is_question
 
 
@@ -56,4 +56,4 @@ def load_calls_awaiting_same_approval(workspace: Workspace, group: SameApprovals
     calls = query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, CallFilters(tool=group.tool))
     calls = calls.filter(approvals=group.people).select_related("session__workspace", "run").order_by("issued_at", "pk")
     loaded = load_rows_or_mark_unreadable(calls[:PAGE], "call", session_column="session_id")
-    return [call for call in loaded if isinstance(call, UnreadableRecord) or _awaits_approval(call)]
+    return [call for call in loaded if isinstance(call, UnreadableRecord) or _is_awaiting_approval(call)]

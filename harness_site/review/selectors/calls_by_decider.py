@@ -16,7 +16,7 @@ from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (
@@ -55,7 +55,7 @@ class CallsByDecider:
     pks_of_others: frozenset[int] = frozenset()
 
     @property
-    def has_others(self) -> bool:
+    def has_calls_of_other_deciders(self) -> bool:
         """Whether calls wait that the member may not decide now."""
         return bool(self.need_admin or self.need_others or self.quarantined)
 
@@ -117,8 +117,8 @@ def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[in
     decided = sorted(pk for pk, kind in last_kinds.items() if kind != DecisionKind.WITHDRAW)
     if not decided:
         return frozenset()
-    agreements = multi_person_approvals.load_agreements_of_calls(
-        list(ToolCall.objects.filter(pk__in=decided)), build_electorate(reader.workspace)
+    agreements = multi_person_approvals.load_incomplete_agreements_of_calls(
+        list(ToolCall.objects.filter(pk__in=decided)), build_electorate_function(reader.workspace)
     )
     return frozenset(
         pk

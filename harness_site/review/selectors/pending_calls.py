@@ -18,7 +18,7 @@ from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mar
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.queue_order import QueueSort
 
-PAGE = 30
+PAGE = 20
 #: Upper bound of counts, so that a page never scans a table to display a number.
 COUNT_LIMIT = 99
 #: Statuses of undecided calls as literals: SQLite uses the index of these calls only for a statement that repeats its

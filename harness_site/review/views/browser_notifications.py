@@ -57,7 +57,9 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     mark_excerpts_shown_in_response(request, "news", {call.session_id for call in calls})
     notifications = list(
         dict.fromkeys(
-            _build_notifications(calls, outage_groups.list_open_outages(request.membership.workspace) if calls else [])
+            _verify_calls_and_build_notifications(
+                calls, outage_groups.list_open_outages(request.membership.workspace) if calls else []
+            )
         )
     )
     hidden_count = len(notifications) - MAX_NOTIFICATIONS
@@ -76,7 +78,9 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     return JsonResponse({"news": [asdict(notification) for notification in notifications]})
 
 
-def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> Iterable[BrowserNotification]:
+def _verify_calls_and_build_notifications(
+    calls: Sequence[ToolCall], outages: list[Outage]
+) -> Iterable[BrowserNotification]:
     outages_by_call = outage_groups.map_calls_to_outages(calls, outages)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({call.session_id for call in calls})
     for call in calls:

@@ -15,7 +15,7 @@ from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core import formatting
 from harness_site.core.call_amounts import Amount, find_visible_amount
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
@@ -112,7 +112,9 @@ def _build_rows(
     builder: PendingRowBuilder,
 ) -> list[SelectableCallRow | UnreadableRecord]:
     readable, reader, now = skip_unreadable_records(calls), request.membership, clock.now()
-    agreements_by_call = multi_person_approvals.load_agreements_of_calls(readable, build_electorate(reader.workspace))
+    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
+        readable, build_electorate_function(reader.workspace)
+    )
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
 
     def build_row(call: ToolCall) -> SelectableCallRow:

@@ -20,12 +20,12 @@ from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
+from harness_site.accounts.permissions import MemberRequest, list_usernames_with_role, require_member
 from harness_site.accounts.sessions_shown_in_response import (
     mark_excerpts_shown_in_response,
     mark_session_shown_in_response,
 )
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.display.display_preferences import wants_next_call_opened
@@ -115,7 +115,7 @@ def _add_message_if_call_waits_on(request: MemberRequest, call: ToolCall, kind: 
     elif kind == DecisionKind.EDIT:
         text = _("The changed arguments are recorded. Nothing runs until somebody approves them: you can do it here.")
     elif call.undecided:
-        text = _("Recorded. Others must decide the same.")
+        text = _("Your decision is recorded.")
     else:
         return
     messages.success(request, text, extra_tags=_build_message_tag(call))
@@ -170,7 +170,7 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
             error, call, reader=request.membership.user.get_username(), nothing=_("The call is not being verified.")
         )
         return render_decision_card(request, call, problem=problem)
-    return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_query(request)}")
+    return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_revision_query_string(request)}")
 
 
 @require_POST
@@ -232,7 +232,7 @@ def _build_checkpointer(request: MemberRequest) -> SyncCheckpointer:
 def build_decision_actor(request: MemberRequest) -> Actor:
     """Return the reader as the actor of decisions."""
     membership = request.membership
-    electorate = build_electorate(membership.workspace)
+    electorate = build_electorate_function(membership.workspace)
     return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role), electorate=electorate)
 
 
@@ -251,7 +251,7 @@ def render_decision_card(
     if comment_form is None:
         comment_form = CommentForm(colleagues=sorted(list_colleagues_who_may_decide(request.membership)))
     context: dict[str, Any] = {
-        **decision_card_context.build_card_context(call, request.membership),
+        **decision_card_context.load_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
         "company": people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership),
         "refused": problem,
@@ -305,7 +305,7 @@ def _build_decision_context(
     membership, call = request.membership, card["call"]
     required_role = Role.ADMIN if card["overdue"] else Role.APPROVER
     if not membership.has_role(required_role):
-        return {"able": list_members_with_role(membership.workspace, required_role)}
+        return {"able": list_usernames_with_role(membership.workspace, required_role)}
     answers = decision_card_context.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )
@@ -316,7 +316,8 @@ def _build_decision_context(
     elif problem:
         form = _rebind_form_to_current_revision(request, call)
     reasons = call_evidence.load_earlier_reasons(call, membership.user.get_username())
-    return {"answers": answers, "form": form, "earlier_reasons": reasons}
+    more_choices = sum(answer["is_choice"] and answer["is_secondary"] for answer in answers)
+    return {"answers": answers, "more_choices": more_choices, "form": form, "earlier_reasons": reasons}
 
 
 def _get_preselected_answer(request: MemberRequest, call: ToolCall, answers: list[dict[str, Any]]) -> str:
@@ -336,7 +337,7 @@ def _get_seen_revision(request: MemberRequest) -> str:
     return (request.POST.get("seen") or request.GET.get("seen", "")) if request.htmx else ""
 
 
-def _build_seen_query(request: MemberRequest) -> str:
+def _build_seen_revision_query_string(request: MemberRequest) -> str:
     return f"?{urlencode({'seen': revision})}" if (revision := _get_seen_revision(request)) else ""
 
 

@@ -24,7 +24,7 @@ from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
 from harness_site.review.bulk_decisions import (
     CallAnswer,
@@ -63,6 +63,12 @@ class OutageCallRow:
         return self.call.status == CallStatus.INTERRUPTED
 
     @property
+    def kind_of_recorded_outcome(self) -> str:
+        """Kind of the last decision if it says what happened; empty if the status of the call says more."""
+        last = None if self.is_undecided or not self.decisions else self.decisions[-1].kind
+        return last if last in {DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED} else ""
+
+    @property
     def can_be_verified(self) -> bool:
         """True if its probe can be requested now."""
         call = self.call
@@ -78,7 +84,7 @@ class OutageCallRow:
         return self.is_undecided and self.witness is None and not self.waits_for_others
 
     @property
-    def is_settled_by_late_results(self) -> bool:
+    def is_outcome_shown_by_late_results(self) -> bool:
         """True if the late results determine the outcome."""
         return self.is_undecided and self.witness is not None
 
@@ -197,7 +203,7 @@ def _render_outage_page(
         "undecided": undecided,
         "probes": [row for row in undecided if row.can_be_verified],
         "asked": [row for row in undecided if row.call.verify_requested_by],
-        "settling": [row for row in undecided if row.is_settled_by_late_results],
+        "settling": [row for row in undecided if row.is_outcome_shown_by_late_results],
         "late_successes": sum(
             row.witness is not None and row.witness.kind == DecisionKind.CONFIRM_LANDED for row in undecided
         ),
@@ -229,8 +235,8 @@ def _build_titled_call_lists(
     is_auditor = reader.role == Role.AUDITOR
     undecided = [row for row in rows if row.is_undecided and (is_auditor or not row.needs_answer_of_reader)]
     lists = [
-        (_("Calls with late results"), [row for row in undecided if row.is_settled_by_late_results]),
-        (_("Undecided calls"), [row for row in undecided if not row.is_settled_by_late_results]),
+        (_("Calls with late results"), [row for row in undecided if row.is_outcome_shown_by_late_results]),
+        (_("Undecided calls"), [row for row in undecided if not row.is_outcome_shown_by_late_results]),
         (_("Decided calls"), [row for row in rows if not row.is_undecided]),
     ]
     return [(title, listed) for title, listed in lists if listed]
@@ -257,14 +263,14 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     """Build the rows of a page with the known facts about each call; five queries, more with votes."""
     calls, reader = page.calls, request.membership
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
-    probe_times = takeovers_and_requests_from_audit_trail.load_probe_times(
+    probe_times = takeovers_and_requests_from_audit_trail.load_last_probe_request_times(
         [call.session_id for call in calls if call.verify_requested_by]
     )
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
     for decision in Decision.objects.filter(tool_call__in=calls).order_by("pk"):
         decisions[decision.tool_call_id].append(decision)
-    electorate = build_electorate(reader.workspace)
+    electorate = build_electorate_function(reader.workspace)
     for late_result in LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk"):
         late_results[late_result.tool_call_id].append(late_result)
     return [

@@ -19,7 +19,7 @@ from checkpoints.models import Session, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.accounts.voter_eligibility import build_electorate
+from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
 from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
@@ -50,9 +50,9 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     }
     tab = _get_selected_or_default_tab(request.GET.get("tab", ""), counts, urgent)
     tab_context = (
-        _build_decided_context(request, filters, query_filters)
+        _load_decided_context(request, filters, query_filters)
         if tab == "decided"
-        else _build_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks)
+        else _load_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks)
     )
     context = {
         **tab_context,
@@ -125,7 +125,7 @@ def _build_refresh_url(request: MemberRequest, tab: str, *, is_empty: bool) -> s
     return f"?{query.urlencode()}"
 
 
-def _build_pending_context(
+def _load_pending_context(
     request: MemberRequest, tab: str, filters: CallFilters, query_filters: QueueFilters, urgent_pks: Sequence[int]
 ) -> dict[str, Any]:
     """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call.
@@ -174,7 +174,7 @@ def _build_pending_context(
     }
 
 
-def _build_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
+def _load_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
     workspace = request.membership.workspace
     decided, next_key = decided_calls.load_decided_page(
         workspace, filters, query_filters.decided, before=_parse_page_start_key(request.GET)
@@ -217,8 +217,8 @@ def _build_pending_rows(
     now = clock.now()
     readable = skip_unreadable_records(calls)
     outages_by_call = outage_groups.map_calls_to_outages(readable, outages)
-    agreements_by_call = multi_person_approvals.load_agreements_of_calls(
-        readable, build_electorate(request.membership.workspace)
+    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
+        readable, build_electorate_function(request.membership.workspace)
     )
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)

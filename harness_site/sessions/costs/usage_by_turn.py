@@ -12,7 +12,7 @@ from checkpoints.formats import parse_json
 from checkpoints.models import Checkpoint
 from harness_site.search.session_models_and_cost_by_model import get_stated_or_estimated_model_cost
 from harness_site.sessions.selectors.version_list import parse_cost, parse_total_tokens
-from harness_site.sessions.session_formatting import count_common_money_digits
+from harness_site.sessions.session_formatting import count_common_decimal_places
 
 PAGE: Final = 50
 #: Names of the kinds of tokens in the usage objects of providers. Input does not include the cache.
@@ -95,7 +95,7 @@ class UsagePage:
     models: tuple[ModelUsage, ...]
 
     @property
-    def states_usage_by_turn(self) -> bool:
+    def has_usage_by_turn(self) -> bool:
         """Whether a turn on this page states its tokens or its cost, or is known to have used nothing."""
         stated = any(turn.tokens.total is not None or turn.cost is not None for turn in self.turns)
         return stated or self.free_turns > 0
@@ -107,7 +107,7 @@ class UsagePage:
         return any(count != TokenCounts() for count in counts)
 
     @property
-    def names_models_of_turns(self) -> bool:
+    def has_models_of_turns(self) -> bool:
         return any(turn.model for turn in self.turns)
 
     @property
@@ -132,11 +132,11 @@ class UsagePage:
         return any(count.cache_read is not None or count.cache_write is not None for count in counts)
 
     @property
-    def cost_digits(self) -> int:
+    def cost_decimal_places(self) -> int:
         """Number of decimal places with which each cost of this page can be written exactly, so that they align."""
         turns = [cost for turn in self.turns for cost in (turn.cost, turn.spent)]
         costs = [*turns, *(model.cost for model in self.models)]
-        return count_common_money_digits(costs)
+        return count_common_decimal_places(costs)
 
 
 def load_usage_page(
@@ -155,7 +155,7 @@ def load_usage_page(
         listed,
         len(turns) - len(listed),
         turns[-1].version if len(rows) > PAGE else None,
-        count_tokens(usage, newest),
+        parse_token_counts(usage, newest),
         tuple(_list_model_usages(usage, estimate or {})),
     )
 
@@ -163,10 +163,10 @@ def load_usage_page(
 def _build_turn(row: tuple[Any, ...], earlier: list[tuple[Any, ...]], knows_cost: bool) -> Turn:
     version, at, usage, spent = row
     parsed_usage, total = _parse_usage(usage), parse_cost(spent) if knows_cost else None
-    tokens, cost, model = count_tokens(parsed_usage, usage), total, parsed_usage.get("model")
+    tokens, cost, model = parse_token_counts(parsed_usage, usage), total, parsed_usage.get("model")
     if earlier:
         _version, _at, previous_usage, previous_spent = earlier[0]
-        tokens = tokens.subtract(count_tokens(_parse_usage(previous_usage), previous_usage))
+        tokens = tokens.subtract(parse_token_counts(_parse_usage(previous_usage), previous_usage))
         previous = parse_cost(previous_spent)
         cost = None if cost is None else cost - (previous or Decimal())
     return Turn(version, at, tokens, cost, total, model if isinstance(model, str) else "")
@@ -180,7 +180,7 @@ def _parse_usage(stored: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def count_tokens(usage: Mapping[str, Any], stored: str | None = None) -> TokenCounts:
+def parse_token_counts(usage: Mapping[str, Any], stored: str | None = None) -> TokenCounts:
     """Count the tokens of a usage object; `stored` is its JSON text, if its total counts."""
     counts = (
         _find_token_count(usage, _INPUT),
@@ -204,7 +204,7 @@ def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) ->
     if not isinstance(by_model, dict):
         return []
     models = [
-        ModelUsage(model, count_tokens(counts), get_stated_or_estimated_model_cost(counts, estimate.get(model)))
+        ModelUsage(model, parse_token_counts(counts), get_stated_or_estimated_model_cost(counts, estimate.get(model)))
         for model, counts in list(by_model.items())[:_MAX_MODELS]
         if isinstance(counts, dict)
     ]

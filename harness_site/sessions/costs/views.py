@@ -14,14 +14,14 @@ from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.timeline import version_charts
 from harness_site.sessions.timeline.selectors import running_totals_by_version
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
     """Show cost and tokens by model and by turn, newest turn first, from version `before` down."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
@@ -42,12 +42,12 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "environment": environment,
         "growth": growth,
         "chart": growth and version_charts.compute_version_chart_layout(growth, fields=("cost", "tokens")),
-        "cost_of_version": _compute_cost_of_version(head),
+        "cost_of_version": _compute_mean_cost_per_version(head),
     }
     return render(request, "sessions/costs.html", context)
 
 
-def _compute_cost_of_version(head: SessionHead) -> Decimal | None:
+def _compute_mean_cost_per_version(head: SessionHead) -> Decimal | None:
     """Return the mean cost of a version in US dollars, rounded to a millionth; None if the cost is unknown."""
     cost = head.row.cost
     return None if cost is None or not head.versions else (cost / head.versions).quantize(HEADLINE_PRECISION)

@@ -36,9 +36,9 @@ class HistoryItem:
 
     `call_pk` and `tool` are set for a decision, and for the interruption of a call; `reason` is then the message of its
     error. Of a question that was asked, only `call_pk` is set.
-    `times` is the number of equal entries that this one stands for, the oldest of them recorded at `since`. `final` is
-    False if more of the `approvals` people have to agree; `intact` is False if the event does not match its recorded
-    hash.
+    `entry_count` is the number of equal entries that this one stands for, of which the oldest was recorded at `since`.
+    `final` is False if more of the `approvals` people have to agree; `intact` is False if the event does not match its
+    recorded hash.
     """
 
     pk: int
@@ -58,7 +58,7 @@ class HistoryItem:
     final: bool = True
     approvals: int = 1
     intact: bool = True
-    times: int = 1
+    entry_count: int = 1
     since: datetime | None = None
 
 
@@ -81,8 +81,8 @@ class ReadEventGroup:
         return self.rows[-1].since or self.rows[-1].at
 
     @property
-    def times(self) -> int:
-        return sum(row.times for row in self.rows)
+    def entry_count(self) -> int:
+        return sum(row.entry_count for row in self.rows)
 
     @property
     def actors(self) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
         else frozenset()
     )
     interrupted_calls = _load_interrupted_calls(session_pk, recorded_events)
-    questions = _load_asked_questions(session_pk, recorded_events)
+    questions = _load_question_keys_by_call_id(session_pk, recorded_events)
     event_rows = [
         (
             event.created_at,
@@ -153,7 +153,7 @@ def merge_repeated_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryI
     """Yield the rows; consecutive ones that say of the same person that they read the session become one."""
     for _key, equal_rows in groupby(rows, key=_get_read_event_group_key):
         newest, *others = equal_rows
-        yield replace(newest, times=1 + len(others), since=others[-1].at) if others else newest
+        yield replace(newest, entry_count=1 + len(others), since=others[-1].at) if others else newest
 
 
 def group_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem | ReadEventGroup]:
@@ -178,7 +178,7 @@ def _get_read_event_group_key(row: HistoryItem) -> tuple[Any, ...]:
 
 def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> dict[CallPlace, ToolCall]:
     """Load the calls that the events interrupted, by their place in the session. Raises `IntegrityError`."""
-    places = {_get_call_place(event) for event in events if event.kind == AuditKind.CALL_INTERRUPTED}
+    places = {_get_call_id_step_and_attempt(event) for event in events if event.kind == AuditKind.CALL_INTERRUPTED}
     if not places:
         return {}
     call_ids = {call_id.replace("\0", "") for call_id, _, _ in places}
@@ -187,7 +187,7 @@ def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> di
     return {(call.call_id, str(call.step), str(call.attempt)): call for call in calls}
 
 
-def _load_asked_questions(session_pk: int, events: Iterable[AuditEvent]) -> dict[str, int]:
+def _load_question_keys_by_call_id(session_pk: int, events: Iterable[AuditEvent]) -> dict[str, int]:
     """Map the call ids of the questions that the events asked to their keys."""
     requests = [_parse_event_details(event.details) for event in events if event.kind == AuditKind.APPROVAL_REQUESTED]
     call_ids = {str(each.get("call_id")).replace("\0", "") for each in requests if each.get("tool") == INTERRUPT_TOOL}
@@ -197,7 +197,7 @@ def _load_asked_questions(session_pk: int, events: Iterable[AuditEvent]) -> dict
     return dict(calls.values_list("call_id", "pk"))
 
 
-def _get_call_place(event: AuditEvent) -> CallPlace:
+def _get_call_id_step_and_attempt(event: AuditEvent) -> CallPlace:
     details = _parse_event_details(event.details)
     return str(details.get("call_id")), str(details.get("step")), str(details.get("attempt"))
 
@@ -205,8 +205,10 @@ def _get_call_place(event: AuditEvent) -> CallPlace:
 def _build_event_item(
     event: AuditEvent, interrupted: Mapping[CallPlace, ToolCall], questions: Mapping[str, int], *, intact: bool
 ) -> HistoryItem:
-    call = interrupted.get(_get_call_place(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
-    question_pk = questions.get(_get_call_place(event)[0]) if event.kind == AuditKind.APPROVAL_REQUESTED else None
+    call = interrupted.get(_get_call_id_step_and_attempt(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
+    question_pk = (
+        questions.get(_get_call_id_step_and_attempt(event)[0]) if event.kind == AuditKind.APPROVAL_REQUESTED else None
+    )
     return HistoryItem(
         pk=event.pk,
         at=event.created_at,

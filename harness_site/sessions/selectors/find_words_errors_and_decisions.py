@@ -82,12 +82,12 @@ def _build_word_condition(word: str) -> Q:
     return reduce(or_, (Q(IContains(DecompressedText("body"), case)) for case in sorted(cases)))
 
 
-def build_body_condition(part: str) -> Q:
+def build_body_contains_condition(part: str) -> Q:
     """Build the condition that the body of a message contains a text."""
     return Q(Contains(DecompressedText("body"), part))
 
 
-def find_first_message_time(at: TranscriptVersion, *, since: datetime | None = None) -> MessageTime | None:
+def find_first_message_position_and_time(at: TranscriptVersion, *, since: datetime | None = None) -> MessageTime | None:
     """Find the first message, or the first one created at `since` or later; None if there is none."""
     messages = query_version_messages(at)
     if since is not None:
@@ -119,7 +119,7 @@ def _find_next_error_result(at: TranscriptVersion, landmark: Landmark, start: in
         return None
     matches = (
         _query_messages_beyond(at, start, back=back)
-        .filter(build_body_condition(_ERROR_FLAG_JSON))
+        .filter(build_body_contains_condition(_ERROR_FLAG_JSON))
         .values_list("position", "body")
     )
     for position, body in matches[:_CHUNK_SIZE]:
@@ -135,7 +135,7 @@ def _find_position_of_failed_call(at: TranscriptVersion, position: int, body: st
         for part in parse_message_parts.parse_message_parts(body)
         if isinstance(part, ResultPart) and part.is_error
     ]
-    conditions = [build_body_condition(json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]
+    conditions = [build_body_contains_condition(json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]
     if not conditions:
         return position
     messages = query_version_messages(at).filter(
@@ -177,7 +177,7 @@ def _find_call_request_position(
     upto = min((length for version, length in lengths if version > step), default=at.length)
     call_id_json = json.dumps(call_id, ensure_ascii=False)
     messages = query_version_messages(at).filter(
-        build_body_condition(call_id_json), position__gte=first, position__lt=upto
+        build_body_contains_condition(call_id_json), position__gte=first, position__lt=upto
     )
     return messages.order_by("position").values_list("position", flat=True).first()
 

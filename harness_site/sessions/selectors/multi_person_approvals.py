@@ -28,7 +28,7 @@ class Agreement:
     persons: tuple[str, ...]
 
     @property
-    def people(self) -> int:
+    def person_count(self) -> int:
         """Number of people who have decided so."""
         return len(self.persons)
 
@@ -48,27 +48,27 @@ def list_incomplete_agreements(
     count.
     """
     votes = electorate(decisions) if call.approvals > 1 else {}
-    return group_open_votes_by_answer(call, decisions, votes)
+    return build_incomplete_agreements_from_votes(call, decisions, votes)
 
 
-def _get_answer(decision: Decision) -> tuple[str, str | None]:
+def _get_decision_kind_and_result(decision: Decision) -> tuple[str, str | None]:
     """Return what has to be equal in the decisions of several people: the kind, and the result that the agent gets."""
     return decision.kind, decision.result if decision.kind in RESULT_GIVING_KINDS else None
 
 
 def is_same_answer(one: Decision, other: Decision) -> bool:
     """Return whether two decisions about a call agree."""
-    return _get_answer(one) == _get_answer(other)
+    return _get_decision_kind_and_result(one) == _get_decision_kind_and_result(other)
 
 
-def group_open_votes_by_answer(
+def build_incomplete_agreements_from_votes(
     call: ToolCall, decisions: Iterable[Decision], votes: Mapping[int, Vote]
 ) -> tuple[Agreement, ...]:
     """List the incomplete agreements of a call, as `list_incomplete_agreements` does, from votes of an electorate."""
     decisions_by_answer: defaultdict[tuple[str, str | None], list[Decision]] = defaultdict(list)
     for vote in list_open_votes(call.args_digest, [each for each in decisions if each.kind in DECIDING_KINDS], votes):
         if votes[vote.pk].counts:
-            decisions_by_answer[_get_answer(vote)].append(vote)
+            decisions_by_answer[_get_decision_kind_and_result(vote)].append(vote)
     return tuple(
         Agreement(
             DecisionKind(kind),
@@ -80,7 +80,7 @@ def group_open_votes_by_answer(
     )
 
 
-def load_agreements_of_calls(
+def load_incomplete_agreements_of_calls(
     calls: Sequence[ToolCall], electorate: Electorate = map_decisions_to_votes_of_actors
 ) -> dict[int, tuple[Agreement, ...]]:
     """Load the agreements of all calls that need several people, by primary key: one query and those of the
@@ -90,7 +90,7 @@ def load_agreements_of_calls(
     for decision in _query_decisions_of_calls(sorted(calls_by_pk)) if calls_by_pk else ():
         decisions[decision.tool_call_id].append(decision)
     votes = electorate([decision for group in decisions.values() for decision in group]) if decisions else {}
-    return {pk: group_open_votes_by_answer(call, decisions[pk], votes) for pk, call in calls_by_pk.items()}
+    return {pk: build_incomplete_agreements_from_votes(call, decisions[pk], votes) for pk, call in calls_by_pk.items()}
 
 
 def _query_decisions_of_calls(calls: list[int]) -> QuerySet[Decision]:

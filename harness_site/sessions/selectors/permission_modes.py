@@ -18,7 +18,7 @@ def load_permission_modes_by_position(shown: Conversation) -> dict[int, str]:
     A message names the mode only where it differs from the one before. Positions before the first named one are left
     out. Raises `IntegrityError` for a message that was altered.
     """
-    has_field = find_words_errors_and_decisions.build_body_condition(_FIELD)
+    has_field = find_words_errors_and_decisions.build_body_contains_condition(_FIELD)
     messages = find_words_errors_and_decisions.query_version_messages(shown.place).filter(has_field)
     columns = messages.values_list("position", "body")
     before = columns.filter(position__lt=shown.first).order_by("-position").first()

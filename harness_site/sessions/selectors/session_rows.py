@@ -33,7 +33,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
     SessionFacets,
     deserialize_labels,
-    list_known_agents_and_labels,
+    list_recent_agents_and_labels,
 )
 from checkpoints.sessions.display_status import (
     HAS_LIVE_OWNER,
@@ -45,8 +45,8 @@ from checkpoints.sessions.display_status import (
 )
 from checkpoints.sessions.session_list_filters import (
     SessionFilter,
-    filter_sessions,
     get_order_fields,
+    select_sessions_by_filter,
     select_sessions_of_workspace,
 )
 from harness_site.core.unreadable_rows import (
@@ -160,14 +160,14 @@ def load_session_page(
     total = len(first) if is_counted else session_list_pages.count_sessions_up_to_limit(workspace_id, wanted)
     last = session_list_pages.get_session_cursor(first[size - 1], wanted.sort) if len(first) > size else None
     pks = [session.pk for session in first[:size]]
-    rows = {row.pk: row for row in _build_session_rows(_query_sessions_with_owner(pks))} if pks else {}
+    rows = {row.pk: row for row in _load_session_rows(_query_sessions_with_owner(pks))} if pks else {}
     page_rows = tuple(rows[pk] for pk in pks if pk in rows)
     return SessionPage(
         page_rows,
         last,
         min(total, session_list_pages.LIMIT),
         total > session_list_pages.LIMIT,
-        list_known_agents_and_labels(workspace_id),
+        list_recent_agents_and_labels(workspace_id),
     )
 
 
@@ -183,7 +183,9 @@ def _select_sessions_with_owner() -> QuerySet[Session]:
 def load_matching_session_keys(workspace_id: int, wanted: SessionFilter, *, only: Set[int] | None = None) -> array[int]:
     """Load the keys of all matching sessions in order, limited to the keys in `only` if given."""
     matches = (
-        filter_sessions(workspace_id, wanted).order_by(*get_order_fields(wanted.sort)).values_list("pk", flat=True)
+        select_sessions_by_filter(workspace_id, wanted)
+        .order_by(*get_order_fields(wanted.sort))
+        .values_list("pk", flat=True)
     )
     return array("q", (pk for pk in matches.iterator(_CHUNK) if only is None or pk in only))
 
@@ -204,11 +206,11 @@ def load_sessions_with_keys(
     if not pks:
         return ()
     sessions = (
-        _annotate_owner_run(filter_sessions(workspace_id, wanted).filter(pk__in=pks))
+        _annotate_owner_run(select_sessions_by_filter(workspace_id, wanted).filter(pk__in=pks))
         if wanted
         else _query_sessions_by_pk(workspace_id, pks)
     )
-    rows = {row.pk: row for row in _build_session_rows(sessions)}
+    rows = {row.pk: row for row in _load_session_rows(sessions)}
     return tuple(rows[pk] for pk in pks if pk in rows)
 
 
@@ -320,7 +322,7 @@ def _select_undecided_counts() -> QuerySet[ToolCall, tuple[int, str, int, int]]:
     return calls.values_list("session", "status").annotate(Count("pk"), questions=Count("pk", filter=IS_QUESTION))
 
 
-def _build_session_rows(stored: QuerySet[Session]) -> list[SessionRow | UnreadableRecord]:
+def _load_session_rows(stored: QuerySet[Session]) -> list[SessionRow | UnreadableRecord]:
     sessions = load_rows_or_mark_unreadable(stored, "session", session_column="pk")
     undecided: defaultdict[int, Counter[str]] = defaultdict(Counter)
     counts = _query_undecided_counts([session.pk for session in sessions]) if sessions else []

@@ -165,11 +165,11 @@ def list_version_choices(session_pk: int, *, around: int) -> tuple[int, ...]:
 
 
 def _query_version_numbers(session: int) -> QuerySet[Checkpoint, int]:
-    return _select_newest_version_numbers().filter(session=session)[:CHOICES]
+    return _select_version_numbers_newest_first().filter(session=session)[:CHOICES]
 
 
 @cache
-def _select_newest_version_numbers() -> QuerySet[Checkpoint, int]:
+def _select_version_numbers_newest_first() -> QuerySet[Checkpoint, int]:
     return Checkpoint.objects.order_by("-version").values_list("version", flat=True)
 
 
@@ -222,8 +222,8 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
     """Mark the rows whose version only continues the last message of the version before it."""
     places = {
         row.version.version: (
-            _find_segment_at_position(tree, row.previous, row.previous.length - 1),
-            _find_segment_at_position(tree, row.version, row.previous.length - 1),
+            _get_segment_with_position(tree, row.previous, row.previous.length - 1),
+            _get_segment_with_position(tree, row.version, row.previous.length - 1),
         )
         for row in rows
         if row.previous is not None and row.removed == 1 and row.added
@@ -242,7 +242,7 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
     return [replace(row, is_answer_continued=row.version.version in continued) for row in rows]
 
 
-def _find_segment_at_position(
+def _get_segment_with_position(
     tree: Mapping[int, tuple[int | None, int]], version: Version, position: int
 ) -> tuple[int, int]:
     """Find the segment that has the message of a version at a position; returns both."""

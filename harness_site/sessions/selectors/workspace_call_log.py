@@ -114,7 +114,7 @@ class ToolRatesReport:
         return [rates.tool for rates in self.tools]
 
     @property
-    def columns(self) -> dict[str, bool]:
+    def has_figure_by_name(self) -> dict[str, bool]:
         """Return for each figure that is usually zero whether a tool has it."""
         return {name: any(getattr(rates, name) for rates in self.tools) for name in _RARE_FIGURES}
 
@@ -214,7 +214,7 @@ def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall | UnreadableRecord, .
     if not pks:
         return ()
     rows = load_rows_or_mark_unreadable(_query_calls_with_session_names(pks), "call", session_column="session_id")
-    records = call_records.build_records_or_mark_unreadable(rows)
+    records = call_records.load_decisions_and_build_calls_or_mark_unreadable(rows)
     calls = {row.pk: _build_logged_call(row, record) for row, record in zip(rows, records, strict=True)}
     return tuple(calls[pk] for pk in pks if pk in calls)
 

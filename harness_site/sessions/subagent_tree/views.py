@@ -5,12 +5,15 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.sessions.session_lookup import get_session_head_and_mask_secrets_or_404, serve_session_page
+from harness_site.sessions.session_lookup import (
+    get_session_head_and_mask_secrets_or_404,
+    require_member_and_handle_page_not_found,
+)
 from harness_site.sessions.subagent_tree import subagent_tree
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_tree(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     tree = subagent_tree.load_session_tree(head.stored)

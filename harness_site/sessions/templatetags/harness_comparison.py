@@ -65,7 +65,7 @@ def build_open_fold_url(context: Context, position: int) -> str:
 
 
 @register.filter
-def get_last_expandable_position(fold: Fold) -> int:
+def get_start_of_last_expandable_range(fold: Fold) -> int:
     """Return the start of the last range of a fold that can be expanded at once."""
     return fold.position + max(0, fold.count - EXPANDED_MESSAGES)
 
@@ -199,18 +199,18 @@ def render_beginning_as_markdown(content: str) -> SafeString:
 
 
 @register.simple_tag
-def build_json_excerpt(value: Any) -> RenderedTree:
+def render_json_excerpt_as_tree(value: Any) -> RenderedTree:
     """Build the beginning of a JSON value as a labelled list."""
     return json_tree.render_json_tree(value, limit=json_tree.PREVIEW)
 
 
 @register.simple_tag
-def build_result_excerpt(result: ResultPart) -> dict[str, Any]:
+def build_result_excerpt_context(result: ResultPart) -> dict[str, Any]:
     """Build the beginning of a tool result: a JSON object or list as a labelled list, anything else as text."""
     text = parse_message_parts.parts_to_text((result,))
     value = session_formatting.parse_json_container(text)
     if value is not None:
-        return {"tree": build_json_excerpt(value)}
+        return {"tree": render_json_excerpt_as_tree(value)}
     return {
         "tree": None,
         "text": mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.mask_and_format_text_beginning(text)),

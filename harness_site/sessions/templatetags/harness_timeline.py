@@ -25,7 +25,7 @@ for _draw in (
     timeline_svg.render_version_marks,
     timeline_svg.render_event_signs,
     timeline_svg.render_sign_shape,
-    timeline_svg.render_chart_dots,
+    timeline_svg.render_chart_hover_areas_and_dots,
     timeline_svg.render_overview_lane,
 ):
     register.simple_tag(_draw)
@@ -86,7 +86,7 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
 
 
 @register.simple_tag
-def render_growth_rows(growth: RunningTotals, leading: TimelineUrls) -> SafeString:
+def render_running_totals_rows(growth: RunningTotals, leading: TimelineUrls) -> SafeString:
     """Render the table rows of cost, tokens and messages by version."""
     cost, tokens, messages = _("cost"), _("tokens"), _("messages")
     return join_html(

@@ -18,7 +18,7 @@ from harness_site.sessions.session_formatting import format_count, get_call_resu
 from harness_site.sessions.session_tabs import SessionTabs
 from harness_site.sessions.subagent_tree import subagent_tree
 from harness_site.sessions.tool_views import tool_view_registry
-from harness_site.sessions.tool_views.claude_code_records import ProgramRecord, describe_program_record
+from harness_site.sessions.tool_views.claude_code_records import ProgramRecord, parse_program_record
 from harness_site.sessions.tool_views.tool_view_types import ToolView
 
 register = template.Library()
@@ -40,7 +40,7 @@ def build_tool_view(card: CallCard, whole: Any = False) -> ToolView | None:
 
 
 @register.simple_tag
-def list_parts_beside_view(card: CallCard, view: ToolView | None) -> tuple[Part, ...]:
+def list_result_parts_not_in_view(card: CallCard, view: ToolView | None) -> tuple[Part, ...]:
     """List the parts of the result that the view of the call does not display."""
     parts = get_call_result_parts(card)
     if view is None or not view.has_result:
@@ -49,15 +49,15 @@ def list_parts_beside_view(card: CallCard, view: ToolView | None) -> tuple[Part,
 
 
 @register.simple_tag
-def split_text_at_tags(text: str) -> list[TextPiece]:
+def split_text_at_tags_or_empty(text: str) -> list[TextPiece]:
     """Split a text at the tags of programs; empty if it has none."""
     return program_tags_in_messages.split_tagged_text(text) if program_tags_in_messages.has_program_tags(text) else []
 
 
 @register.simple_tag
-def find_program_record(value: object) -> ProgramRecord | None:
+def parse_record_between_messages(value: object) -> ProgramRecord | None:
     """Return how a record of a program between messages is shown; None if the value is none."""
-    return describe_program_record(value)
+    return parse_program_record(value)
 
 
 @register.simple_tag
@@ -74,7 +74,7 @@ def build_session_tabs(head: SessionHead, about: HeadFacts, open_tab: str) -> Se
 
 
 @register.simple_tag(takes_context=True)
-def find_subagent(context: Context, card: CallCard) -> int | None:
+def find_subagent_session_pk(context: Context, card: CallCard) -> int | None:
     """Return the key of the session that a call started as a subagent; None if none is known."""
     links: dict[str, int] | None = context.get("subagents")
     return links.get(card.call.call_id) if links else None
@@ -90,7 +90,7 @@ def find_permission_mode(context: Context) -> str:
 
 
 @register.filter
-def format_known_count(number: int | None) -> str:
+def format_count_or_dash(number: int | None) -> str:
     return "–" if number is None else format_count(number)
 
 
@@ -101,7 +101,7 @@ def format_share(share: float | None) -> str:
 
 
 @register.filter
-def join_first_masked_values(values: tuple[str, ...]) -> str:
+def mask_and_join_first_values(values: tuple[str, ...]) -> str:
     """Join the first names of a list, masked, with the number of the others."""
     shown = ", ".join(mask_and_reveal_hidden(value[:80]) for value in values[:2])
     return f"{shown} +{len(values) - 2}" if len(values) > 2 else shown

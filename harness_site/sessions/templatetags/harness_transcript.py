@@ -86,7 +86,7 @@ register.filter("role_name", session_formatting.format_role_name)
 register.filter("safe_link", session_formatting.mask_link_if_safe)
 register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
-register.filter("get_call_record_status_chip", session_formatting.format_call_status_chip)
+register.filter("get_call_record_status_chip", session_formatting.get_call_record_shape_and_label)
 register.filter("times", session_formatting.format_number_of_times)
 register.filter("effect", session_formatting.format_side_effect)
 register.filter("side_effect_names", session_formatting.format_side_effects)
@@ -109,7 +109,7 @@ def format_time_taken(span: timedelta | None) -> str:
 @register.simple_tag
 def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = None) -> SafeString:
     """Render the status of a session as a chip with colour, shape and label."""
-    shape, words = session_formatting.format_session_status_chip(
+    shape, words = session_formatting.get_session_status_shape_and_label(
         row.standing, row.undecided, row.awaiting, row.questions, waiting
     )
     return build_html('<span class="chip {}">{}</span>', shape, words)
@@ -143,24 +143,24 @@ def list_model_count_choices() -> list[tuple[str, str]]:
 
 
 @register.simple_tag
-def render_terminal_text(masked: str) -> SafeString:
+def render_already_masked_terminal_text(masked: str) -> SafeString:
     """Render a masked text with the colours of its terminal codes."""
     return ansi_colors.render_ansi_as_html(masked)
 
 
 @register.simple_tag
-def render_code(source: str, language: str) -> SafeString:
+def mask_and_render_code(source: str, language: str) -> SafeString:
     return syntax_highlighting.mask_and_highlight_code(source, language)
 
 
 @register.simple_tag
-def render_site_code(source: str, language: str) -> SafeString:
+def render_own_code_without_masking(source: str, language: str) -> SafeString:
     """Render a program that this site gives to its readers."""
     return syntax_highlighting.highlight_code_without_masking(source, language)
 
 
 @register.simple_tag
-def render_masked_markdown(masked: str) -> SafeString:
+def render_already_masked_markdown(masked: str) -> SafeString:
     """Render a masked text as Markdown."""
     return markdown.render_markdown(masked)
 
@@ -187,7 +187,7 @@ def build_text_pagination_url(
 
 
 @register.simple_tag
-def get_call_copy_url(card: CallCard, address: str) -> str:
+def get_call_copy_url_prefix(card: CallCard, address: str) -> str:
     """Return the URL prefix of the plain text of a call, to be completed with the value of `as`.
 
     `address` is the URL of the call, or of its message if the call is not logged.
@@ -198,7 +198,7 @@ def get_call_copy_url(card: CallCard, address: str) -> str:
 
 
 @register.filter
-def get_arguments_beside_sentence(card: CallCard) -> Any:
+def get_arguments_not_in_sentence(card: CallCard) -> Any:
     """Return the arguments of a call without what its sentence shows: the text of a framework's question."""
     record = card.newest_attempt
     if record is None or not record.is_question:
@@ -228,10 +228,10 @@ def list_argument_differences(card: CallCard) -> tuple[ValueDifference, ...]:
 
 
 @register.filter
-def format_call_state_chip(card: CallCard) -> tuple[str, str]:
+def get_call_card_shape_and_label(card: CallCard) -> tuple[str, str]:
     """Return the chip shape and label of a call, from the log or else from its result."""
     if card.newest_attempt is not None:
-        return session_formatting.format_call_status_chip(card.newest_attempt)
+        return session_formatting.get_call_record_shape_and_label(card.newest_attempt)
     if card.result is None:
         return "off", _("No result")
     return ("bad", _("Error")) if card.result.is_error else ("ok", _("Completed"))
@@ -314,12 +314,12 @@ def format_call_outcome(record: CallRecord | None) -> str:
 @register.filter
 def count_steps_by_status(steps: Sequence[StepRow]) -> list[tuple[tuple[str, str], int]]:
     """Count the steps of a workflow by their status chips, in the order of the first step with each."""
-    return list(Counter(_get_step_status_chip(step) for step in steps).items())
+    return list(Counter(_get_step_shape_and_label(step) for step in steps).items())
 
 
-def _get_step_status_chip(step: StepRow) -> tuple[str, str]:
+def _get_step_shape_and_label(step: StepRow) -> tuple[str, str]:
     if step.newest_attempt is not None:
-        return session_formatting.format_call_status_chip(step.newest_attempt)
+        return session_formatting.get_call_record_shape_and_label(step.newest_attempt)
     if step.elsewhere is not None:
         return status_labels.get_status_shape_and_label(step.elsewhere.status)
     return "off", _("Not started")

@@ -198,7 +198,7 @@ def _build_run_items(run_course: RunCourse) -> RunItems:
     )
 
 
-def count_occurrences(entries: Iterable[Occurrence]) -> Counter[str]:
+def count_occurrences_by_kind(entries: Iterable[Occurrence]) -> Counter[str]:
     """Count occurrences by kind; a group of calls counts as its calls."""
     counts: Counter[str] = Counter()
     for entry in entries:
@@ -275,7 +275,7 @@ def _put_tool_in_sentence(sentence: str, tool: str, **values: str) -> str:
     return sentence % {"tool": name, **values}
 
 
-def list_wait_labels(duration: str) -> tuple[str, ...]:
+def list_wait_label_candidates(duration: str) -> tuple[str, ...]:
     """List the possible labels of a bar of waiting, the longest first."""
     labels = _("waiting for a person, %(duration)s"), _("waiting, %(duration)s")
     return (*(str(label) % {"duration": duration} for label in labels), duration)

@@ -22,7 +22,7 @@ from checkpoints.enums import RunStatus
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.sessions.timeline.list_timeline_items import format_tool_name, list_wait_labels
+from harness_site.sessions.timeline.list_timeline_items import format_tool_name, list_wait_label_candidates
 from harness_site.sessions.timeline.selectors import run_lanes
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
 
@@ -140,19 +140,19 @@ def _has_done_nothing(lane: Lane) -> bool:
 
 def _list_lane_instants(lane: Lane) -> list[int]:
     """Return when anything happened; the last sign of life of a run that goes on is no event."""
-    instants = [lane.start] if lane.run.ended_at is None else [lane.start, _get_end_of_line(lane)]
+    instants = [lane.start] if lane.run.ended_at is None else [lane.start, _get_drawn_end_of_lane(lane)]
     for stretch in lane.stretches:
-        start = _get_drawn_start(stretch, lane)
+        start = _get_drawn_start_of_stretch(stretch, lane)
         instants += [start, max(start, stretch.end)]
     return instants + [mark.start for mark in lane.marks]
 
 
-def _get_drawn_start(stretch: Stretch, lane: Lane) -> int:
+def _get_drawn_start_of_stretch(stretch: Stretch, lane: Lane) -> int:
     """Return where a stretch begins in its lane: a call may have waited before the run that waits for it began."""
     return max(stretch.start, lane.start) if stretch.kind == "wait" else stretch.start
 
 
-def _get_end_of_line(lane: Lane) -> int:
+def _get_drawn_end_of_lane(lane: Lane) -> int:
     """Return where the line of a run ends.
 
     A run that did nothing more than end after a call began to wait ends where the wait begins: the scale would give the
@@ -160,7 +160,7 @@ def _get_end_of_line(lane: Lane) -> int:
     """
     end = max(lane.end, lane.start)
     waits = [
-        _get_drawn_start(stretch, lane)
+        _get_drawn_start_of_stretch(stretch, lane)
         for stretch in lane.stretches
         if stretch.kind == "wait" and stretch.start <= end < stretch.end
     ]
@@ -203,8 +203,8 @@ def _compute_log_distance(start: int, end: int) -> float:
 
 
 def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:
-    begin, end = scale.get_x(lane.start), scale.get_x(_get_end_of_line(lane))
-    starts = [scale.get_x(_get_drawn_start(stretch, lane)) for stretch in lane.stretches]
+    begin, end = scale.get_x(lane.start), scale.get_x(_get_drawn_end_of_lane(lane))
+    starts = [scale.get_x(_get_drawn_start_of_stretch(stretch, lane)) for stretch in lane.stretches]
     places = sorted(set(starts))
     bars = tuple(
         _compute_bar_layout(stretch, x, y, scale, places) for stretch, x in zip(lane.stretches, starts, strict=True)
@@ -248,7 +248,7 @@ def _compute_bar_layout(stretch: Stretch, x: float, y: float, scale: _Scale, pla
     took = formatting.format_duration(max(0, stretch.end - stretch.start) / 1_000_000)
     labels: tuple[str, ...] = (tool,)
     if stretch.kind == "wait":
-        labels = list_wait_labels(took)
+        labels = list_wait_label_candidates(took)
     title = str(_BAR_TITLES.get(stretch.kind, "%(tool)s: %(duration)s")) % {"tool": tool, "duration": took}
     label, is_beside = _choose_bar_label_and_side(labels, min(width, next_x - x), next_x - x - width)
     label_x = round(x + width + 5 if is_beside else x + 6, 1)

@@ -24,9 +24,9 @@ from harness_site.sessions.timeline.list_timeline_items import (
     RunItems,
     TimelineItem,
     build_timeline_item,
-    count_occurrences,
+    count_occurrences_by_kind,
     get_item_texts,
-    list_wait_labels,
+    list_wait_label_candidates,
 )
 from harness_site.sessions.timeline.selectors.run_lanes import Turn
 from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, RunCourse, Timeframe
@@ -138,7 +138,7 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems],
     for run_course, run_items in zip(frame.courses, items_by_run, strict=True):
         lane, y = _compute_lane_layout_and_next_y(run_course, run_items, axis, y, texts)
         lanes.append(lane)
-    kinds = count_occurrences(entry for run_items in items_by_run for row in run_items.rows for entry in row)
+    kinds = count_occurrences_by_kind(entry for run_items in items_by_run for row in run_items.rows for entry in row)
     return Drawing(
         lanes=tuple(lanes),
         axis=axis,
@@ -235,7 +235,7 @@ class _RunItemsLayout:
         self, packed: PackedBar[Occurrence], y: float, height: float, breaks: Sequence[AxisBreak]
     ) -> Bar:
         entries = packed.items
-        first, kinds = entries[0], count_occurrences(entries)
+        first, kinds = entries[0], count_occurrences_by_kind(entries)
         count = kinds.total()
         if count == 1:
             item = build_timeline_item(first, self._run, self._texts)
@@ -274,7 +274,7 @@ def _split_turns_at_waits(turns: Iterable[Turn]) -> Iterator[Turn]:
 def _list_label_candidates(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.kind == "wait":
-        return list_wait_labels(formatting.format_duration(item.seconds))
+        return list_wait_label_candidates(formatting.format_duration(item.seconds))
     if item.version is not None:
         return f"{texts.kinds[item.kind]} v{item.version}", f"v{item.version}"
     return item.what, *(f"{item.what[:length]}…" for length in range(len(item.what) - 2, _SHORTEST_LABEL - 2, -1))

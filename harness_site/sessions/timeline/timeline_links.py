@@ -30,7 +30,7 @@ class TimelineUrls:
     def build_item_url(self, item: TimelineItem) -> str:
         """Return the URL of an item."""
         if item.is_group:
-            return _build_zoom_query(item.start, item.end)
+            return _build_zoom_query_string(item.start, item.end)
         if item.call_pk is not None:
             return self.build_call_url(item.call_pk)
         if item.peers:
@@ -42,16 +42,16 @@ class TimelineUrls:
 
     def build_bar_url(self, bar: Bar) -> str:
         """Return the URL of the item of a bar, or of the timeline zoomed in on merged items."""
-        return _build_zoom_query(bar.since, bar.until) if bar.item is None else self.build_item_url(bar.item)
+        return _build_zoom_query_string(bar.since, bar.until) if bar.item is None else self.build_item_url(bar.item)
 
 
-def _build_zoom_query(since: datetime, until: datetime) -> str:
-    query = build_time_range_query(since, until)
+def _build_zoom_query_string(since: datetime, until: datetime) -> str:
+    query = build_time_range_query_string(since, until)
     # Closer than this, merged items stay merged: the list shows them one by one.
     return f"{query}#listed" if until - since < _INSEPARABLE else query
 
 
-def build_time_range_query(since: datetime, until: datetime) -> str:
+def build_time_range_query_string(since: datetime, until: datetime) -> str:
     """Return the query string of a timeline for a time range."""
     until = max(until, since + timedelta(milliseconds=1))
     return f"?from={_format_exact_moment(since)}&to={_format_exact_moment(until)}"

@@ -110,7 +110,7 @@ def render_sign_shape(kind: str) -> SafeString:
     return render_to_string("sessions/parts/sign.html", {"kind": kind})
 
 
-def render_chart_dots(strip: ChartStrip, leading: TimelineUrls) -> SafeString:
+def render_chart_hover_areas_and_dots(strip: ChartStrip, leading: TimelineUrls) -> SafeString:
     """Render the hover areas of the versions of a chart."""
     dot = '<a href="{}" tabindex="-1"><title>{}</title><rect class="strip" x="{}" y="0" width="{}" height="80"/>{}</a>'
     rows = (
@@ -147,7 +147,7 @@ def render_overview_lane(row: overview_layout.Row, leading: TimelineUrls) -> Saf
         (
             each.call_pk,
             each.title,
-            build_html(bar, each.kind, each.x, each.y, each.width, _render_label_beside_bar(each)),
+            build_html(bar, each.kind, each.x, each.y, each.width, _render_overview_bar_label(each)),
         )
         for each in row.bars
     )
@@ -159,7 +159,7 @@ def render_overview_lane(row: overview_layout.Row, leading: TimelineUrls) -> Saf
     return join_html("", link, linked)
 
 
-def _render_label_beside_bar(bar: overview_layout.Bar) -> str:
+def _render_overview_bar_label(bar: overview_layout.Bar) -> str:
     if not bar.label:
         return ""
     words = '<text class="on-{}{}" x="{}" y="{}">{}</text>'

@@ -15,7 +15,7 @@ from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.timeline import list_timeline_items, timeframe_layout, version_charts
 from harness_site.sessions.timeline.list_timeline_items import RunItems, TimelineItem
@@ -23,7 +23,7 @@ from harness_site.sessions.timeline.selectors import running_totals_by_version, 
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.time_axis import Axis
 from harness_site.sessions.timeline.timeframe_layout import WIDTHS
-from harness_site.sessions.timeline.timeline_links import build_time_range_query
+from harness_site.sessions.timeline.timeline_links import build_time_range_query_string
 
 #: Rows of the table on one page.
 ROWS = 40
@@ -63,7 +63,7 @@ class TimelineTablePage:
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     """Show the timeline of a session.
 
@@ -84,10 +84,10 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             "drawings": drawings,
             "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),
             "rows": _build_table_page(runs, parse_number_parameter_or_none(request, "row") or 0),
-            "here": build_time_range_query(frame.since, frame.until) if context["zoomed"] else "?",
-            "cut": build_time_range_query(since, frame.cut)
+            "here": build_time_range_query_string(frame.since, frame.until) if context["zoomed"] else "?",
+            "cut": build_time_range_query_string(since, frame.cut)
             if since and frame.cut
-            else _build_query_until_cut_or_empty(frame.cut),
+            else _build_query_string_until_cut_or_empty(frame.cut),
             "growth": growth,
             "chart": version_charts.compute_version_chart_layout(growth),
         }
@@ -103,22 +103,22 @@ def _build_zoom_and_pan_links(frame: Timeframe, axis: Axis) -> NavigationLinks:
     quarter, length = (axis.right - axis.left) / 4, frame.until - frame.since
     inner = axis.convert_to_moment(axis.left + quarter), axis.convert_to_moment(axis.right - quarter)
     return NavigationLinks(
-        closer=build_time_range_query(*inner) if length > _CLOSEST else "",
-        wider=_build_moved_range_query(frame, -length / 2, length / 2),
-        earlier=_build_moved_range_query(frame, -length / 2, -length / 2),
-        later=_build_moved_range_query(frame, length / 2, length / 2),
+        closer=build_time_range_query_string(*inner) if length > _CLOSEST else "",
+        wider=_build_moved_range_query_string(frame, -length / 2, length / 2),
+        earlier=_build_moved_range_query_string(frame, -length / 2, -length / 2),
+        later=_build_moved_range_query_string(frame, length / 2, length / 2),
     )
 
 
-def _build_moved_range_query(frame: Timeframe, since: timedelta, until: timedelta) -> str:
+def _build_moved_range_query_string(frame: Timeframe, since: timedelta, until: timedelta) -> str:
     try:
-        return build_time_range_query(frame.since + since, frame.until + until)
+        return build_time_range_query_string(frame.since + since, frame.until + until)
     except OverflowError:
         return ""
 
 
-def _build_query_until_cut_or_empty(cut: datetime | None) -> str:
-    return build_time_range_query(datetime(1970, 1, 1, tzinfo=UTC), cut) if cut else ""
+def _build_query_string_until_cut_or_empty(cut: datetime | None) -> str:
+    return build_time_range_query_string(datetime(1970, 1, 1, tzinfo=UTC), cut) if cut else ""
 
 
 def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage:

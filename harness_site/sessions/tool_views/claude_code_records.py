@@ -52,7 +52,7 @@ class ProgramRecord:
     fields: dict[str, Any]
 
 
-def describe_program_record(value: object) -> ProgramRecord | None:
+def parse_program_record(value: object) -> ProgramRecord | None:
     """Describe a record between the messages.
 
     Args:

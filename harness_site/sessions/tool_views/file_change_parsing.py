@@ -75,7 +75,7 @@ def parse_notebook_edit_arguments(args: Mapping[str, Any]) -> FileChange | None:
 def parse_patch(text: str) -> tuple[FileChange, ...]:
     """Read a patch, of the form `*** Update File:` or a unified diff."""
     if "*** Begin Patch" in text:
-        return tuple(islice(_iterate_marked_patch(text[text.index("*** Begin Patch") :]), _MAX_CHANGES))
+        return tuple(islice(_iterate_marked_patch_file_changes(text[text.index("*** Begin Patch") :]), _MAX_CHANGES))
     if "\n+++ " in text or text.startswith("+++ "):
         return tuple(islice(_iterate_unified_diff_file_changes(text), _MAX_CHANGES))
     return ()
@@ -102,7 +102,7 @@ def _parse_hunk(edit: Mapping[str, Any]) -> Hunk | None:
     return Hunk(old or "", new or "", number) if old is not None or number is not None else None
 
 
-def _iterate_marked_patch(text: str) -> Iterator[FileChange]:
+def _iterate_marked_patch_file_changes(text: str) -> Iterator[FileChange]:
     kind, path, moved_to = "", "", ""
     lines: list[str] = []
     for line in [*text.split("\n"), "*** End Patch"]:

@@ -54,7 +54,7 @@ def build_command_view(use: ToolUse) -> ToolView | None:
     return ToolView(
         "command",
         _("Shell"),
-        chip=_make_exit_chip(code, use),
+        chip=_get_exit_shape_and_label(code, use),
         note=use.mask_line_for_display(use.get_text_argument("description", "justification")),
         content={
             "command": shown.text,
@@ -159,7 +159,7 @@ def split_output_and_exit_code(result: str) -> tuple[str, int | None]:
     return result[start:], code
 
 
-def _make_exit_chip(code: int | None, use: ToolUse) -> tuple[str, str] | None:
+def _get_exit_shape_and_label(code: int | None, use: ToolUse) -> tuple[str, str] | None:
     if code is None:
         return ("bad", _("Error")) if use.is_error else None
     return ("ok" if code == 0 else "bad", _("exit %(code)d") % {"code": code})

@@ -14,7 +14,7 @@ from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.tool_views import diff_lines, file_edits
 from harness_site.sessions.tool_views.file_edits import ShownFile
@@ -54,7 +54,7 @@ class FileRow:
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
     """Show every file that the calls of a session touched; with `file`, the net change of one of them completely."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
@@ -85,7 +85,7 @@ class _CharacterBudget:
 
     remaining_chars: int
 
-    def count_added_and_removed_lines(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
+    def count_changed_lines_within_budget(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
         """Return the number of added and removed lines of a file; None if its difference is too large."""
         self.remaining_chars -= sum(len(hunk.old) + len(hunk.new) for hunk in file.hunks)
         if self.remaining_chars < 0:
@@ -106,7 +106,7 @@ def _build_file_row(
     lines = (
         (shown.added, shown.removed)
         if shown is not None and is_complete
-        else budget.count_added_and_removed_lines(file)
+        else budget.count_changed_lines_within_budget(file)
         if file.is_changed
         else (None, None)
     )

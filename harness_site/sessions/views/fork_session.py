@@ -15,7 +15,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.ids import MAX_LENGTH
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
-from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
+from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_usernames_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.sessions.selectors import fork_list_and_preview, session_rows, version_list
@@ -26,7 +26,7 @@ from harness_site.sessions.session_lookup import (
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 
 
@@ -41,7 +41,7 @@ class ForkForm(forms.Form):
 
 
 @require_http_methods(["GET", "POST"])
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
     """Show the preview of a fork, or create it.
 
@@ -125,7 +125,7 @@ def _render_fork_page(
         "tab": "versions",
         "form": form,
         "may": may_fork,
-        "able": () if may_fork else list_members_with_role(request.membership.workspace, Role.APPROVER),
+        "able": () if may_fork else list_usernames_with_role(request.membership.workspace, Role.APPROVER),
         "prospect": fork_list_and_preview.load_fork_preview(head.row.pk, version),
     }
     mark_session_shown_in_response(request, head.row.pk)

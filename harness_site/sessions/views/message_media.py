@@ -18,7 +18,7 @@ from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.views.transcript import get_requested_transcript_version, load_stored_message_or_none
 
@@ -32,7 +32,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{1,15})-(\d{0,15})\Z", re.ASCII)
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def serve_message_image(request: MemberRequest, pk: int, position: int, index: int) -> HttpResponse:
     """Serve an image of a message with its own content type; anything else is refused."""
     head, parts = _load_session_head_and_message_parts(request, pk, position)
@@ -47,7 +47,7 @@ def serve_message_image(request: MemberRequest, pk: int, position: int, index: i
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def serve_message_audio(request: MemberRequest, pk: int, position: int, index: int) -> HttpResponse:
     """Serve a recording of a message, or the part of it that a player asks for; anything else is refused."""
     head, parts = _load_session_head_and_message_parts(request, pk, position)

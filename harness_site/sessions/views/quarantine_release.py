@@ -17,9 +17,9 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import NotQuarantined, QuarantineStays
-from checkpoints.integrity.quarantine import read_quarantine
+from checkpoints.integrity.quarantine import parse_quarantine_of_row
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
-from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
+from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_usernames_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_format import format_management_command
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
@@ -27,7 +27,7 @@ from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 
 #: What the check found, in the words of the library, and in those of members.
@@ -61,7 +61,7 @@ class ReleaseForm(forms.Form):
 
 
 @require_http_methods(["GET", "POST"])
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_or_release_quarantine(request: MemberRequest, pk: int) -> HttpResponse:
     """Show what was found in a quarantined session to every member; an admin may release it."""
     head = get_session_head_and_mask_secrets_or_404(request, pk, verified=False)
@@ -119,7 +119,7 @@ def render_quarantine_page_in_place_of_another(request: MemberRequest, pk: int, 
 def _render_quarantine_page(
     request: MemberRequest, head: SessionHead, form: ReleaseForm, status: int = 200, problem: str = ""
 ) -> HttpResponse:
-    found = read_quarantine(head.stored)
+    found = parse_quarantine_of_row(head.stored)
     context = {
         "head": head,
         "tab": "quarantine",
@@ -138,7 +138,7 @@ def _render_quarantine_page(
             f"verify_integrity --session {shlex.quote(head.row.session_id)}"
         ),
         "may": request.membership.has_role(Role.ADMIN),
-        "able": list_members_with_role(request.membership.workspace, Role.ADMIN),
+        "able": list_usernames_with_role(request.membership.workspace, Role.ADMIN),
     }
     mark_session_shown_in_response(request, head.row.pk)
     return render(request, "sessions/quarantine.html", context, status=status)

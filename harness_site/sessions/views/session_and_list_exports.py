@@ -19,7 +19,7 @@ from checkpoints.archive import session_export
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events, load_masking_rules, unmasking
-from harness_site.accounts.permissions import MemberRequest, list_members_with_role
+from harness_site.accounts.permissions import MemberRequest, list_usernames_with_role
 from harness_site.core.masking import masker
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.streamed_downloads import CSV, HTML, JSONL, build_download_response
@@ -29,14 +29,14 @@ from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def export_session(request: MemberRequest, pk: int, form: str) -> HttpResponseBase:
     """Export a session; `form` is one of `FORMS`."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
@@ -48,7 +48,7 @@ def export_session(request: MemberRequest, pk: int, form: str) -> HttpResponseBa
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def export_session_list(request: MemberRequest) -> HttpResponseBase:
     """Stream a CSV file of every session that matches the filters of the list."""
     workspace = request.membership.workspace_id
@@ -59,7 +59,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
         AuditKind.EXPORTED,
         request=request,
         what="sessions",
-        filters=_describe_list_filters(request),
+        filters=_format_list_filters_for_audit(request),
     )
     keys = session_rows.load_matching_session_keys(workspace, filters, only=matching_keys)
     rows = session_list_csv_export.generate_csv_lines(session_rows.iterate_session_rows(workspace, keys))
@@ -67,7 +67,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
     return build_download_response(rows, CSV, name, total=f"record {len(keys)}")
 
 
-def _describe_list_filters(request: MemberRequest) -> str:
+def _format_list_filters_for_audit(request: MemberRequest) -> str:
     """Describe the filters of the list for the audit event, without the search words, which may be confidential."""
     query = request.GET.copy()
     if query.pop("q", None):
@@ -100,14 +100,14 @@ def _record_and_build_html_export(request: MemberRequest, head: SessionHead) -> 
 def _record_and_build_archive_or_refuse(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     """Send the stored data unmasked, and record that. Members to whom secrets are masked get a page about that."""
     if masker.is_masking_active():
-        role = Role(load_masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
+        role = Role(load_masking_rules.load_masking_settings_or_defaults(request.membership.workspace).reveal_role)
         may_unmask = unmasking.get_unmasking_state(request, request.membership).may_show
         context = {
             "head": head,
             "tab": "",
             "may": may_unmask,
             "role": role,
-            "able": list_members_with_role(request.membership.workspace, role),
+            "able": list_usernames_with_role(request.membership.workspace, role),
         }
         return render(request, "sessions/export_masked.html", context, status=403)
     store = SyncCheckpointer(workspace=request.membership.workspace.slug).store

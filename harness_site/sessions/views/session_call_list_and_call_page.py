@@ -23,14 +23,14 @@ from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.views.transcript import find_requested_text_page, render_text_page
 from harness_site.sessions.views.workspace_call_log_page import parse_call_filter
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     filters = parse_call_filter(request.GET)
@@ -48,7 +48,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
     """Show a call with all its attempts, arguments and results; with `as`, return it as plain text for copying."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)

@@ -10,12 +10,12 @@ from harness_site.sessions.selectors import events_and_decisions
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     events, decisions = (

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
-from checkpoints.sessions.agent_and_label_suggestions import list_known_agents_and_labels
+from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_and_labels
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
@@ -25,7 +25,7 @@ from harness_site.sessions.session_list_filter_parameters import (
     parse_session_filter,
     read_unmasked_text_parameter,
 )
-from harness_site.sessions.session_lookup import PageNotFound, serve_session_page
+from harness_site.sessions.session_lookup import PageNotFound, require_member_and_handle_page_not_found
 from harness_site.sessions.views.full_text_search import show_search_results
 
 #: Parameters that select a part of the list, not its contents.
@@ -40,7 +40,7 @@ cp.save_checkpoint("first", [{"role": "user", "content": "Hello"}], {}, 0.0)
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def list_sessions(request: MemberRequest) -> HttpResponse:
     """Show the session list.
 
@@ -61,11 +61,11 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     }
     if query := SearchQuery.parse(read_unmasked_text_parameter(request.GET, "q")):
         return show_search_results(
-            request, query, filters, {**common, "known": list_known_agents_and_labels(workspace)}
+            request, query, filters, {**common, "known": list_recent_agents_and_labels(workspace)}
         )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
-    displayed_pks = _parse_displayed_sessions(request)
+    displayed_pks = _parse_displayed_session_keys(request)
     rows = session_rows.load_sessions_with_keys(workspace, displayed_pks) if displayed_pks else page.rows
     lines = session_row_display.build_session_lines(
         rows,
@@ -93,7 +93,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
     session_id = request.GET.get("id", "")
     pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
@@ -105,7 +105,7 @@ def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
     return redirect("harness_sessions:session", pk)
 
 
-def _parse_displayed_sessions(request: HttpRequest) -> tuple[int, ...]:
+def _parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:
     texts = request.GET.get("rows", "").split(",")[: session_rows.PAGE]
     return tuple(int(pk) for pk in texts if pk.isascii() and pk.isdigit() and len(pk) <= 18)
 

@@ -8,13 +8,13 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.selectors import version_list
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.tool_views import load_newest_todo_list
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     version = version_list.load_newest_version(pk)

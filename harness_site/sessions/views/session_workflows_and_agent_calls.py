@@ -12,12 +12,12 @@ from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def list_workflows(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     after = WorkflowCursor.parse(request.GET.get("after", ""))
@@ -26,7 +26,7 @@ def list_workflows(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
     """List the peer calls of a session.
 

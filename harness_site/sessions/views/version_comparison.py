@@ -11,13 +11,13 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.selectors import session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.session_formatting import count_common_money_digits
+from harness_site.sessions.session_formatting import count_common_decimal_places
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
-    serve_session_page,
+    require_member_and_handle_page_not_found,
 )
 
 #: Maximum number of expanded ranges of unchanged messages.
@@ -25,7 +25,7 @@ _OPEN = 20
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     page = version_list.load_version_page(pk, before=parse_number_parameter_or_none(request, "before"))
@@ -33,7 +33,7 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
         "head": head,
         "tab": "versions",
         "page": page,
-        "cost_digits": count_common_money_digits(
+        "cost_decimal_places": count_common_decimal_places(
             cost for row in page.rows for cost in (row.version.cost, row.cost_delta)
         ),
         "first_page": parse_number_parameter_or_none(request, "before") is None,
@@ -42,7 +42,7 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     """Compare two versions.
 

@@ -16,13 +16,13 @@ from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
-from harness_site.sessions.session_lookup import serve_session_page
+from harness_site.sessions.session_lookup import require_member_and_handle_page_not_found
 
 _MAX_FILTER_LENGTH = 255
 
 
 @require_GET
-@serve_session_page
+@require_member_and_handle_page_not_found
 def show_call_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     filters = _parse_log_filter(request.GET)

@@ -401,7 +401,10 @@ def test_lines_that_the_process_itself_stores_meanwhile_do_not_make_its_transcri
     store: HarnessSessionStore, monkeypatch: pytest.MonkeyPatch, effects: Path
 ) -> None:
     run(store, effects)
-    claims, read_latest_version = SessionClaims.get_for_client(store.sync_checkpointer), store._read_latest_version
+    claims, read_latest_version = (
+        SessionClaims.get_for_client(store.sync_checkpointer),
+        store._load_latest_version_number,
+    )
 
     def store_line_first_if_nobody_prevents_it(session_id: str) -> int:
         if not claims._get_session_lock(session_id).locked():
@@ -409,5 +412,5 @@ def test_lines_that_the_process_itself_stores_meanwhile_do_not_make_its_transcri
             asyncio.run(store.append(agents.RUN_KEY, [line]))
         return read_latest_version(session_id)
 
-    monkeypatch.setattr(store, "_read_latest_version", store_line_first_if_nobody_prevents_it)
+    monkeypatch.setattr(store, "_load_latest_version_number", store_line_first_if_nobody_prevents_it)
     assert asyncio.run(Hooks(store, POLICIES).call("PreToolUse", "a", {"order": 18, "amount": 1}, REFUND)) == (None, "")

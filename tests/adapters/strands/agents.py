@@ -5,7 +5,7 @@ from pathlib import Path
 from strands.types.session import SessionMessage
 
 from checkpoints.adapters.strands import HarnessSessionRepository, SessionConflict
-from examples.strands_refunds.agent import build_agent
+from examples.strands_refunds.agent import build_agent_and_harness
 
 QUESTION = "Please refund my orders."
 
@@ -13,7 +13,7 @@ QUESTION = "Please refund my orders."
 def die_in_tool(url: str, effects: str, moment: str, orders: list[int]) -> None:
     """Run the agent until it kills itself."""
     with HarnessSessionRepository.open(url) as repository:
-        agent, _ = build_agent(repository, "s", Path(effects), moment, orders)
+        agent, _ = build_agent_and_harness(repository, "s", Path(effects), moment, orders)
         agent(QUESTION)
 
 

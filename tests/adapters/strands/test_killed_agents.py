@@ -11,7 +11,7 @@ from checkpoints.adapters.strands import HarnessSessionRepository
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import Run, ToolCall
 from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
-from examples.strands_refunds.agent import build_agent
+from examples.strands_refunds.agent import build_agent_and_harness
 from tests.adapters.strands import agents
 from tests.conftest import StartChild
 from tests.support.processes import database_url
@@ -32,7 +32,7 @@ def _decide(cp: SyncCheckpointer, decision: str, landed: set[int]) -> None:
 def _go_on(effects: Path, orders: list[int], prompt: Any = None) -> Any:
     """Continue in another client, with the decisions if the agent is interrupted."""
     with HarnessSessionRepository.open(database_url()) as repository:
-        agent, harness = build_agent(repository, "s", effects, orders=orders)
+        agent, harness = build_agent_and_harness(repository, "s", effects, orders=orders)
         return agent(harness.build_responses() or prompt)
 
 

@@ -9,7 +9,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.adapters.strands import HarnessSessionRepository
 from checkpoints.models import Session
 from examples.strands_refunds.__main__ import kill_and_resume_agent_with_decision
-from examples.strands_refunds.agent import build_agent
+from examples.strands_refunds.agent import build_agent_and_harness
 from tests.docs.test_pages import run
 from tests.support.factories import make_user
 from tests.support.processes import ROOT, database_url
@@ -28,7 +28,7 @@ def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.C
 def test_the_site_shows_a_conversation_like_a_native_session(
     cp: SyncCheckpointer, effects: Path, client: Client
 ) -> None:
-    agent, _ = build_agent(HarnessSessionRepository(cp), "s", effects)
+    agent, _ = build_agent_and_harness(HarnessSessionRepository(cp), "s", effects)
     agent("Please refund order 17.")
     client.force_login(make_user())
     page = client.get(f"/sessions/{Session.objects.get().pk}/")

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from email.message import EmailMessage
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,6 +11,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
+from harness_site.accounts import invitation_mail
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.mail_settings import MailServer, Security
 from tests.support.audit_entries import list_entries
@@ -210,6 +212,22 @@ class TestByMail:
         client.post(path, {"username": "dave", "password": "a phrase of my own"})
         assert User.objects.get(username="dave").email == "dave@example.com"
         assert "dave@example.com" in visible_text(admin.get("/settings/members/"))
+
+    def test_message_has_a_button_and_says_until_when_the_link_works(
+        self, admin: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sent: list[tuple[EmailMessage, str]] = []
+        monkeypatch.setattr(invitation_mail, "send_email_through_server", lambda *message: sent.append(message))
+        admin.cookies["harness_zone"] = "Europe/Berlin"
+        admin.post("/settings/invitations/", {"email": "dave@example.com", "role": "approver"})
+        ((email, link),) = sent
+        text, page = (email.get_body((kind,)) for kind in ("plain", "html"))
+        assert text is not None
+        assert page is not None
+        assert link in text.get_content().splitlines()
+        assert page.get_content().count(f'href="{link}"') == 1
+        until = r"This link works once, until \w{3} \d+ \w{3} \d{4}, \d\d:\d\d \(Europe/Berlin\)\."
+        assert all(re.search(until, " ".join(part.get_content().split())) for part in (text, page))
 
     def test_link_is_shown_when_the_mail_server_refuses(
         self, admin: Client, client: Client, settings: Settings

@@ -75,7 +75,7 @@ def test_new_token_is_shown_after_the_password(stale_client: Client) -> None:
     asked = stale_client.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""}).headers[
         "Location"
     ]
-    response = stale_client.post(asked, {"password": PASSWORD, "next": "/settings/tokens/create/"})
+    response = stale_client.post(asked, {"password": PASSWORD, "next": "/settings/tokens/create/"}, follow=True)
     assert "This token is shown only now." in visible_text(response)
 
 
@@ -84,7 +84,7 @@ def test_submitted_form_is_stored_encrypted(stale_client: Client) -> None:
     sent = {"name": "pager", "address": private, "format": "json", "events": "reminder"}
     asked = stale_client.post("/settings/notifications/create/", sent).headers["Location"]
     assert "very-private" not in str(dict(stale_client.session))
-    response = stale_client.post(asked, {"password": PASSWORD, "next": "/settings/notifications/create/"})
+    response = stale_client.post(asked, {"password": PASSWORD, "next": "/settings/notifications/create/"}, follow=True)
     assert "This secret is shown only now." in visible_text(response)
     assert Webhook.objects.get().host == "hooks.example"
 
@@ -99,7 +99,7 @@ def test_reauthentication_for_another_action_submits_nothing(stale_client: Clien
 def test_recent_sign_in_needs_no_reauthentication(bob: User) -> None:
     client = Client()
     client.post("/accounts/login/", {"username": "bob", "password": PASSWORD})
-    response = client.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
+    response = client.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""}, follow=True)
     assert "This token is shown only now." in visible_text(response)
 
 

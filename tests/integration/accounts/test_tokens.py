@@ -67,7 +67,10 @@ def ask(secret: str, place: str = "/whoami/", scheme: str = "Bearer") -> Any:
 
 class TestPage:
     def test_token_is_shown_once_and_not_stored(self, admin: Client) -> None:
-        response = admin.post("/settings/tokens/create/", {"name": "ci", "role": "auditor", "days": "30"})
+        created = admin.post("/settings/tokens/create/", {"name": "ci", "role": "auditor", "days": "30"})
+        assert created.headers["Location"] == "/settings/tokens/"
+        assert "harness_" not in str(dict(admin.session))
+        response = admin.get(created.headers["Location"])
         found = re.search(r"<code>(harness_[\w-]{43})</code>", response.content.decode())
         assert found
         assert "This token is shown only now." in visible_text(response)
@@ -108,7 +111,7 @@ class TestPage:
         assert response.status_code == 422
         assert "A token named “ci” already exists." in visible_text(response)
         admin.post(f"/settings/tokens/{ApiToken.objects.get().pk}/revoke/")
-        assert admin.post("/settings/tokens/create/", form).status_code == 200
+        assert admin.post("/settings/tokens/create/", form).status_code == 302
 
     @pytest.mark.parametrize(
         "wrong", [{"role": "admin"}, {"role": ""}, {"name": ""}, {"days": "7"}, {"name": "x" * 101}]

@@ -39,7 +39,10 @@ def make(client: Client, **fields: Any) -> Any:
 
 class TestWebhooks:
     def test_secret_is_shown_once_and_stored_encrypted(self, admin: Client) -> None:
-        response = make(admin)
+        created = make(admin)
+        assert created.headers["Location"] == PAGE
+        assert "whsec_" not in str(dict(admin.session))
+        response = admin.get(PAGE)
         found = re.search(r"<code>(whsec_[\w-]{43})</code>", response.content.decode())
         assert found
         assert "This secret is shown only now." in visible_text(response)

@@ -178,18 +178,18 @@ def test_failed_step_is_rolled_back_and_repeated(monkeypatch: pytest.MonkeyPatch
 
 def test_slow_process_is_replaced_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     make_message(session=make_session())
-    original = reading.load_indexed_texts
+    original = reading.load_texts_to_index
 
     def read(kind: Kind, keys: list[int]) -> list[reading.IndexedText]:
         found = original(kind, keys)
         with monkeypatch.context() as patch:
-            patch.setattr(reading, "load_indexed_texts", original)
+            patch.setattr(reading, "load_texts_to_index", original)
             Progress.objects.update(leased_until=None)
             assert indexer._index_batch_of_kind(kind) == 1
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "load_indexed_texts", read)
+        patch.setattr(reading, "load_texts_to_index", read)
         assert indexer._index_batch_of_kind(Kind.MESSAGE) == 0
     complete()
     assert len(texts()) == 1
@@ -255,7 +255,7 @@ def test_call_is_indexed_and_counted_again_after_a_withdrawal(
 
 def test_call_that_changes_while_it_is_indexed_is_indexed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     make_call(session=make_session(), status=CallStatus.REJECTED)
-    original = reading.load_indexed_texts
+    original = reading.load_texts_to_index
 
     def read(kind: Kind, keys: list[int]) -> list[reading.IndexedText]:
         found = original(kind, keys)
@@ -263,7 +263,7 @@ def test_call_that_changes_while_it_is_indexed_is_indexed_again(monkeypatch: pyt
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "load_indexed_texts", read)
+        patch.setattr(reading, "load_texts_to_index", read)
         indexer._index_batch_of_kind(Kind.CALL)
     complete()
     assert "new" in texts(Kind.CALL)[0]

@@ -35,7 +35,7 @@ def test_takeovers_and_approval_requests_are_found_by_run_and_call() -> None:
     event(session, AuditKind.APPROVAL_REQUESTED, "run 2", '{"call_id":"c","tool":"pay"}', 1)
     event(session, AuditKind.APPROVAL_REQUESTED, "run 2", '{"call_id":"c","tool":"pay"}', 9)
     event(make_session(), AuditKind.TAKEOVER, "run 7", "{}")
-    found = takeovers_and_requests_from_audit_trail.load_takeovers_and_review_requests(session.pk)
+    found = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session.pk)
     assert found.takeovers == {1: Takeover(1, THEN, THEN - timedelta(seconds=7, milliseconds=118))}
     first, second = (ApprovalQuestion(2, THEN + timedelta(seconds=seconds)) for seconds in (1, 9))
     assert found.asked == {"c": [first, second]}
@@ -48,7 +48,7 @@ def test_takeovers_and_approval_requests_are_found_by_run_and_call() -> None:
 def test_takeover_with_unreadable_details_is_found(details: str) -> None:
     session = make_session()
     event(session, AuditKind.TAKEOVER, "run 1", details)
-    assert takeovers_and_requests_from_audit_trail.load_takeovers_and_review_requests(session.pk).takeovers == {
+    assert takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session.pk).takeovers == {
         1: Takeover(1, THEN, None)
     }
 
@@ -57,4 +57,4 @@ def test_takeover_with_unreadable_details_is_found(details: str) -> None:
 def test_events_without_a_run_are_omitted(actor: str) -> None:
     session = make_session()
     event(session, AuditKind.TAKEOVER, actor, "{}")
-    assert takeovers_and_requests_from_audit_trail.load_takeovers_and_review_requests(session.pk) == RunEvents()
+    assert takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session.pk) == RunEvents()

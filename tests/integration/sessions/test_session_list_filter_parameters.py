@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.enums import ActorKind, CallStatus
 from checkpoints.models import Session
-from checkpoints.sessions.session_list_filters import SessionFilter, Sort, filter_sessions, get_order_fields
+from checkpoints.sessions.session_list_filters import SessionFilter, Sort, get_order_fields, select_sessions_by_filter
 from harness_site.saved_views.filterable_lists import FILTERS
 from harness_site.search import indexer
 from harness_site.search.models import Fact, Progress
@@ -83,7 +83,9 @@ def test_combined_filters_keep_the_order(sort: str) -> None:
     for asked in ("agent=desk-0&label=label-1&least=2", "agent=desk-1&label=label-0&least=5"):
         filters = parse_session_filter(workspace, QueryDict(f"{asked}&sort={sort}{days}"))
         anew = (
-            filter_sessions(workspace, filters).order_by(*get_order_fields(filters.sort)).values_list("pk", flat=True)
+            select_sessions_by_filter(workspace, filters)
+            .order_by(*get_order_fields(filters.sort))
+            .values_list("pk", flat=True)
         )
         assert [row.pk for row in session_list_pages.load_sessions_after_cursor(workspace, filters, 9)] == list(anew)
         assert session_list_pages.count_sessions_up_to_limit(workspace, filters) == len(anew)

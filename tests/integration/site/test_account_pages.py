@@ -7,7 +7,7 @@ from django.test import Client
 
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import find_membership
+from harness_site.accounts.permissions import find_membership_in_workspace_or_oldest
 from tests.support.factories import PASSWORD, make_user, make_workspace
 from tests.support.page_text import visible_text
 
@@ -116,6 +116,6 @@ def test_one_membership_per_workspace() -> None:
 def test_oldest_membership_is_the_default() -> None:
     user = make_user(role=Role.AUDITOR)
     Membership.objects.create(user=user, workspace=make_workspace(slug="second"), role=Role.ADMIN)
-    found = find_membership(user)
+    found = find_membership_in_workspace_or_oldest(user)
     assert found is not None
     assert (found.workspace.slug, found.role) == ("default", "auditor")

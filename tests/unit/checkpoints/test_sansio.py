@@ -13,7 +13,7 @@ Driver = Callable[[Flow[Any]], Any]
 
 
 def run_flow_on_event_loop(flow: Flow[Any]) -> Any:
-    return asyncio.run(sansio.run_flow_async(flow, sansio.run_blocking_in_thread))
+    return asyncio.run(sansio.run_flow_async(flow, sansio.run_blocking_in_default_thread_pool))
 
 
 @pytest.fixture(params=[sansio.run_flow, run_flow_on_event_loop], ids=["blocking", "async"])
@@ -178,7 +178,7 @@ class ControlledFlow:
         return "done"
 
     async def cancelled_when_reached(self, flow: Flow[Any]) -> None:
-        task = asyncio.ensure_future(sansio.run_flow_async(flow, sansio.run_blocking_in_thread))
+        task = asyncio.ensure_future(sansio.run_flow_async(flow, sansio.run_blocking_in_default_thread_pool))
         await asyncio.to_thread(self.reached.wait, 60)
         task.cancel()
         await asyncio.sleep(0)
@@ -222,7 +222,7 @@ async def test_cancellation_during_the_last_database_work_is_raised() -> None:
 async def test_second_cancellation_does_not_abandon_database_work() -> None:
     controlled_flow = ControlledFlow()
     task = asyncio.ensure_future(
-        sansio.run_flow_async(make_flow(Transact(controlled_flow.work)), sansio.run_blocking_in_thread)
+        sansio.run_flow_async(make_flow(Transact(controlled_flow.work)), sansio.run_blocking_in_default_thread_pool)
     )
     await asyncio.to_thread(controlled_flow.reached.wait, 60)
     for _ in range(3):
@@ -247,7 +247,7 @@ async def test_cancellation_of_a_sleep_reaches_the_flow() -> None:
             yield Transact(lambda: log.append("released"))
             raise
 
-    task = asyncio.ensure_future(sansio.run_flow_async(waiting(), sansio.run_blocking_in_thread))
+    task = asyncio.ensure_future(sansio.run_flow_async(waiting(), sansio.run_blocking_in_default_thread_pool))
     await asyncio.sleep(0)
     task.cancel()
 

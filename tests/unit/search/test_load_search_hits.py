@@ -9,7 +9,7 @@ from harness_site.search.query_terms import SearchQuery
 
 
 def list_marked_texts(text: str, typed: str) -> list[str]:
-    return [part.text for part in build_excerpt_parts(text, SearchQuery.parse(typed).pattern) if part.marked]
+    return [part.text for part in build_excerpt_parts(text, SearchQuery.parse(typed).highlight_pattern) if part.marked]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_white_space_in_quotes_is_no_word_of_a_row_that_could_be_matched_in_many
 
 def test_excerpt_begins_with_a_whole_word() -> None:
     text = "the beginning is left out " + "abcdefghi " * 6 + "refund"
-    first, *_rest = build_excerpt_parts(text, SearchQuery.parse("refund").pattern)
+    first, *_rest = build_excerpt_parts(text, SearchQuery.parse("refund").highlight_pattern)
     assert first.text == "… "
     assert _rest[0].text == "abcdefghi " * 6
 
@@ -64,4 +64,4 @@ def test_excerpt_begins_with_a_whole_word() -> None:
     ],
 )
 def test_marks_of_markdown_are_left_out_unless_they_were_searched(typed: str, text: str, shown: str) -> None:
-    assert "".join(part.text for part in build_excerpt_parts(text, SearchQuery.parse(typed).pattern)) == shown
+    assert "".join(part.text for part in build_excerpt_parts(text, SearchQuery.parse(typed).highlight_pattern)) == shown

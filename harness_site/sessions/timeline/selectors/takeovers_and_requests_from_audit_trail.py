@@ -55,7 +55,7 @@ class RunEvents:
         return next((question for question in reversed(self.asked.get(call_id, [])) if question.at <= before), None)
 
 
-def load_takeovers_and_review_requests(session_pk: int) -> RunEvents:
+def load_takeovers_approval_and_probe_requests(session_pk: int) -> RunEvents:
     """Load the events of a session, in one query."""
     takeovers: dict[int, Takeover] = {}
     questions: defaultdict[str, list[ApprovalQuestion]] = defaultdict(list)
@@ -86,7 +86,7 @@ def _select_takeover_and_request_events() -> QuerySet[AuditEvent, tuple[str, str
     return events.values_list("kind", "actor", "details", "created_at")
 
 
-def load_probe_times(sessions: Iterable[int]) -> dict[tuple[int, ProbeKey], datetime]:
+def load_last_probe_request_times(sessions: Iterable[int]) -> dict[tuple[int, ProbeKey], datetime]:
     """Load the time of the last probe request by session and call, in one query."""
     events = AuditEvent.objects.filter(session__in=sessions, kind=AuditKind.VERIFY_REQUESTED).order_by("pk")
     rows = events.values_list("session_id", "details", "created_at")

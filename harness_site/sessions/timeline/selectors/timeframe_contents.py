@@ -163,7 +163,7 @@ def load_timeframe(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
     )
     marks, earlier_marks = _load_version_marks_and_cut(session_pk, span)
-    events = takeovers_and_requests_from_audit_trail.load_takeovers_and_review_requests(session_pk)
+    events = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session_pk)
     courses = {
         run_lanes.convert_run_key_to_text(run): RunCourse(run_lanes.build_run_lane(run, events))
         for run in reversed(runs[:LANES])

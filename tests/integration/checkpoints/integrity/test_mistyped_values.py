@@ -309,7 +309,7 @@ def test_value_of_another_type_is_named_and_its_session_is_not_released(open_che
     with pytest.raises(IntegrityError, match="its column created_at holds a text") as caught:
         cp.load_latest("s")
     assert caught.value.table == "checkpoints_checkpoint"
-    assert quarantine.read_quarantine(plain(Session).get()) is not None
+    assert quarantine.parse_quarantine_of_row(plain(Session).get()) is not None
     with pytest.raises(QuarantineStays):
         quarantine.release_quarantine(cp.store, "s", actor="alice", reason="Seen.", accept_altered=True)
 

@@ -56,7 +56,9 @@ def test_heartbeat_leaves_sessions_of_a_server_alone(
     monkeypatch.setattr(remote, "remote_process", None, raising=False)
 
     assert (
-        heartbeat._renew_due_leases_and_get_pause("of a server", {}, take_and_release_ownership.release_idle_sessions)
+        heartbeat._renew_leases_release_idle_and_get_pause(
+            "of a server", {}, take_and_release_ownership.release_idle_sessions
+        )
         == 0
     )
 

@@ -14,7 +14,7 @@ def test_takeover_is_refused_just_after_a_takeover(open_checkpointer: Open, monk
     with monkeypatch.context() as patched:
         patched.setattr(take_and_release_ownership, "GRACE", 3600)
         with pytest.raises(take_and_release_ownership._TakenTooRecently):
-            take_and_release_ownership._try_to_take_ownership(third.store, "s", takeover=True, paused=False)
+            take_and_release_ownership._take_ownership_in_transaction(third.store, "s", takeover=True, paused=False)
         assert second.save_checkpoint("s", [], None, 0) == 1
 
     third.start_session("s", takeover=True)

@@ -26,7 +26,7 @@ from checkpoints.formats import exact_amounts
     ids=repr,
 )
 def test_amount_is_restored_equal(amount: float | Decimal) -> None:
-    loaded = exact_amounts.load_amount(exact_amounts.dump_amount(amount))
+    loaded = exact_amounts.parse_stored_amount(exact_amounts.dump_amount(amount))
 
     assert (loaded, type(loaded), str(loaded)) == (amount, type(amount), str(amount))
 
@@ -61,7 +61,7 @@ def test_invalid_amount_is_refused(amount: Any) -> None:
 @pytest.mark.parametrize("text", ["true", "null", "[]", "{", "NaN"])
 def test_damaged_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        exact_amounts.load_amount(text)
+        exact_amounts.parse_stored_amount(text)
 
 
 def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:

@@ -41,7 +41,7 @@ def test_every_column_is_sealed_or_excluded_for_a_reason(model: type[SealedModel
 def _seal(**changes: object) -> bytes:
     key = SealKey(bytes(32))
     values = dict.fromkeys(ToolCall.sealed_fields) | changes
-    return RowSealer(key, ToolCall).seal_named_values(values)
+    return RowSealer(key, ToolCall).compute_seal_of_named_values(values)
 
 
 def test_equal_values_of_different_types_have_one_seal() -> None:
@@ -77,7 +77,9 @@ def test_a_value_of_another_type_than_its_column_has_another_seal() -> None:
     ):
         assert _seal(**{name: usual}) not in [_seal(**{name: other}) for other in others], name
     values, sealer = dict.fromkeys(Message.sealed_fields), RowSealer(SealKey(bytes(32)), Message)
-    assert sealer.seal_named_values({**values, "chain": b"\x01"}) != sealer.seal_named_values({**values, "chain": "01"})
+    assert sealer.compute_seal_of_named_values({**values, "chain": b"\x01"}) != sealer.compute_seal_of_named_values(
+        {**values, "chain": "01"}
+    )
 
 
 def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row() -> None:
@@ -87,7 +89,11 @@ def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row() -> None:
     for name in changing:
         changed = {**values, name: b"\0"}
         seal = sealer.finish_seal(start, [changed[name] for name in changing])
-        assert seal == sealer.seal_named_values(changed) == sealer.seal_ordered_values(tuple(changed.values()))
+        assert (
+            seal
+            == sealer.compute_seal_of_named_values(changed)
+            == sealer.compute_seal_of_ordered_values(tuple(changed.values()))
+        )
 
 
 def test_the_encoding_is_a_json_array_in_ascii() -> None:

@@ -30,13 +30,13 @@ def cancel_paused_session_flow(
     delivered by `tell_peers`. Raises `SessionNotFound`, `SessionFinished`, `NotPaused`, and `SessionBusy` while a run
     drives the session.
     """
-    session_pk: int = yield Transact(lambda: cancel_paused_task(store, session_id, reason))
+    session_pk: int = yield Transact(lambda: cancel_paused_session(store, session_id, reason))
     if tell is None:
         return Told()
     return (yield from deliver_notices.deliver_notices_flow(DatabaseOutbox(store, session_pk), tell))
 
 
-def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
+def cancel_paused_session(store: Store, session_id: str, reason: str) -> int:
     """End the session as cancelled; the notices become due. Returns its number."""
     with (
         quarantine.quarantine_on_integrity_error(store, session_id),
@@ -56,7 +56,7 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             owner_name = f"run {owner.number} on {owner.host} (pid {owner.pid})"
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.has_owning_status:
-            take_and_release_ownership.end_lost_owner_run(store, row, owner)
+            take_and_release_ownership.end_lost_owner_run_and_interrupt_calls(store, row, owner)
         calls = check_and_close_paused_tasks.close_paused_tasks_and_cancel_agent_calls(
             store, row, PauseStatus.CANCELLED
         )

@@ -26,7 +26,7 @@ _CALL_FIELDS: Final = (
 )
 
 
-def reopen_calls_of_withdrawals(decisions: Collection[int]) -> list[Tally]:
+def reopen_passages_of_withdrawn_decisions(decisions: Collection[int]) -> list[Tally]:
     """Open the passages of settled calls whose decisions were withdrawn, so that the calls are indexed again.
 
     Must run in the transaction that indexes the withdrawals.
