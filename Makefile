@@ -23,7 +23,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 REFUSE_LINK = @[[ ! -L $(@D) ]] || { echo "$(@D) is a link to another environment, which is out of date and would be emptied. Remove the link, or update that one." >&2; exit 1; }
 # Without an address of a database, everything runs on SQLite.
 ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
-ON_POSTGRES := $(RUN) -m tests.support.cluster --
+IN_MEMORY := $(RUN) -m tests.support.files_in_memory --
+ON_POSTGRES := $(IN_MEMORY) $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
 NEWEST_MATTERS := review site notifications/test_mail_backend.py $(addprefix checkpoints/,resume versions)
@@ -109,7 +110,7 @@ clients/typescript/node_modules/.complete: clients/typescript/package.json
 
 .PHONY: test-sqlite
 test-sqlite: setup ## Tests on SQLite
-	$(ON_SQLITE) $(RUN) -m pytest $(BESIDE)
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest $(BESIDE)
 
 .PHONY: test-postgres
 test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are much the same on every database or start a server of their own
@@ -118,7 +119,7 @@ test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are
 
 .PHONY: test-exhaustive
 test-exhaustive: setup ## Crash, property and other tests with all of their cases and more examples, on both databases (about an hour)
-	HARNESS_TEST_EXHAUSTIVE=1 $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
+	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
 	@.ci/system-parts postgresql
 	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
 
@@ -129,8 +130,8 @@ test-next: ## Tests on the newest Django, where a Python is found that it runs o
 	else echo "Note: no Python 3.12 or newer found, so the newest Django was not tested."; fi
 
 .PHONY: test-on-newer
-test-on-newer: $(VENV_NEXT)/.complete
-	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) --numprocesses 2 $(addprefix tests/integration/,$(NEWEST_MATTERS))
+test-on-newer: setup $(VENV_NEXT)/.complete
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) --numprocesses 2 $(addprefix tests/integration/,$(NEWEST_MATTERS))
 
 .PHONY: next
 next:
@@ -146,8 +147,8 @@ $(VENV_NEXT)/.complete: requirements.lock
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
 	@.ci/system-parts postgresql chromium
-	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
-	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(ADAPTERS_IN_BROWSER)
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(ADAPTERS_IN_BROWSER)
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
 		langgraph/test_conformance.py langgraph/test_delta_channels.py \
 		claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
@@ -172,7 +173,7 @@ $(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
 .PHONY: test-e2e
 test-e2e: setup ## The story in a real browser
 	@.ci/system-parts chromium
-	$(ON_SQLITE) $(RUN) -m pytest --numprocesses 3 --dist loadfile tests/e2e
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest --numprocesses 3 --dist loadfile tests/e2e
 
 # --------------------------------------------------------------------------------------------- to keep it up
 

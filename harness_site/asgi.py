@@ -36,12 +36,12 @@ from harness_site.serving.garbage_collection import (  # noqa: E402
 )
 from harness_site.serving.request_body_buffering_middleware import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.run_wsgi_in_threads import RequestThreads  # noqa: E402
-from harness_site.serving.slow_client_response_limits import ResponseDeadlines, stop_when_client_disconnects  # noqa: E402
+from harness_site.serving.slow_client_response_limits import ResponseDeadlines, wrap_wsgi_to_stop_on_disconnect  # noqa: E402
 
 THREADS = 8
 LIVENESS_PATH = "/health/live"
 
-_threads = RequestThreads(stop_when_client_disconnects(_wsgi), threads=THREADS)
+_threads = RequestThreads(wrap_wsgi_to_stop_on_disconnect(_wsgi), threads=THREADS)
 #: A thread of its own for the health checks, which must not wait for pages that take long.
 _health_thread = RequestThreads(_wsgi, threads=1)
 #: A thread for the check that does not ask the database, and must not wait for one that is away.

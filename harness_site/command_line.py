@@ -107,9 +107,9 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     if type(error.__cause__).__name__ == "PoolTimeout":
         from django.db import connection
 
-        from checkpoints.db.connection import build_connection_failed_error
+        from checkpoints.db.connection import find_reason_and_build_connection_failed_error
 
-        return str(build_connection_failed_error(connection, error))
+        return str(find_reason_and_build_connection_failed_error(connection, error))
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     lowered = reason.lower()
     if "no such table" in lowered or ("relation" in lowered and "does not exist" in lowered):

@@ -73,7 +73,7 @@ def read_list_setting(name: str, default: str = "") -> list[str]:
     return [word.strip() for word in read_text_setting(name, default).split(",") if word.strip()]
 
 
-def read_integer_setting(name: str, default: int) -> int:
+def read_non_negative_integer_setting(name: str, default: int) -> int:
     """Return a whole number of zero or more. Raises `ImproperlyConfigured`."""
     value = read_text_setting(name).strip()
     if value and not value.isdecimal():
@@ -83,7 +83,7 @@ def read_integer_setting(name: str, default: int) -> int:
 
 def read_positive_integer_setting(name: str, default: int) -> int:
     """Return a whole number of one or more. Raises `ImproperlyConfigured`."""
-    value = read_integer_setting(name, default)
+    value = read_non_negative_integer_setting(name, default)
     if value < 1:
         raise ImproperlyConfigured(f"{name} is {value}: use a whole number of one or more.")
     return value

@@ -138,7 +138,7 @@ if HTTPS:
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-harness", "__Host-harness-form"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^health/(live|ready)?$"]
-SECURE_HSTS_SECONDS = env.read_integer_setting("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
+SECURE_HSTS_SECONDS = env.read_non_negative_integer_setting("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_boolean_setting(
     "HARNESS_HSTS_SUBDOMAINS", default=False
 )
@@ -150,7 +150,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 700
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
 #: Maximum size in bytes of an evidence file.
-EVIDENCE_BYTES = env.read_integer_setting("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
+EVIDENCE_BYTES = env.read_non_negative_integer_setting("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
 SERVER_LIMITS = read_server_limits_from_environment(evidence_bytes=EVIDENCE_BYTES)
 #: Number of requests that a token may make in a minute, counted by each process; a sixth of them at once.
 API_REQUESTS_PER_MINUTE = env.read_positive_integer_setting("HARNESS_API_REQUESTS_PER_MINUTE", 30_000)

@@ -17,7 +17,7 @@ TURNS = 400
 
 def main(way: str, address: str, number: str) -> None:
     configure_django({"database": address})
-    save = _create_library_save(number) if way == "library" else _create_statement_save()
+    save = _make_library_save_function(number) if way == "library" else _make_statement_save_function()
     turns = build_conversation(TURNS)
     turn = 0
     save(turns.get_turn(1))
@@ -29,7 +29,7 @@ def main(way: str, address: str, number: str) -> None:
         print("done", flush=True)
 
 
-def _create_library_save(number: str) -> Save:
+def _make_library_save_function(number: str) -> Save:
     from checkpoints import SyncCheckpointer
 
     checkpointer = SyncCheckpointer(using="database")
@@ -45,7 +45,7 @@ def _create_library_save(number: str) -> Save:
     return save
 
 
-def _create_statement_save() -> Save:
+def _make_statement_save_function() -> Save:
     from django.db import connections
 
     from benchmarks.contenders import raw_sql

@@ -183,7 +183,7 @@ class _SessionImport:
             )
             if why is not None:
                 raise ValueError(f"call {row.call_id!r} was altered: {why}")
-            _mark_call_undecided_if_open(row)
+            _mark_call_undecided_or_discarded_if_open(row)
 
     def _map_old_key_to_new(self, model: Any, old_key: Any) -> Any:
         new_keys = self.keys.get(model, {})
@@ -258,7 +258,7 @@ class _SessionImport:
                 insert_unchained_events.record_call_interrupted(self.store, call, actor="import")
 
 
-def _mark_call_undecided_if_open(call: ToolCall) -> None:
+def _mark_call_undecided_or_discarded_if_open(call: ToolCall) -> None:
     """Mark a call undecided if it may have happened since the file was written."""
     if call.status == CallStatus.APPROVED:
         call.status = CallStatus.AWAITING_APPROVAL

@@ -31,7 +31,7 @@ def calls_to_dicts_with_verify_hook_answers(store: Store, calls: Sequence[ToolCa
     return [call_to_dict(call, verify_reason=reasons.get(call.pk)) for call in calls]
 
 
-def build_review_required(store: Store, session_id: str, calls: Sequence[ToolCall]) -> ReviewRequired:
+def load_reasons_and_build_review_required(store: Store, session_id: str, calls: Sequence[ToolCall]) -> ReviewRequired:
     """Build the error that names undecided calls, and why their verify hooks could not tell."""
     return ReviewRequired(session_id, calls_to_dicts_with_verify_hook_answers(store, calls))
 

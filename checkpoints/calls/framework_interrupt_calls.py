@@ -53,7 +53,7 @@ def _update_allowed_decisions(calls: QuerySet[ToolCall], call: ToolCall, allowed
         calls.filter(pk=call.pk).update(allowed_decisions=allowed, revision=F("revision") + 1)
 
 
-def find_run_awaiting_decision(store: Store, row: Session) -> Run | None:
+def find_newest_run_with_undecided_interrupt_call(store: Store, row: Session) -> Run | None:
     """Find the newest run of a locked session, if a call of an interrupt awaits a decision in it."""
     call = (
         _select_interrupt_calls(store, row)

@@ -140,7 +140,7 @@ def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> Non
         if call.status == CallStatus.ISSUED:
             raise CallInProgress(call.session.session_id, call.call_id, call.tool)
         if call.status in UNDECIDED_CALL_STATUSES:
-            raise call_dicts.build_review_required(store, session_id, [call])
+            raise call_dicts.load_reasons_and_build_review_required(store, session_id, [call])
         raise CallAlreadySettled(session_id, call.call_id, call.status)
 
 
@@ -213,7 +213,7 @@ def _issue_call_under_session_lock(
             owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal), known
         )
         step = session.latest_version if intent.step is None else intent.step
-        last = _find_last_attempt(store, owned_session, intent, step)
+        last = _find_last_attempt_or_raise_conflict(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)
         if live_call is None:
             log_completeness.require_no_lost_call(store.using, owned_session, session, intent.key)
@@ -246,7 +246,7 @@ def _require_call_may_start(
         raise CallInProgress(call.session.session_id, call.call_id, call.tool)
     unknown = unfinished_call_queries.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
     if unknown and intent.mutates:
-        raise call_dicts.build_review_required(store, owned_session.session_id, unknown)
+        raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, unknown)
 
 
 def _insert_attempt_and_consume_approval(
@@ -283,7 +283,9 @@ def _require_complete_log_of_answering_session(store: Store, owned_session: Owne
         log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
 
 
-def _find_last_attempt(store: Store, owned_session: OwnedSession, intent: CallIntent, step: int) -> ToolCall | None:
+def _find_last_attempt_or_raise_conflict(
+    store: Store, owned_session: OwnedSession, intent: CallIntent, step: int
+) -> ToolCall | None:
     """Find the last attempt of this call in this step. Raises `CallConflict` if it was another operation.
 
     A model that is asked again after a crash may give the id to another call; the policy `unanswered` permits that.

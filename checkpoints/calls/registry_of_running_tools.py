@@ -61,7 +61,7 @@ def require_not_inside_running_call(session_id: str, tool: str, call_id: str) ->
 
 
 class ToolRun:
-    """Run of the tool of one call: `begin`, and then one call of `function`, at whose end it ends."""
+    """Run of the tool of one call: `mark_tool_as_running`, then one call of `function`, at whose end it ends."""
 
     def __init__(self, place: CallPlace, function: Callable[..., Any]) -> None:
         """Prepare the run of a function, sync or async."""
@@ -72,12 +72,12 @@ class ToolRun:
             else self._wrap_sync_function(function)
         )
 
-    def begin(self) -> None:
-        """Begin the run. The function may still have to wait for its thread."""
+    def mark_tool_as_running(self) -> None:
+        """Count the tool as running. The function may still have to wait for its thread."""
         with _lock:
             _running[self._place] += 1
 
-    def _end_run(self) -> None:
+    def _mark_tool_as_ended(self) -> None:
         with _lock:
             _running[self._place] -= 1
             if _running[self._place] <= 0:
@@ -90,11 +90,11 @@ class ToolRun:
                 with self._mark_code_as_inside_call():
                     value = function(*args, **kwargs)
             except BaseException:
-                self._end_run()
+                self._mark_tool_as_ended()
                 raise
             if inspect.isawaitable(value):
                 return self._await_and_end_run(value)
-            self._end_run()
+            self._mark_tool_as_ended()
             return value
 
         return run
@@ -111,7 +111,7 @@ class ToolRun:
             with self._mark_code_as_inside_call():
                 return await value
         finally:
-            self._end_run()
+            self._mark_tool_as_ended()
 
     @contextmanager
     def _mark_code_as_inside_call(self) -> Iterator[None]:

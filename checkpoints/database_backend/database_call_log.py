@@ -263,7 +263,9 @@ def _sleep_one_poll_or_raise_flow(
         yield Sleep(APPROVAL_POLL_SECONDS)
         return
     if other_call.status == CallStatus.INTERRUPTED:
-        raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [other_call])))
+        raise (
+            yield Transact(partial(call_dicts.load_reasons_and_build_review_required, store, session_id, [other_call]))
+        )
     alive: bool = yield Transact(partial(_is_executing_or_interrupt_abandoned, store, owned_session, other_call))
     if not alive:
         try:
@@ -271,7 +273,9 @@ def _sleep_one_poll_or_raise_flow(
         except SessionNotFound:
             return  # deleted with its session; the next check finds out if it was this one
         if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
-            raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [call])))
+            raise (
+                yield Transact(partial(call_dicts.load_reasons_and_build_review_required, store, session_id, [call]))
+            )
         return  # it ended between the two checks
     if not wait_options.for_others:
         raise CallInProgress(session_id, other_call.call_id, other_call.tool)
@@ -301,5 +305,7 @@ def _settle_call_by_verify_hook_flow(
         yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(store, probe)
         call = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
     if call.status in UNDECIDED_CALL_STATUSES:
-        raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [call]))) from error
+        raise (
+            yield Transact(partial(call_dicts.load_reasons_and_build_review_required, store, session_id, [call]))
+        ) from error
     return call

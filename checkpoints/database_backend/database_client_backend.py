@@ -103,7 +103,7 @@ class DatabaseBackend:
         store.open_call_log = DatabaseCallLog
 
     def close(self) -> None:
-        create_finish_release.release_all_sessions(self.store)
+        create_finish_release.interrupt_calls_and_release_all_sessions(self.store)
 
     def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
         using = self.store.using
@@ -155,7 +155,7 @@ class DatabaseBackend:
         return row.owner.heartbeat_at, row.owner.lease_expires_at
 
     def release_session(self, session_id: str) -> bool:
-        return create_finish_release.release_session(self.store, session_id)
+        return create_finish_release.interrupt_calls_and_release_session(self.store, session_id)
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
         with quarantine.quarantine_on_integrity_error(self.store, session_id):

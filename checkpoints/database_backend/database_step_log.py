@@ -62,7 +62,7 @@ class DatabaseStepLog:
         with self._quarantine_on_integrity_error():
             return step_rows.load_step_value(self._store, call)
 
-    def ask_verify_hook_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
+    def ask_hook_and_record_answer_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
         owned_session, step = yield Transact(partial(self._get_or_create_step_of_owned_session, request))
         call: ToolCall | None = yield Transact(
             lambda: step_rows.find_live_call_of_step(self._store, owned_session, step)

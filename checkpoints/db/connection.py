@@ -102,7 +102,7 @@ def ensure_connected(connection: BaseDatabaseWrapper) -> None:
     except ImproperlyConfigured as error:
         raise _build_configuration_error(connection.alias, error) from error
     except DatabaseError as error:
-        raise build_connection_failed_error(connection, error) from error
+        raise find_reason_and_build_connection_failed_error(connection, error) from error
 
 
 def ensure_server_reachable(connection: BaseDatabaseWrapper) -> None:
@@ -121,7 +121,7 @@ def ensure_server_reachable(connection: BaseDatabaseWrapper) -> None:
     except ImproperlyConfigured as error:
         raise _build_configuration_error(connection.alias, error) from error
     except DatabaseError as error:
-        raise build_connection_failed_error(connection, error) from error
+        raise find_reason_and_build_connection_failed_error(connection, error) from error
     _reached_servers.add(login)
 
 
@@ -150,7 +150,9 @@ def _build_configuration_error(using: str, error: ImproperlyConfigured) -> Check
     return kind(using, _get_first_line(error))
 
 
-def build_connection_failed_error(connection: BaseDatabaseWrapper, error: DatabaseError) -> ConnectionFailed:
+def find_reason_and_build_connection_failed_error(
+    connection: BaseDatabaseWrapper, error: DatabaseError
+) -> ConnectionFailed:
     """Build the error with the server's reason, which a pool that timed out does not know."""
     if type(error.__cause__).__name__ == "PoolTimeout":
         try:

@@ -93,12 +93,12 @@ class WriteGuard:
         """
         previous = _guard.set((connection.alias, self))
         try:
-            with connection.execute_wrapper(self._refuse_other_statements):
+            with connection.execute_wrapper(self._execute_if_own_or_later_statement):
                 yield
         finally:
             _guard.reset(previous)
 
-    def _refuse_other_statements(
+    def _execute_if_own_or_later_statement(
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any
     ) -> Any:
         if self.row is None and not self._is_writing:

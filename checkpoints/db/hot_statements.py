@@ -585,7 +585,7 @@ def insert_call(
         )
     if head is not None:
         return _insert_call_and_move_head(connection, session_pk, fence, step, values, allowed, status, head, guard)
-    lock_sql = _build_lock_session_sql(connection.vendor, len(allowed), is_guarded=guard is not None)
+    lock_sql = _build_lock_session_and_set_status_sql(connection.vendor, len(allowed), is_guarded=guard is not None)
     sql = _build_insert_call_sql(lock_sql, tuple(values), None if guard is None else guard.sql)
     keys = [status, session_pk, fence, *allowed, step]
     params = [*keys, *convert_values(connection, ToolCall, values)]
@@ -628,7 +628,9 @@ def _insert_call_in_several_statements(
     if head is not None:
         params = [status, *head.written.values(), *params[1:], head.replaced_seal]
     with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
-        cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), is_sealed=head is not None), params)
+        cursor.execute(
+            _build_lock_session_and_set_status_sql(connection.vendor, len(allowed), is_sealed=head is not None), params
+        )
         session_row = cursor.fetchone()
         if session_row is None:
             guard_within_write_statement.raise_refused_if_guarded(guard)
@@ -667,7 +669,9 @@ def _build_guard_condition_sql(is_guarded: bool) -> str:
 
 
 @cache
-def _build_lock_session_sql(vendor: str, allowed: int, *, is_sealed: bool = False, is_guarded: bool = False) -> str:
+def _build_lock_session_and_set_status_sql(
+    vendor: str, allowed: int, *, is_sealed: bool = False, is_guarded: bool = False
+) -> str:
     """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
     return (
         f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "

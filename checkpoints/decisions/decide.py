@@ -191,7 +191,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
     rule = RULES[verdict.kind]
     verdict.actor.require_may_decide(rule.action)
     require_signing_key(verdict.kind, verdict.actor.kind)
-    reason = clean_decision_reason(verdict.reason, verdict.actor)
+    reason = require_and_clean_decision_reason(verdict.reason, verdict.actor)
     evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
     with (
@@ -213,7 +213,11 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             raise SessionFinished(session.session_id, session.status)
         _require_decision_kind_allowed(session, call, verdict.kind)
         _require_admin_after_deadline(store, session, call, verdict.actor)
-        people = [verdict.actor.person] if rule.by_one else _list_agreeing_people(store, session, call, verdict)
+        people = (
+            [verdict.actor.person]
+            if rule.by_one
+            else _list_agreeing_people_or_refuse_actor(store, session, call, verdict)
+        )
         final = rule.by_one or len(people) >= call.approvals
         if verdict.kind == DecisionKind.EDIT:
             evidence = to_canonical_json({"args_before": call.args, **_evidence_to_dict(verdict.evidence)}, "evidence")
@@ -242,7 +246,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         _mark_session_ready_if_all_decided(store, session)
 
 
-def clean_decision_reason(given: object, actor: Actor) -> str:
+def require_and_clean_decision_reason(given: object, actor: Actor) -> str:
     """Return the reason as it is stored. Raises `ReasonRequired`; hooks and the machine need none."""
     if not isinstance(given, str):
         raise ReasonRequired
@@ -339,7 +343,9 @@ def _require_admin_after_deadline(store: Store, session: Session, call: ToolCall
         raise DecisionExpired(session.session_id, call.call_id, call.deadline)
 
 
-def _list_agreeing_people(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> list[str]:
+def _list_agreeing_people_or_refuse_actor(
+    store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict
+) -> list[str]:
     """List the people who take the same decision about the same arguments, with the same result text.
 
     The person of the verdict is the last of them. A decision counts while its person may decide. A person who has

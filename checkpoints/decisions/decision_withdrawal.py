@@ -28,7 +28,7 @@ from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions.actors import Actor, to_actor
-from checkpoints.decisions.decide import RULES, clean_decision_reason, dump_evidence, list_open_votes
+from checkpoints.decisions.decide import RULES, dump_evidence, list_open_votes, require_and_clean_decision_reason
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import (
     DECIDING_KINDS,
@@ -82,7 +82,7 @@ def withdraw_decision(
     actor = to_actor(actor)
     actor.require_may_decide("withdraw the decision about this call")
     require_signing_key(DecisionKind.WITHDRAW, actor.kind)
-    reason_text = clean_decision_reason(reason, actor)
+    reason_text = require_and_clean_decision_reason(reason, actor)
     stored_evidence = dump_evidence(evidence)
     if isinstance(target.revision, bool) or not isinstance(target.revision, int):
         raise InvalidInput(f"{target.revision!r} is not a revision.")
@@ -102,9 +102,9 @@ def withdraw_decision(
         if call.revision != target.revision:
             raise StaleRevision(session.session_id, call.call_id, target.revision, call.revision)
         if withdrawn.final:
-            _reopen_call(store, session, call, withdrawn)
+            _reopen_call_or_raise_used(store, session, call, withdrawn)
         else:
-            _increment_call_revision(store, call)
+            _increment_call_revision_or_raise_stale(store, call)
         _insert_withdrawal(store, session, call, withdrawn, actor, reason_text, stored_evidence)
         _increment_session_revision_and_reopen_review(
             store, session, needs_review=withdrawn.final and not session.finished
@@ -162,7 +162,7 @@ def has_run_used_decision(call: ToolCall, decision: Decision) -> bool:
     return later.filter(attempt__gt=call.attempt).exists()
 
 
-def _reopen_call(store: Store, session: Session, call: ToolCall, decision: Decision) -> None:
+def _reopen_call_or_raise_used(store: Store, session: Session, call: ToolCall, decision: Decision) -> None:
     """Set the call back to the status before its decision, unless the decision is used at this moment."""
     before = RULES[DecisionKind(decision.kind)].before
     unused_call = ToolCall.objects.using(store.using).filter(
@@ -182,7 +182,7 @@ def _reopen_call(store: Store, session: Session, call: ToolCall, decision: Decis
         raise _build_decision_used_error(session, call, decision)
 
 
-def _increment_call_revision(store: Store, call: ToolCall) -> None:
+def _increment_call_revision_or_raise_stale(store: Store, call: ToolCall) -> None:
     """Raise the revision of a call that stays as it is, so that others look again before they decide."""
     rows = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
     if rows.update(revision=F("revision") + 1) != 1:

@@ -34,7 +34,7 @@ def decode_strict_dataclass(kind: type[T], data: object, path: str = "") -> T:
     for name in fields:
         if name not in data:
             raise MalformedValue(_join_path(path, name), "it is missing")
-    return kind(**{name: _load_value(hints[name], data[name], _join_path(path, name)) for name in fields})
+    return kind(**{name: _decode_value(hints[name], data[name], _join_path(path, name)) for name in fields})
 
 
 def encode_strict_dataclass(instance: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _load_value(hint: Any, value: Any, path: str) -> Any:
+def _decode_value(hint: Any, value: Any, path: str) -> Any:
     if hint is Any:
         return value
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -56,29 +56,29 @@ def _load_value(hint: Any, value: Any, path: str) -> Any:
         if value is None and type(None) in args:
             return None
         choices = [choice for choice in args if choice is not type(None)]
-        return _load_value(choices[0], value, path) if len(choices) == 1 else _load_number(value, path)
+        return _decode_value(choices[0], value, path) if len(choices) == 1 else _decode_number(value, path)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise MalformedValue(path, f"it is {_describe_type_of_value(value)}, not a list")
-        return tuple(_load_value(args[0], item, f"{path}[{index}]") for index, item in enumerate(value))
+        return tuple(_decode_value(args[0], item, f"{path}[{index}]") for index, item in enumerate(value))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return decode_strict_dataclass(hint, value, path)
-    return _load_plain_value(origin or hint, value, path)
+    return _decode_plain_value(origin or hint, value, path)
 
 
 _KIND_NAMES = {str: "text", bool: "true or false", dict: "an object", int: "a whole number from 0"}
 
 
-def _load_plain_value(kind: type, value: Any, path: str) -> Any:
+def _decode_plain_value(kind: type, value: Any, path: str) -> Any:
     if kind is float:
-        return _load_number(value, path)
+        return _decode_number(value, path)
     value_type: Any = type(value)
     if value_type is not kind or (kind is int and value < 0):
         raise MalformedValue(path, f"it is {_describe_type_of_value(value)}, not {_KIND_NAMES[kind]}")
     return value
 
 
-def _load_number(value: Any, path: str) -> Any:
+def _decode_number(value: Any, path: str) -> Any:
     """Load a finite number from 0; a `Decimal` if it is written as text."""
     number = value
     if isinstance(value, str):

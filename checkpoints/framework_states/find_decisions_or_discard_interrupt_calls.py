@@ -47,7 +47,7 @@ def discard_undecided_calls_of_earlier_states(
     Raises what `state_store.save_state` raises.
     """
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        kept = list_interrupt_keys(state_store.load_channel_writes_since_state(store, row, channel, state_id))
+        kept = list_interrupt_keys(state_store.load_values_of_channel_writes_since_state(store, row, channel, state_id))
         framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, kept_keys=kept)
 
 

@@ -514,12 +514,12 @@ def _get_or_create_run_of_interrupt(store: Store, row: Session, owned_session: O
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return framework_interrupt_calls.find_run_awaiting_decision(
+    return framework_interrupt_calls.find_newest_run_with_undecided_interrupt_call(
         store, row
     ) or take_and_release_ownership.create_ended_run(store, row)
 
 
-def load_task_write(
+def load_value_of_task_write(
     store: Store, session_id: str, namespace: str, state_id: str, task_id: str, position: int
 ) -> EncodedValue | None:
     """Load what a task wrote at a position; None if it wrote nothing there. Raises what `load_state` raises."""
@@ -540,7 +540,9 @@ def load_task_write(
         return load_values(store.using, write.session, [write.digest], known)[write.digest]
 
 
-def load_channel_writes_since_state(store: Store, row: Session, channel: str, state_id: str) -> list[EncodedValue]:
+def load_values_of_channel_writes_since_state(
+    store: Store, row: Session, channel: str, state_id: str
+) -> list[EncodedValue]:
     """Load what the tasks of a state and of all later ones wrote to a channel. Raises what `load_state` raises.
 
     Args:

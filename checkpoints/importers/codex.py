@@ -131,7 +131,7 @@ class CodexReader:
             builder.report.unknown.update(exchange.unknown)
         for body in exchange.messages:
             self._add_message(builder, item, body, line.get("timestamp"))
-        self._link_subagent(builder, item, line)
+        self._note_call_that_started_subagent(builder, item, line)
         builder.interrupted = False
 
     def _add_message(self, builder: TranscriptBuilder, item: Body, body: Body, timestamp: object) -> None:
@@ -194,7 +194,7 @@ class CodexReader:
             role, name = _TEXT_EVENTS[kind]
             self._events.append((role, get_text_field_or_empty(event, name), line.get("timestamp")))
         else:
-            self._link_subagent(builder, event, line)
+            self._note_call_that_started_subagent(builder, event, line)
 
     def _roll_back_turns(self, number: object) -> None:
         """Let the next message follow what was before the last turns; they remain in earlier versions."""
@@ -203,7 +203,7 @@ class CodexReader:
             self._after = self._before_turns[position]
             del self._before_turns[position:]
 
-    def _link_subagent(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
+    def _note_call_that_started_subagent(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
         """Note which call started which subagent; what a fork has copied, its parent has started."""
         session, call_id = find_started_subagent_and_call_or_empty(event, self._tools)
         if session and call_id and not self._copied.includes_line(line):

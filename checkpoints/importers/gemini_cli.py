@@ -164,7 +164,7 @@ class GeminiReader:
             body, at = build_message_body(message, calls[:count]), parse_time(message.get("timestamp"))
             keys = [builder.add_message(body, key=key, at=at, after=after, usage=usage)]
         for number, call in enumerate(calls):
-            self._link_subagent(builder, call)
+            self._note_call_that_started_subagent(builder, call)
             block = build_call_block(call) if number >= count else None
             if block is not None:
                 body = {"role": "assistant", "blocks": [block]}
@@ -193,7 +193,7 @@ class GeminiReader:
             self._counted[message_id] = counted | counts
         return builder.add_usage(message.get("model"), counts - counted)
 
-    def _link_subagent(self, builder: TranscriptBuilder, call: Body) -> None:
+    def _note_call_that_started_subagent(self, builder: TranscriptBuilder, call: Body) -> None:
         """Note which call started which subagent."""
         agent, call_id = get_text_field_or_empty(call, "agentId"), get_text_field_or_empty(call, "id")
         if agent and call_id:

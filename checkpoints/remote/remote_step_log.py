@@ -75,7 +75,7 @@ class RemoteStepLog:
             "POST", f"{self._path}/steps", fields, session=owned_session, key=key, raw=raw
         ).value
 
-    def ask_verify_hook_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
+    def ask_hook_and_record_answer_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
         hook = request.tool.verify
         if hook is None:
             return False

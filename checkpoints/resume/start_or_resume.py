@@ -192,7 +192,9 @@ def _own_session_and_interrupt_abandoned_calls(
         write_outcomes.interrupt_abandoned_calls(store, owned_session)
         owned_session.operations.reset_pairings()
         return owned_session
-    return take_and_release_ownership.take_ownership(store, session_id, takeover=takeover, paused=paused)
+    return take_and_release_ownership.take_ownership_and_start_heartbeat(
+        store, session_id, takeover=takeover, paused=paused
+    )
 
 
 def _require_pending_model_response_readable(store: Store, owned_session: OwnedSession) -> None:

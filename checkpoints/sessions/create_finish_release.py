@@ -99,10 +99,10 @@ def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSessi
             raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
     undecided_calls = unfinished_call_queries.list_undecided_calls(store, row)
     if undecided_calls:
-        raise call_dicts.build_review_required(store, owned_session.session_id, undecided_calls)
+        raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, undecided_calls)
 
 
-def release_all_sessions(store: Store) -> None:
+def interrupt_calls_and_release_all_sessions(store: Store) -> None:
     """Release every session this checkpointer owns, so that another process can continue at once.
 
     Issued calls without an outcome become interrupted, because nobody will report their outcome. Raises `NotDurable` if
@@ -114,15 +114,15 @@ def release_all_sessions(store: Store) -> None:
         unverified = None
         for owned_session in store.list_owned_sessions():
             try:
-                _interrupt_calls_and_release_session(store, owned_session)
+                _interrupt_calls_and_release_owned_session(store, owned_session)
             except SealError as error:
                 unverified = error
         if unverified is not None:
             raise unverified
 
 
-def release_session(store: Store, session_id: str) -> bool:
-    """Release one session, as `release_all_sessions` does for all. Returns whether this checkpointer owned it.
+def interrupt_calls_and_release_session(store: Store, session_id: str) -> bool:
+    """Release one session as `interrupt_calls_and_release_all_sessions` does. Returns whether it was owned here.
 
     A session that could not be released in the database is forgotten here, and its lease expires. Raises
     `InvalidIdentifier`, `NotDurable`, `StorageError`, and `InsideTransaction`, after which it is still owned.
@@ -143,12 +143,12 @@ def _release_session_if_owned(store: Store, session_id: str) -> bool:
     if owned_session is None:  # lost while it was flushed
         return False
     try:
-        return _interrupt_calls_and_release_session(store, owned_session)
+        return _interrupt_calls_and_release_owned_session(store, owned_session)
     finally:
         store.remove_owned_session(owned_session)
 
 
-def _interrupt_calls_and_release_session(store: Store, owned_session: OwnedSession) -> bool:
+def _interrupt_calls_and_release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
     try:
         write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
     except IntegrityError as error:

@@ -42,7 +42,7 @@ GRACE = 0.25
 MAX_WHY_LENGTH = 200
 
 
-def take_ownership(
+def take_ownership_and_start_heartbeat(
     store: Store, session_id: str, *, takeover: bool | str = False, paused: bool = False
 ) -> OwnedSession:
     """Become the owner of an existing session.

@@ -200,7 +200,7 @@ def build_tool_invocation(execution: Execution, function: Callable[..., Any], ar
     session_id, tool = execution.session_id, execution.tool.name
     place = CallPlace(execution.run_id, session_id, tool, call.call_id, call.step, call.attempt)
     run = ToolRun(place, function)
-    return Invoke(run.function, arguments, execution.tool.timeout, on_start=run.begin)
+    return Invoke(run.function, arguments, execution.tool.timeout, on_start=run.mark_tool_as_running)
 
 
 def _to_model_text(tool: Tool, value: Any) -> str:

@@ -124,7 +124,7 @@ class SyncWriteBehind:
             session_id, VersionChange(plan, budget_spent_usd, usage, phase, payload).to_state_or_unresolved_change()
         )
         return self._queue_snapshot_and_flush_at_run_end(
-            self._build_snapshot_request(session_id, transcript, state, payload, step)
+            self._require_owned_and_build_snapshot_request(session_id, transcript, state, payload, step)
         )
 
     def save_phase(
@@ -190,7 +190,7 @@ class SyncWriteBehind:
             self._behind.flush(request.session_id)
         return ticket
 
-    def _build_snapshot_request(
+    def _require_owned_and_build_snapshot_request(
         self,
         session_id: str,
         transcript: Sequence[dict[str, Any]],

@@ -27,7 +27,7 @@ class StepLog(Protocol):
         Raises `ReviewRequired` if it is unknown whether the step happened.
         """
 
-    def ask_verify_hook_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
+    def ask_hook_and_record_answer_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
         """Ask the verify hook of a step about its interrupted call. Returns whether there was anything to ask."""
 
     def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:

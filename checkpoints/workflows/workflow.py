@@ -99,7 +99,7 @@ class WorkflowJournal:
         try:
             return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
         except ReviewRequired as error:
-            if not (yield from self._step_log.ask_verify_hook_if_interrupted_flow(request)):
+            if not (yield from self._step_log.ask_hook_and_record_answer_if_interrupted_flow(request)):
                 raise error
         return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
 

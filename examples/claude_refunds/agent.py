@@ -51,7 +51,7 @@ def _join_text_blocks(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(block["text"] for block in content)
 
 
-def build_server(effects: Path, die: Callable[[str], None]) -> Any:
+def build_tool_server(effects: Path, die: Callable[[str], None]) -> Any:
     """Build the server of the tools. A refund leaves one line in the file `effects`."""
 
     @tool("look_up_order", "Look up an order.", {"order": int})
@@ -89,7 +89,7 @@ async def run_agent(
         session_store=store,
         session_store_flush="eager",
         hooks=tool_hooks(store, policies),
-        mcp_servers={"shop": build_server(effects, make_kill_function(moment))},
+        mcp_servers={"shop": build_tool_server(effects, make_kill_function(moment))},
         allowed_tools=list(allowed),
         env={} if config is None else {"CLAUDE_CONFIG_DIR": str(config)},
     )

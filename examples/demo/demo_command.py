@@ -160,7 +160,7 @@ def _install_stop_signal_handlers(stop: Callable[[], None], leaving: ExitStack) 
 def _read_usable_port_setting() -> int:
     """Return the port from PORT after checking that it can be used."""
     try:
-        port = env.read_integer_setting("PORT", 8000)
+        port = env.read_non_negative_integer_setting("PORT", 8000)
     except ImproperlyConfigured as error:
         raise CommandError(str(error)) from None
     if problem := describe_port_problem_or_empty(port):

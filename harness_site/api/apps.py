@@ -10,8 +10,8 @@ class ApiConfig(AppConfig):
 
     def ready(self) -> None:
         from harness_site.api.cascade_delete_spans_trigger import create_span_delete_trigger
-        from harness_site.api.postgres_query_plan_reuse import set_plan_mode
+        from harness_site.api.postgres_query_plan_reuse import set_plan_mode_of_pooled_connection
 
         # Not in a migration: SQLite drops the triggers of a table when a later migration rebuilds it.
         post_migrate.connect(create_span_delete_trigger, sender=self)
-        connection_created.connect(set_plan_mode)
+        connection_created.connect(set_plan_mode_of_pooled_connection)

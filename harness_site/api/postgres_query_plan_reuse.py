@@ -33,7 +33,7 @@ _reusing: Final[WeakSet[Any]] = WeakSet()
 
 
 @contextmanager
-def reuse_plans() -> Iterator[None]:
+def reuse_query_plans_in_context() -> Iterator[None]:
     """Let a connection that is taken from its pool in this context reuse the plans of its prepared statements."""
     token = _wants_reuse.set(True)
     try:
@@ -42,7 +42,7 @@ def reuse_plans() -> Iterator[None]:
         _wants_reuse.reset(token)
 
 
-def set_plan_mode(sender: object, connection: BaseDatabaseWrapper, **options: object) -> None:
+def set_plan_mode_of_pooled_connection(sender: object, connection: BaseDatabaseWrapper, **options: object) -> None:
     """Set the mode of a connection that has just been taken from its pool, if it has another one.
 
     One that was lost says so at its next statement.

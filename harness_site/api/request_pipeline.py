@@ -249,7 +249,7 @@ def _serve_write_that_stores_key(
         return None
     request.token = token
     request.allowance = rate_limit.count_request_of_token(token.pk)
-    with postgres_query_plan_reuse.reuse_plans():
+    with postgres_query_plan_reuse.reuse_query_plans_in_context():
         return idempotent_writes.serve_write_that_stores_key(token, write, serve)
 
 

@@ -166,7 +166,7 @@ def take_session_and_try_gate(
     if hold or isinstance(outcome, ResumePoint):
         return outcome
     calls = [encode_undecided_call(store, call) for call in outcome]
-    create_finish_release.release_session(store, session_id)
+    create_finish_release.interrupt_calls_and_release_session(store, session_id)
     unknown = any(call.status == CallStatus.INTERRUPTED for call in outcome)
     raise (ReviewRequired if unknown else ApprovalRequired)(session_id, calls)
 

@@ -36,21 +36,21 @@ class Amount:
 
 def find_visible_amount(args: Any) -> Amount | None:
     """Find the amount of a call in its arguments; None if there is none, or if it is secret to the current reader."""
-    name = find_name_of_amount(args)
+    name = find_amount_argument_name(args)
     if name is None:
         return None
     found = _parse_amount(args[name], args.get("currency"))
-    if found is None or _is_hidden(name, args[name]):
+    if found is None or _is_masked_for_reader(name, args[name]):
         return None
     return found
 
 
-def find_name_of_amount(args: Any) -> str | None:
+def find_amount_argument_name(args: Any) -> str | None:
     """Return the name of the argument that holds the amount of a call; None if there is none."""
     return next((name for name in _NAMES if name in args), None) if isinstance(args, dict) else None
 
 
-def _is_hidden(name: str, value: Any) -> bool:
+def _is_masked_for_reader(name: str, value: Any) -> bool:
     return mask_secret_fields_only({name: value})[name] == MASK or mask_text(str(value)) != str(value)
 
 
@@ -66,7 +66,7 @@ def _parse_amount(value: Any, currency: Any) -> Amount | None:
     return Amount(Decimal(match["number"]), _CURRENCY_OF_SYMBOL.get(unit, unit))
 
 
-def add_amounts(amounts: Iterable[Amount | None]) -> Amount | None:
+def sum_amounts_in_one_currency(amounts: Iterable[Amount | None]) -> Amount | None:
     """Add the amounts of several calls; None if one has none, or if their currencies differ."""
     found = list(amounts)
     first = found[0] if found else None

@@ -23,7 +23,7 @@ SEALING_SECONDS = 2.0
 EVERYBODY = "live"
 
 
-def get_group_name(workspace: int) -> str:
+def get_channel_group_name(workspace: int) -> str:
     """Return the channel-layer group of all viewers of a workspace."""
     return f"live.{workspace}"
 
@@ -67,4 +67,4 @@ async def publish_changes(changes: list[SessionChange]) -> None:
         by_workspace[change.workspace].append((change.session, change.revision))
     layer = get_channel_layer_or_fail()
     for workspace, changed_sessions in by_workspace.items():
-        await layer.group_send(get_group_name(workspace), {"type": "live.changed", "changed": changed_sessions})
+        await layer.group_send(get_channel_group_name(workspace), {"type": "live.changed", "changed": changed_sessions})

@@ -13,7 +13,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record_user_session_activity
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
-from harness_site.live.change_feed_task import EVERYBODY, get_group_name
+from harness_site.live.change_feed_task import EVERYBODY, get_channel_group_name
 from harness_site.live.changed_sessions import list_changes_since
 from harness_site.live.websocket_access import find_viewer_membership
 
@@ -40,7 +40,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             return
         self._workspace: int = membership.workspace_id
         # Channels removes this consumer from these groups when the socket closes.
-        self.groups = [EVERYBODY, get_group_name(self._workspace)]
+        self.groups = [EVERYBODY, get_channel_group_name(self._workspace)]
         for group in self.groups:
             await self.channel_layer.group_add(group, self.channel_name)
         await self.accept()
@@ -58,13 +58,13 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         await self._send_messages_or_close_if_not_permitted([{"at": formatting.format_iso_time(clock.now())}])
 
     async def _send_messages_or_close_if_not_permitted(self, messages: list[dict[str, Any]]) -> None:
-        if not await self._can_still_view():
+        if not await self._can_still_view_and_record_activity():
             await self.close(SIGNED_OUT)
             return
         for message in messages:
             await self.send_json(message)
 
-    async def _can_still_view(self) -> bool:
+    async def _can_still_view_and_record_activity(self) -> bool:
         if monotonic() < self._trusted_until:
             return True
         membership = await self._load_viewer_membership_and_record_activity()

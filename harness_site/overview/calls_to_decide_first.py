@@ -119,7 +119,7 @@ def _query_calls_and_longest_waiting(
     calls: QuerySet[ToolCall], pks: Iterable[int], elsewhere: Iterable[int], limit: int
 ) -> QuerySet[ToolCall]:
     """Load the calls with these keys and those that have waited longest, except those that are `elsewhere`."""
-    left, selected = calls.exclude(pk__in=sorted(elsewhere)), _select_calls_with_sentences()
+    left, selected = calls.exclude(pk__in=sorted(elsewhere)), _select_calls_with_columns_for_sentence()
     # Those that await approval were not interrupted: the column only names the order of the index of undecided calls.
     longest = (
         left.filter(status=status).order_by("interrupted_at", "pk")[:limit]
@@ -151,7 +151,7 @@ def _select_deadlines_of_undecided_calls() -> QuerySet[Any, Any]:
 
 
 @cache
-def _select_calls_with_sentences() -> QuerySet[ToolCall]:
+def _select_calls_with_columns_for_sentence() -> QuerySet[ToolCall]:
     return ToolCall.objects.only(
         "session", "tool", "args", "args_order", "sentence", "status", "issued_at", "interrupted_at", "decide_within"
     )

@@ -37,7 +37,7 @@ def store_bulk_results(request: MemberRequest, settled: list[BulkDecisionResult]
         "name": name,
         "workspace": request.membership.workspace_id,
         "at": clock.now().isoformat(),
-        "rows": [_convert_result_to_session_row(result) for result in settled],
+        "rows": [_convert_result_to_user_session_dict(result) for result in settled],
     }
     return name
 
@@ -49,15 +49,17 @@ def load_bulk_results(request: MemberRequest, name: str) -> BulkResults | None:
     if not name or stored is None or (stored["name"], stored["workspace"]) != (name, workspace):
         return None
     calls = ToolCall.objects.filter(workspace=workspace).in_bulk([row["call"] for row in stored["rows"]])
-    rows = [_convert_session_row_to_result(calls[row["call"]], row) for row in stored["rows"] if row["call"] in calls]
+    rows = [
+        _build_result_from_user_session_dict(calls[row["call"]], row) for row in stored["rows"] if row["call"] in calls
+    ]
     return BulkResults(datetime.fromisoformat(stored["at"]), tuple(rows))
 
 
-def _convert_result_to_session_row(result: BulkDecisionResult) -> dict[str, Any]:
+def _convert_result_to_user_session_dict(result: BulkDecisionResult) -> dict[str, Any]:
     refused = None if result.refused is None else asdict(result.refused)
     return {"call": result.call.pk, "kind": str(result.kind), "refused": refused, "final": result.final}
 
 
-def _convert_session_row_to_result(call: ToolCall, row: dict[str, Any]) -> BulkDecisionResult:
+def _build_result_from_user_session_dict(call: ToolCall, row: dict[str, Any]) -> BulkDecisionResult:
     refused = row["refused"] and DecisionProblem(**row["refused"])
     return BulkDecisionResult(call, DecisionKind(row["kind"]), refused or None, final=row["final"])

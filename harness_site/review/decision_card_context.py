@@ -307,7 +307,8 @@ def _describe_effect_once_all_agree(
     """Return what an answer does, said of the last of the people who have to give it."""
     if not decision_effect_texts.count_missing_people(call, option.kind, agreed, reader):
         return str(option.does)
-    return _("Once {needed} people have decided so: {effect}").format(needed=call.approvals, effect=option.does)
+    text = _("{effect} This takes {needed} people who decide the same.")
+    return text.format(needed=call.approvals, effect=option.does)
 
 
 def _preview_effects_by_kind_or_error(

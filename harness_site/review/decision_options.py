@@ -185,8 +185,11 @@ def _list_answer_options_of_question(choices: Sequence[QuestionChoice]) -> tuple
         _build_answer_option_of_choice(choice, alike=shown[choice.label, choice.masked_answer, choice.description] > 1)
         for choice in choices
     ]
-    secondary = (*answers[_MAX_PRIMARY_CHOICES:], by_kind[DecisionKind.EDIT])
-    return (*answers[:_MAX_PRIMARY_CHOICES], other, *(replace(answer, is_secondary=True) for answer in secondary))
+    primary, more = answers[:_MAX_PRIMARY_CHOICES], answers[_MAX_PRIMARY_CHOICES:]
+    if not more:
+        return (*primary, other, replace(by_kind[DecisionKind.EDIT], is_secondary=True))
+    secondary = (*more, other, by_kind[DecisionKind.EDIT])
+    return (*primary, *(replace(answer, is_secondary=True) for answer in secondary))
 
 
 def _build_answer_option_of_choice(choice: QuestionChoice, *, alike: bool) -> AnswerOption:

@@ -22,7 +22,7 @@ from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.call_amounts import Amount, add_amounts, find_visible_amount
+from harness_site.core.call_amounts import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -219,7 +219,9 @@ class PendingRowBuilder:
         )
         readable = skip_unreadable_records(lines)
         agents = Counter(line.agent for line in readable if line.agent)
-        amount = add_amounts(line.amount for line in readable) if len(readable) == outage.number else None
+        amount = (
+            sum_amounts_in_one_currency(line.amount for line in readable) if len(readable) == outage.number else None
+        )
         return OutageGroupRow(
             tool=outage.tool,
             error_type=outage.error_type,

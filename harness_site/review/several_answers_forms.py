@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from re import ASCII, fullmatch
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django import forms
 from django.http import QueryDict
@@ -60,6 +60,8 @@ class SharedAnswerForm(forms.Form):
     def use_labels_for_one_call(self) -> None:
         for name, label in (("answer", _("Answer")), ("evidence", _("Evidence")), ("reason", _("Reason"))):
             self[name].label = label
+        answer = cast(forms.ChoiceField, self.fields["answer"])
+        answer.choices = [("", _("Choose an answer")), *build_answer_choices(OUTCOMES)]
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}

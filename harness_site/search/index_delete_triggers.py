@@ -37,7 +37,7 @@ def create_delete_triggers(using: str, **_: Any) -> None:
 def _build_trigger_statements(connection: BaseDatabaseWrapper) -> list[str]:
     vendor = connection.vendor
     passages = [
-        build_delete_trigger(
+        build_delete_trigger_sql(
             vendor,
             f"{_TABLE}_{kind}_leaves",
             model,
@@ -46,10 +46,10 @@ def _build_trigger_statements(connection: BaseDatabaseWrapper) -> list[str]:
         for kind, model in SOURCES.items()
     ]
     facts = f"DELETE FROM {_FACTS} WHERE session_id = OLD.id;"
-    return [*passages, build_delete_trigger(vendor, f"{_FACTS}_leaves", Session, facts)]
+    return [*passages, build_delete_trigger_sql(vendor, f"{_FACTS}_leaves", Session, facts)]
 
 
-def build_delete_trigger(vendor: str, name: str, model: type[Model], body: str) -> str:
+def build_delete_trigger_sql(vendor: str, name: str, model: type[Model], body: str) -> str:
     """Build the SQL that creates a trigger, unless it exists, for each row of a model that is deleted.
 
     Args:
@@ -58,15 +58,15 @@ def build_delete_trigger(vendor: str, name: str, model: type[Model], body: str) 
         model: Model of the deleted rows.
         body: Statements of the trigger, with the deleted row as `OLD`.
     """
-    build = _build_sqlite_trigger if vendor == "sqlite" else _build_postgresql_trigger
+    build = _build_sqlite_trigger_sql if vendor == "sqlite" else _build_postgresql_trigger_sql
     return build(name, model, body)
 
 
-def _build_sqlite_trigger(name: str, model: type[Model], body: str) -> str:
+def _build_sqlite_trigger_sql(name: str, model: type[Model], body: str) -> str:
     return f"CREATE TRIGGER IF NOT EXISTS {name} AFTER DELETE ON {model._meta.db_table} BEGIN {body} END"
 
 
-def _build_postgresql_trigger(name: str, model: type[Model], body: str) -> str:
+def _build_postgresql_trigger_sql(name: str, model: type[Model], body: str) -> str:
     table = model._meta.db_table
     return f"""
         DO $$ BEGIN

@@ -15,7 +15,7 @@ from checkpoints.db.sql_names_and_values import build_insert_sql, quote_columns,
 from harness_site.search import text_extraction
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Fact, Kind, Passage
-from harness_site.search.query_terms import build_dense_script_pairs, fold_case
+from harness_site.search.query_terms import build_dense_column_text, fold_case
 from harness_site.search.texts_to_index import IndexedText
 
 #: Number of passages of one era.
@@ -88,7 +88,7 @@ def _generate_passage_rows(kind: Kind, indexed_text: IndexedText, era: int) -> I
     for part, text in enumerate(text_extraction.split_into_overlapping_pieces(indexed_text.text)):
         state = (part, indexed_text.position, indexed_text.revision, indexed_text.open, era)
         problem = indexed_text.problem.value if indexed_text.problem and not part else None
-        yield (*source_columns, *state, text, fold_case(text), build_dense_script_pairs(text), problem)
+        yield (*source_columns, *state, text, fold_case(text), build_dense_column_text(text), problem)
 
 
 def _insert_rows(model: type[Model], fields: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:

@@ -135,7 +135,7 @@ def load_texts_to_index(kind: Kind, keys: list[int]) -> list[IndexedText]:
             with masker.use_masking_rules(
                 rules.with_known_values(secrets.get(_get_session_pk(kind, row), frozenset()))
             ):
-                texts.append(_build_indexed_text(kind, row, pk))
+                texts.append(_build_indexed_text_or_placeholder(kind, row, pk))
     return sorted(texts, key=lambda text: text.source)
 
 
@@ -143,7 +143,7 @@ def _get_session_pk(kind: Kind, row: Any) -> int:
     return int(row.pk if kind is Kind.SESSION else row.session_id)
 
 
-def _build_indexed_text(kind: Kind, row: Any, workspace: int) -> IndexedText:
+def _build_indexed_text_or_placeholder(kind: Kind, row: Any, workspace: int) -> IndexedText:
     """Build the indexed text of a row.
 
     A row that cannot be read is indexed without text, so that indexing does not stop at it.

@@ -43,8 +43,8 @@ class ServerLimits:
 def read_server_limits_from_environment(*, evidence_bytes: int) -> ServerLimits:
     """Read the limits from `HARNESS_…` variables; a body has room for two evidence files."""
     default = ServerLimits()
-    body_megabytes = env.read_integer_setting("HARNESS_BODY_MEGABYTES", 5 + 2 * evidence_bytes // MEGABYTE)
-    anonymous_kilobytes = env.read_integer_setting(
+    body_megabytes = env.read_non_negative_integer_setting("HARNESS_BODY_MEGABYTES", 5 + 2 * evidence_bytes // MEGABYTE)
+    anonymous_kilobytes = env.read_non_negative_integer_setting(
         "HARNESS_ANONYMOUS_BODY_KILOBYTES", default.anonymous_body_bytes // KILOBYTE
     )
     return ServerLimits(
@@ -55,6 +55,6 @@ def read_server_limits_from_environment(*, evidence_bytes: int) -> ServerLimits:
         idle_seconds=env.read_positive_integer_setting("HARNESS_IDLE_SECONDS", default.idle_seconds),
         write_seconds=env.read_positive_integer_setting("HARNESS_WRITE_SECONDS", default.write_seconds),
         minimum_rate=env.read_positive_integer_setting("HARNESS_MINIMUM_RATE", default.minimum_rate),
-        grace_seconds=env.read_integer_setting("HARNESS_GRACE_SECONDS", default.grace_seconds),
+        grace_seconds=env.read_non_negative_integer_setting("HARNESS_GRACE_SECONDS", default.grace_seconds),
         connections=env.read_positive_integer_setting("HARNESS_CONNECTIONS", default.connections),
     )

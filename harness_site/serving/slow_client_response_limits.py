@@ -133,7 +133,7 @@ class _Response:
             self._deadline.reschedule(asyncio.get_running_loop().time())
 
 
-def stop_when_client_disconnects(application: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+def wrap_wsgi_to_stop_on_disconnect(application: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
     """Wrap a WSGI application so that it stops producing a response that nobody reads."""
 
     def stop_on_disconnect(environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:

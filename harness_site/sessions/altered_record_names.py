@@ -42,13 +42,16 @@ def mask_and_format_record_name(table: str, row: str) -> str:
     """
     label = _RECORD_BY_TABLE.get(table)
     if label is None:
-        return _("Row %(row)s of the table %(table)s") % {"row": _mask(row), "table": _mask(table)}
+        return _("Row %(row)s of the table %(table)s") % {
+            "row": _mask_and_shorten(row),
+            "table": _mask_and_shorten(table),
+        }
     match = _ROW.fullmatch(row)
     name = match["name"] if match else row
     if position := _POSITION.fullmatch(name):
         name = format_count(int(position[1]) + 1)
-    return _mask(label % {"name": _REPEATED.sub("", name)})
+    return _mask_and_shorten(label % {"name": _REPEATED.sub("", name)})
 
 
-def _mask(text: str) -> str:
+def _mask_and_shorten(text: str) -> str:
     return shorten_text(mask_and_reveal_hidden(text), _LONGEST)

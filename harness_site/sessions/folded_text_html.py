@@ -74,8 +74,8 @@ def _build_tree_context(
     tree = json_tree.render_json_tree(value, limit=limit)
     page = None
     if whole == "page" and not tree.whole:
-        page = long_text_pagination.build_text_page(
-            long_text_pagination.format_json_for_pages(value) if text is None else text, 1
+        page = long_text_pagination.build_masked_text_page(
+            long_text_pagination.mask_secret_fields_and_format_json(value) if text is None else text, 1
         )
     return {"tree": tree, "page": page, "more_url": more_url}
 
@@ -83,7 +83,7 @@ def _build_tree_context(
 def _build_first_page_of_long_text(content: str, whole: Extent) -> long_text_pagination.TextPage | None:
     """Return the first page of a text that has several, if it is displayed in pages."""
     return (
-        long_text_pagination.build_text_page(content, 1)
+        long_text_pagination.build_masked_text_page(content, 1)
         if whole == "page" and len(content) > long_text_pagination.PAGE
         else None
     )

@@ -12,9 +12,9 @@ from harness_site.sessions.selectors import export_records
 
 def generate_jsonl_lines(session_pk: int) -> Iterator[bytes]:
     """Yield the records of a session as JSON Lines in UTF-8."""
-    return map(_encode_record, export_records.generate_export_records(session_pk))
+    return map(_mask_and_encode_record, export_records.generate_export_records(session_pk))
 
 
-def _encode_record(record: export_records.Record) -> bytes:
+def _mask_and_encode_record(record: export_records.Record) -> bytes:
     value: Any = mask_json_value(mask_file_digests(record))
     return f"{escape_hidden_in_json(json.dumps(value, ensure_ascii=False))}\n".encode()

@@ -36,7 +36,7 @@ class TextPage:
     size: int
 
 
-def build_text_page(text: str, number: int) -> TextPage:
+def build_masked_text_page(text: str, number: int) -> TextPage:
     """Build page `number` of a text; the last one if there are fewer."""
     count = count_pages(text)
     number = max(1, min(number, count))
@@ -54,7 +54,7 @@ def build_text_key(text: str) -> str:
     return compute_keyed_fingerprint(digest)[:16]
 
 
-def format_json_for_pages(value: Any) -> str:
+def mask_secret_fields_and_format_json(value: Any) -> str:
     """Format a JSON value as text without the values of its secret fields; secrets in its texts are still there."""
     return dump_json_for_display(mask_secret_fields_only(value), indent=1)
 
@@ -66,12 +66,12 @@ def iterate_pageable_texts(parts: Iterable[Part | CallCard]) -> Iterator[str]:
             case TextPart(text=text) | ReasoningPart(text=text):
                 yield text
             case CallCard(call=call, result=result):
-                yield format_json_for_pages(call.args)
+                yield mask_secret_fields_and_format_json(call.args)
                 yield from iterate_pageable_texts(result.parts if result is not None else ())
             case ResultPart(parts=inner):
                 yield from iterate_pageable_texts(inner)
             case OtherPart(value=value):
-                yield format_json_for_pages(value)
+                yield mask_secret_fields_and_format_json(value)
 
 
 def find_text_by_key(texts: Iterable[str], key: str) -> str | None:
@@ -88,7 +88,7 @@ def find_later_text_page_with_words(texts: Iterable[str], words: Iterable[str]) 
         for number in range(1, count_pages(text) + 1):
             if not _may_show_words(text[(number - 1) * PAGE : number * PAGE], folded_words):
                 continue
-            page = build_text_page(text, number)
+            page = build_masked_text_page(text, number)
             if any(word in page.text.casefold() for word in folded_words):
                 if number > 1:
                     return page

@@ -68,7 +68,7 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         time="" if variables["has_no_times"] else render_time(entry.at),
         answer_time=""
         if variables["has_no_times"] or entry.answer_time is None
-        else _render_answer_time(entry.answer_time),
+        else _render_time_taken_to_answer(entry.answer_time),
         tokens=build_html('<span class="tokens">{}</span>', _render_message_tokens(entry.usage))
         if entry.usage and not is_offline
         else "",
@@ -92,7 +92,7 @@ def _render_message_tokens(usage: Mapping[str, Any]) -> SafeString:
     return join_html(SafeString("<br>"), "{}", lines)
 
 
-def _render_answer_time(span: timedelta) -> SafeString:
+def _render_time_taken_to_answer(span: timedelta) -> SafeString:
     title = _("Time since the message before")
     return build_html('<span class="took" title="{}">{}</span>', title, format_duration(span.total_seconds()))
 

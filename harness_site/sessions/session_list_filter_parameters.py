@@ -62,7 +62,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
         traits.append((Trait.INTERRUPTED, ""))
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in traits]
     if (known := asked.get("models", "")) in KNOWN_MODELS:
-        conditions.append(_build_model_count_condition(workspace, known))
+        conditions.append(_build_unknown_or_several_models_condition(workspace, known))
     conditions += _build_event_conditions(workspace, asked, activity_times)
     if by_start and times:
         # The start of a session from a transcript without times is unknown.
@@ -192,7 +192,7 @@ def _query_sessions_with_trait(workspace: int, trait: str, value: str) -> QueryS
     return Fact.objects.filter(workspace=workspace, trait=trait, value=value).values("session")
 
 
-def _build_model_count_condition(workspace: int, known: str) -> Q:
+def _build_unknown_or_several_models_condition(workspace: int, known: str) -> Q:
     """Build the condition for sessions of which no model is known, or several are."""
     facts: QuerySet[Any, Any] = Fact.objects.filter(workspace=workspace, trait=Trait.MODEL)
     if known == "unknown":

@@ -57,8 +57,10 @@ function countAnswers(form) {
   if (!button) return;
   const shared = form.elements["shared-answer"];
   const answers = [...form.querySelectorAll("li .answer select")].map((each) => each.value || shared.value);
-  const selected = form.querySelectorAll("li input[name='call']:checked");
+  const selectable = [...form.querySelectorAll("li input[type='checkbox'][name='call']")];
+  const selected = selectable.filter((each) => each.checked);
   const count = selected.length + answers.filter((answer) => answer && answer !== "undecided").length;
+  if (selectable.length) button.classList.toggle("primary", count > 0);
   button.textContent = count ? ngettext("Record %(count)s decision", "Record %(count)s decisions", count) : button.dataset.label;
 }
 
@@ -249,6 +251,28 @@ function countAllAnswers() {
   }
 }
 
+// A refreshed list of calls says how many left it since it was opened, because somebody decided them or their run went on.
+let listedCalls = [];
+const callsThatLeft = new Set();
+
+function listSelectableCalls() {
+  return [...document.querySelectorAll("#same-approvals li input[name='call']")].map((each) => each.id);
+}
+
+function sayWhichCallsLeft() {
+  const remaining = listSelectableCalls();
+  for (const id of listedCalls) if (!remaining.includes(id)) callsThatLeft.add(id);
+  const remark = document.querySelector("#same-approvals [data-calls-that-left]");
+  if (!remark || !callsThatLeft.size) return;
+  const count = callsThatLeft.size;
+  remark.textContent = ngettext("%(count)s call left this list meanwhile: it was decided elsewhere, or it waits no longer.", "%(count)s calls left this list meanwhile: they were decided elsewhere, or wait no longer.", count);
+}
+
+document.body.addEventListener("htmx:beforeSwap", ({ target }) => {
+  listedCalls = target.id === "same-approvals" ? listSelectableCalls() : [];
+  if (target.id === "main") callsThatLeft.clear();
+});
+
 /** Open the next call by itself after a decision, if the reader has chosen so. Return whether it opens. */
 function openNextCall(sent) {
   const next = document.querySelector("main a[data-opens]");
@@ -260,6 +284,7 @@ function openNextCall(sent) {
 document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const decide = form();
   countAllAnswers();
+  if (target.id === "same-approvals") sayWhichCallsLeft();
   // A form that is still there, because more decisions are needed, has kept the focus.
   const isRecorded = decide?.querySelector("[data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals"));
   if (target.id === "main" && isRecorded && !openNextCall(detail.requestConfig?.elt)) focusWhatFollows();

@@ -68,7 +68,7 @@ WORKFLOW_MUTATIONS = [
     Mutation(
         "what was running is undecided where it is imported",
         "checkpoints/archive/session_import.py",
-        "            _mark_call_undecided_if_open(row)\n",
+        "            _mark_call_undecided_or_discarded_if_open(row)\n",
         "            pass\n",
         "tests/integration/checkpoints/archive/test_export_and_import.py::test_running_call_is_undecided_after_import",
     ),

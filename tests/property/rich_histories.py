@@ -122,7 +122,9 @@ class RichPlayer(Player):
         call_id = f"l{self.calls}"
         self.checkpointer.record_tool_call_issued(self.session_id, call_id, "pay", {}, f"late {self.calls}")
         with SyncCheckpointer() as other:
-            owned = take_and_release_ownership.take_ownership(other.store, self.session_id, takeover=True)
+            owned = take_and_release_ownership.take_ownership_and_start_heartbeat(
+                other.store, self.session_id, takeover=True
+            )
             take_and_release_ownership.release_ownership_if_still_owner(other.store, owned)
         self.checkpointer.record_tool_call_result(self.session_id, call_id, "paid", True)
 

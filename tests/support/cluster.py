@@ -18,12 +18,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Literal, Self, TypedDict
+
+from tests.support.wrapped_command import convert_sigterm_to_exit, read_command, run_command
 
 NAME = "harness"  # of the role and of its database
 OLDEST_VERSION = 15
@@ -72,7 +72,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as leaving:
-            leaving.enter_context(_convert_sigterm_to_exit())
+            leaving.enter_context(convert_sigterm_to_exit())
             leaving.callback(self._stop_and_remove_data)
             self._create_data_directory()
             self._leaving = leaving.pop_all()
@@ -216,40 +216,9 @@ def find_binaries() -> Path:
 
 def main(arguments: Sequence[str]) -> int:
     """Run a command against a fresh server and return the command's exit code."""
-    command = [*arguments[1:]] if arguments[:1] == ["--"] else [*arguments]
-    if not command:
-        sys.exit("usage: python -m tests.support.cluster -- command args…")
+    command = read_command(arguments, "tests.support.cluster")
     with cluster() as url:
-        return _run_command(command, url)
-
-
-def _run_command(command: Sequence[str], url: str) -> int:
-    child = subprocess.Popen(command, env={**os.environ, "HARNESS_DATABASE_URL": url})
-    try:
-        code = child.wait()
-    except BaseException as reason:
-        if not isinstance(reason, KeyboardInterrupt):  # Ctrl-C has reached the child as well
-            child.terminate()
-        child.wait()
-        raise
-    return code if code >= 0 else 128 - code
-
-
-@contextlib.contextmanager
-def _convert_sigterm_to_exit() -> Iterator[None]:
-    """Let SIGTERM unwind the stack like Ctrl-C, instead of ending the process immediately."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-
-    def leave(number: int, _frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        return run_command(command, {"HARNESS_DATABASE_URL": url})
 
 
 @contextlib.contextmanager

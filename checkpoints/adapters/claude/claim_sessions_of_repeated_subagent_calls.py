@@ -63,7 +63,7 @@ class SubagentCalls:
             )
             if session_id != key.root_id:
                 self._claims.claim_session_for_call(session_id, self._description)
-                self._set_parent_session(session_id, key.root_id)
+                self._store_parent_session_if_unset(session_id, key.root_id)
         except BaseException:
             self._claims.end_call_claim(key.root_id)
             raise
@@ -131,7 +131,7 @@ class SubagentCalls:
                     open_calls[get_call_fingerprint(call)].append((session_id, call.call_id))
         return open_calls
 
-    def _set_parent_session(self, session_id: str, parent_id: str) -> None:
+    def _store_parent_session_if_unset(self, session_id: str, parent_id: str) -> None:
         store = self._checkpointer.store
         sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, parent_session_id="")
         with database_operation(store.using):

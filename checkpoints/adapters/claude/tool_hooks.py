@@ -180,7 +180,9 @@ class _ToolHooks:
         try:
             key = transcript_keys.get_transcript_key_of_hook(hook)
             await self._run_blocking(partial(self._create_missing_fork_from_transcript_file, key, hook))
-            return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
+            return await self._start_call_and_wait_for_permission(
+                key, name, args, str(tool_use_id or hook.get("tool_use_id") or name)
+            )
         except CheckpointsError as error:
             return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
 
@@ -193,7 +195,9 @@ class _ToolHooks:
             lines = marked_transcript_lines.read_transcript_lines_containing(hook, '"forkedFrom"')
             create_forked_session.create_forked_session_if_missing(store, key, lines)
 
-    async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
+    async def _start_call_and_wait_for_permission(
+        self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str
+    ) -> Output:
         call = _GuardedCall()
         self._calls[key, call_id] = call
         call.task = asyncio.create_task(self._run_guarded_call(key, name, args, call_id, call))

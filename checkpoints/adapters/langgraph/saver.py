@@ -447,7 +447,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for position, (channel, value) in enumerate(writes)
         ]
         channels = {channel for channel, _ in writes}
-        requests = self._build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
+        requests = (
+            self._poll_messages_and_build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
+        )
         with self._session_claims.lock_session_claims(thread_id):
             is_waiting = state_store.save_task_writes_and_interrupt_calls(
                 self.sync_checkpointer.store,
@@ -466,7 +468,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         elif is_waiting and ERROR not in channels:
             self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 
-    def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
+    def _poll_messages_and_build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = convert_interrupts_to_calls.list_interrupts_not_by_guard(value) if self.review_interrupts else []
         asked = (
             self._poll_messages_of_stored_state(config)
@@ -498,7 +500,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         store, keys = self.sync_checkpointer.store, None
         if not (is_input and task_id == NULL_TASK_ID):
             place = (thread_id, namespace, checkpoint_id, task_id)
-            value = state_store.load_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
+            value = state_store.load_value_of_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
             decoded = () if value is None else self._decode_value(value)
             keys = [
                 convert_interrupts_to_calls.get_idempotency_key_prefix(each)

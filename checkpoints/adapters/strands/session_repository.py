@@ -186,13 +186,13 @@ class HarnessSessionRepository(SessionRepository):
             self._save_document(row, _AGENT + agent_id, record)
 
         self._write_session_change_under_lock(session_id, note_first_agent_of_session)
-        place = self.find_session_id(session_id, agent_id)
+        place = self.load_session_id_of_agent(session_id, agent_id)
         self._write_session_change_under_lock(place, save_new_agent_document)
         self._known[place] = record
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
         """Read an agent. Returns None if there is none."""
-        place = self.find_session_id(session_id, agent_id)
+        place = self.load_session_id_of_agent(session_id, agent_id)
         record = self._run_blocking(partial(self._load_document, place, _AGENT + _validate_identifier(agent_id)))
         if record is None:
             return None
@@ -222,7 +222,7 @@ class HarnessSessionRepository(SessionRepository):
             SessionConflict: Another process has replaced the state since this repository has read or written it.
         """
         agent_id = _validate_identifier(session_agent.agent_id)
-        place = self.find_session_id(session_id, agent_id)
+        place = self.load_session_id_of_agent(session_id, agent_id)
 
         def replace_agent_document(row: SessionRow) -> None:
             stored = self._get_agent_document_or_raise(row.session_id, session_id, agent_id)
@@ -234,7 +234,7 @@ class HarnessSessionRepository(SessionRepository):
         self._write_session_change_under_lock(place, replace_agent_document)
         self._known[place] = session_agent.to_dict()
 
-    def find_session_id(self, session_id: str, agent_id: str) -> str:
+    def load_session_id_of_agent(self, session_id: str, agent_id: str) -> str:
         """Return the identifier of the session that has the messages of an agent.
 
         Args:
@@ -287,7 +287,7 @@ class HarnessSessionRepository(SessionRepository):
                 )
             return VersionContent(None, added=[message])
 
-        place = self.find_session_id(session_id, agent_id)
+        place = self.load_session_id_of_agent(session_id, agent_id)
         self._write_session_change_under_lock(place, build_version_with_message, title, facts)
         self._places[session_id, agent_id] = place
 
@@ -313,7 +313,7 @@ class HarnessSessionRepository(SessionRepository):
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Read a message. Returns None if there is none."""
-        place = self.find_session_id(session_id, agent_id)
+        place = self.load_session_id_of_agent(session_id, agent_id)
         messages = self._run_blocking(partial(durable_message_list.list_newest_messages, self.client.store, place))
         known = 0 <= message_id < len(messages)
         return message_conversion.decode_message(messages[message_id], message_id) if known else None
@@ -344,7 +344,7 @@ class HarnessSessionRepository(SessionRepository):
             return VersionContent(None, keep=number, added=[changed, *tail[1:]])
 
         self._write_session_change_under_lock(
-            self.find_session_id(session_id, agent_id), build_version_with_replaced_message
+            self.load_session_id_of_agent(session_id, agent_id), build_version_with_replaced_message
         )
 
     def list_messages(
@@ -366,7 +366,7 @@ class HarnessSessionRepository(SessionRepository):
             SessionException: There is no such agent.
             CheckpointCorrupted: A stored message cannot be read.
         """
-        place = self.find_session_id(session_id, agent_id)
+        place = self.load_session_id_of_agent(session_id, agent_id)
 
         def load_messages_of_agent() -> list[dict[str, Any]]:
             self._get_agent_document_or_raise(place, session_id, agent_id)

@@ -166,7 +166,7 @@ class Harness(Plugin):
 
     async def _run_logged_call(self, context: ExecuteToolContext, execution: _Execution) -> ToolResult | None:
         """Make a call through the log. Returns None if the tool itself has failed or interrupts the agent."""
-        place = await self._find_session_id(context.agent)
+        place = await self._load_session_id_of_agent(context.agent)
         is_direct = "event_loop_cycle_id" not in context.invocation_state
         try:
             async with self._claims.hold_session(
@@ -211,14 +211,14 @@ class Harness(Plugin):
         self._answered.clear()
         if event.result is not None and event.result.stop_reason != "interrupt":
             self._repository.remember_finished_calls(event.agent, self._calls_without_session.pop(event.agent, []))
-        place = await self._find_session_id(event.agent)
+        place = await self._load_session_id_of_agent(event.agent)
         await asyncio.shield(self._claims.release_session_when_idle(place))
 
-    async def _find_session_id(self, agent: Any) -> str:
-        return await self._client.run_blocking(partial(self._find_session_id_blocking, str(agent.agent_id)))
+    async def _load_session_id_of_agent(self, agent: Any) -> str:
+        return await self._client.run_blocking(partial(self._load_session_id_of_agent_blocking, str(agent.agent_id)))
 
-    def _find_session_id_blocking(self, agent_id: str) -> str:
-        return self._repository.find_session_id(self._session_id, agent_id)
+    def _load_session_id_of_agent_blocking(self, agent_id: str) -> str:
+        return self._repository.load_session_id_of_agent(self._session_id, agent_id)
 
     def _build_session_description(self, agent: Any) -> NewSessionFields:
         asked = [message for message in agent.messages if message["role"] == "user"]
@@ -239,7 +239,7 @@ class Harness(Plugin):
         open_ids = [call_id for call_id in results if call_id not in self._answered]
         if not open_ids:
             return
-        place = await self._find_session_id(event.agent)
+        place = await self._load_session_id_of_agent(event.agent)
         try:
             calls = await self._client.run_blocking(partial(self._find_latest_attempts, place, open_ids))
             if any(call.status in {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES} for call in calls):

@@ -71,7 +71,7 @@ class ClaudeCodeReader:
         for each in (*waiting, line):
             self._lines += 1
             self._get_or_start_conversation(self._note_and_get_conversation_name(each)).add_line(each)
-            self._link_subagent(each)
+            self._note_call_that_started_subagent(each)
         if self._lines % _FLUSH_LINES == 0 and len(self._conversations) > 1:
             for conversation in self._conversations.values():
                 conversation.write_complete_messages()
@@ -119,7 +119,7 @@ class ClaudeCodeReader:
         builder.facts |= {"project": self._path.parent.name, "subagent": self._about or {"id": side}}
         return ConversationImport(builder, SessionTitles(parse_line.get_text_or_empty(self._about.get("description"))))
 
-    def _link_subagent(self, line: Line) -> None:
+    def _note_call_that_started_subagent(self, line: Line) -> None:
         """Note which call started which subagent, in the metadata of the parent."""
         result, call_id = line.get("toolUseResult"), parse_line.get_result_call_id(line)
         agent = result.get("agentId") if isinstance(result, dict) else None

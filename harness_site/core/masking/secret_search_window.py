@@ -32,7 +32,7 @@ _LINE_AFTER_VALUE: Final = re.compile(r"\n(?![ \t]{1,40}-[ \t])[ \t]*+\S")
 _END_OF_KEY: Final = re.compile(r"-----END [A-Z0-9 ]{0,60}-----")
 
 
-def _build_encoded_character(character: str) -> str:
+def _build_encoded_character_pattern(character: str) -> str:
     """Build a pattern of a character as it may be written in a text with escapes."""
     code = ord(character)
     escapes = rf"\\+(?:u\{{?0*{code:x}\}}?|U0*{code:x}|x{code:x}|0?{code:o})"
@@ -52,7 +52,7 @@ class _Delimiter:
 
 
 def _build_delimiter(characters: str, certain: str, *others: str) -> _Delimiter:
-    encoded = "|".join([*map(_build_encoded_character, characters), *others])
+    encoded = "|".join([*map(_build_encoded_character_pattern, characters), *others])
     return _Delimiter(characters, re.compile(certain), compile_pattern(f"(?i){encoded}"))
 
 
@@ -64,7 +64,7 @@ _DELIMITERS: Final = (
 #: The word of the first line of a private key, with escapes, codes of terminals and Markdown marks in it.
 _PRIVATE: Final = compile_pattern(
     r"(?:[^\w\s]|\x1b\[[0-9;]{0,20}m|&#?\w{1,10};)*".join(
-        rf"(?:{character}|{_build_encoded_character(character)})" for character in "PRIVATE"
+        rf"(?:{character}|{_build_encoded_character_pattern(character)})" for character in "PRIVATE"
     )
 )
 

@@ -149,7 +149,7 @@ class _Writer:
         if depth >= _DEEP:
             return self._render_text_value(mask_and_dump_json(value))
         pairs = _list_displayed_pairs(value)
-        is_clamped = not self.fold and not self.is_clamping and _is_long(value, depth)
+        is_clamped = not self.fold and not self.is_clamping and _is_long_enough_to_clamp(value, depth)
         self.is_clamping = self.is_clamping or is_clamped
         rows: list[tuple[str, SafeString]] = []
         for name, inner, is_secret in pairs:
@@ -206,7 +206,7 @@ class _Writer:
             self.left -= amount
 
 
-def _is_long(value: dict[str, Any] | list[Any], depth: int) -> bool:
+def _is_long_enough_to_clamp(value: dict[str, Any] | list[Any], depth: int) -> bool:
     """Return whether only the beginning of a value is in sight. The names of all arguments of a call always are."""
     if isinstance(value, dict):
         return depth > 0 and len(value) > _FOLD_LIST_LENGTH

@@ -42,7 +42,7 @@ def get_unconfirmed_address_of_user(user: User) -> str:
 
 
 @register.simple_tag(name="notification_gap")
-def explain_notification_gap(member: Membership | None) -> NotificationGap | None:
+def find_notification_gap_of_member(member: Membership | None) -> NotificationGap | None:
     """Return why a member is not notified of calls that they could decide, or None."""
     return None if member is None else find_notification_gap(member)
 

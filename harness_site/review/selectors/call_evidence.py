@@ -138,20 +138,20 @@ def _list_first_successor_runs(call: ToolCall) -> list[Run]:
 
 def _list_calls_with_same_key(call: ToolCall) -> list[ToolCall]:
     if call.key_scope == KeyScope.WORKSPACE:
-        return list(_query_same_key_in_workspace(call.workspace_id, call.idempotency_key, call.pk))
+        return list(_query_calls_with_same_key_in_workspace(call.workspace_id, call.idempotency_key, call.pk))
     if call.has_same_key_in_session:  # type: ignore[attr-defined]
-        return list(_query_same_key_in_session(call.session_id, call.idempotency_key, call.pk))
+        return list(_query_calls_with_same_key_in_session(call.session_id, call.idempotency_key, call.pk))
     return []
 
 
-def _query_same_key_in_workspace(workspace: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
+def _query_calls_with_same_key_in_workspace(workspace: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
     live = {"key_scope": KeyScope.WORKSPACE, "status__in": sorted(LIVE_CALL_STATUSES)}
     return _exclude_and_order_newest(
         ToolCall.objects.filter(workspace=workspace, idempotency_key=key, **live), excluded_pk
     )
 
 
-def _query_same_key_in_session(session: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
+def _query_calls_with_same_key_in_session(session: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
     return _exclude_and_order_newest(ToolCall.objects.filter(session=session, idempotency_key=key), excluded_pk)
 
 

@@ -117,7 +117,7 @@ def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[in
     decided = sorted(pk for pk, kind in last_kinds.items() if kind != DecisionKind.WITHDRAW)
     if not decided:
         return frozenset()
-    agreements = multi_person_approvals.load_agreements_of_calls(
+    agreements = multi_person_approvals.load_incomplete_agreements_of_calls(
         list(ToolCall.objects.filter(pk__in=decided)), build_electorate_function(reader.workspace)
     )
     return frozenset(

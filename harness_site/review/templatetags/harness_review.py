@@ -14,7 +14,7 @@ from checkpoints.db import clock
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_path
-from harness_site.core.call_amounts import find_name_of_amount
+from harness_site.core.call_amounts import find_amount_argument_name
 from harness_site.core.call_sentences import put_other_arguments_in_words
 from harness_site.core.formatting import convert_to_zone, format_date_with_year
 from harness_site.core.rendering.fast_format_html import build_html
@@ -44,7 +44,7 @@ _URGENCY: Final = (
 @register.simple_tag(name="differing_arguments")
 def describe_differing_arguments(row: PendingCallRow, args: Any, names: Set[str]) -> str:
     """Describe the arguments with these names that neither the sentence nor the amount of a row shows."""
-    shown = {find_name_of_amount(args)} if row.amount else set()
+    shown = {find_amount_argument_name(args)} if row.amount else set()
     return put_other_arguments_in_words(args, names - shown, row.sentence)
 
 

@@ -112,7 +112,7 @@ def _build_rows(
     builder: PendingRowBuilder,
 ) -> list[SelectableCallRow | UnreadableRecord]:
     readable, reader, now = skip_unreadable_records(calls), request.membership, clock.now()
-    agreements_by_call = multi_person_approvals.load_agreements_of_calls(
+    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
         readable, build_electorate_function(reader.workspace)
     )
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)

@@ -115,7 +115,7 @@ def _add_message_if_call_waits_on(request: MemberRequest, call: ToolCall, kind: 
     elif kind == DecisionKind.EDIT:
         text = _("The changed arguments are recorded. Nothing runs until somebody approves them: you can do it here.")
     elif call.undecided:
-        text = _("Recorded. Others must decide the same.")
+        text = _("Your decision is recorded.")
     else:
         return
     messages.success(request, text, extra_tags=_build_message_tag(call))
@@ -316,7 +316,8 @@ def _build_decision_context(
     elif problem:
         form = _rebind_form_to_current_revision(request, call)
     reasons = call_evidence.load_earlier_reasons(call, membership.user.get_username())
-    return {"answers": answers, "form": form, "earlier_reasons": reasons}
+    more_choices = sum(answer["is_choice"] and answer["is_secondary"] for answer in answers)
+    return {"answers": answers, "more_choices": more_choices, "form": form, "earlier_reasons": reasons}
 
 
 def _get_preselected_answer(request: MemberRequest, call: ToolCall, answers: list[dict[str, Any]]) -> str:

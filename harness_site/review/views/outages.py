@@ -63,6 +63,12 @@ class OutageCallRow:
         return self.call.status == CallStatus.INTERRUPTED
 
     @property
+    def kind_of_recorded_outcome(self) -> str:
+        """Kind of the last decision if it says what happened; empty if the status of the call says more."""
+        last = None if self.is_undecided or not self.decisions else self.decisions[-1].kind
+        return last if last in {DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED} else ""
+
+    @property
     def can_be_verified(self) -> bool:
         """True if its probe can be requested now."""
         call = self.call

@@ -217,7 +217,7 @@ def _build_pending_rows(
     now = clock.now()
     readable = skip_unreadable_records(calls)
     outages_by_call = outage_groups.map_calls_to_outages(readable, outages)
-    agreements_by_call = multi_person_approvals.load_agreements_of_calls(
+    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
         readable, build_electorate_function(request.membership.workspace)
     )
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)

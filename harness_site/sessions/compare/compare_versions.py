@@ -133,23 +133,23 @@ def compare_two_versions(
         payload=json_diff.compare_json_texts(old_payload, new_payload),
         calls=calls_b,
         calls_a=calls_a,
-        headlines=_compare_session_headlines(session_pk, other),
+        headlines=_compare_titles_agents_labels_and_metadata(session_pk, other),
     )
 
 
-def _compare_session_headlines(first_pk: int, second_pk: int) -> Differences:
+def _compare_titles_agents_labels_and_metadata(first_pk: int, second_pk: int) -> Differences:
     """Compare title, agent, labels and metadata of two sessions."""
     if first_pk == second_pk:
         return Differences()
     sessions = Session.objects.filter(pk__in=(first_pk, second_pk))
     headlines = {
-        pk: _build_headline_dict(*columns)
+        pk: _build_session_attributes_dict(*columns)
         for pk, *columns in sessions.values_list("pk", "title", "agent", "labels", "metadata")
     }
     return json_diff.compare_json_values(headlines.get(first_pk, {}), headlines.get(second_pk, {}))
 
 
-def _build_headline_dict(title: str, agent: str, labels: str, metadata: str) -> dict[str, Any]:
+def _build_session_attributes_dict(title: str, agent: str, labels: str, metadata: str) -> dict[str, Any]:
     return {
         "title": title,
         "agent": agent,

@@ -132,7 +132,7 @@ class UsagePage:
         return any(count.cache_read is not None or count.cache_write is not None for count in counts)
 
     @property
-    def cost_digits(self) -> int:
+    def cost_decimal_places(self) -> int:
         """Number of decimal places with which each cost of this page can be written exactly, so that they align."""
         turns = [cost for turn in self.turns for cost in (turn.cost, turn.spent)]
         costs = [*turns, *(model.cost for model in self.models)]

@@ -42,12 +42,12 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "environment": environment,
         "growth": growth,
         "chart": growth and version_charts.compute_version_chart_layout(growth, fields=("cost", "tokens")),
-        "cost_of_version": _compute_cost_of_version(head),
+        "cost_of_version": _compute_mean_cost_per_version(head),
     }
     return render(request, "sessions/costs.html", context)
 
 
-def _compute_cost_of_version(head: SessionHead) -> Decimal | None:
+def _compute_mean_cost_per_version(head: SessionHead) -> Decimal | None:
     """Return the mean cost of a version in US dollars, rounded to a millionth; None if the cost is unknown."""
     cost = head.row.cost
     return None if cost is None or not head.versions else (cost / head.versions).quantize(HEADLINE_PRECISION)

@@ -209,7 +209,7 @@ def _query_tool_names(session: int) -> QuerySet[ToolCall, str]:
 
 
 def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
-    records = build_verified_call_records(list(select_call_records().filter(session=session_pk, pk=pk)))
+    records = load_decisions_and_build_verified_calls(list(select_call_records().filter(session=session_pk, pk=pk)))
     return records[0] if records else None
 
 
@@ -218,9 +218,9 @@ def load_calls_with_ids_or_since_step(
 ) -> tuple[CallRecord, ...]:
     """Load the calls with these ids; with `since_step` also the open ones and those issued at that step or later."""
     storable_ids = [call_id for call_id in call_ids if is_storable(call_id)]
-    pks = [] if since_step is None else list(_query_call_keys_since_step(session_pk, since_step))
+    pks = [] if since_step is None else list(_query_keys_of_open_calls_and_those_since_step(session_pk, since_step))
     calls = list(_query_calls_with_ids_or_pks(session_pk, storable_ids, pks)) if storable_ids or pks else []
-    return build_verified_call_records(sorted(calls, key=attrgetter("step", "attempt", "pk")))
+    return load_decisions_and_build_verified_calls(sorted(calls, key=attrgetter("step", "attempt", "pk")))
 
 
 def _query_calls_with_ids_or_pks(session: int, call_ids: list[str], pks: list[int]) -> QuerySet[ToolCall]:
@@ -228,20 +228,20 @@ def _query_calls_with_ids_or_pks(session: int, call_ids: list[str], pks: list[in
     return select_call_records().filter(wanted | Q(pk__in=pks) if pks else wanted)
 
 
-def _query_call_keys_since_step(session: int, since_step: int) -> QuerySet[ToolCall, int]:
+def _query_keys_of_open_calls_and_those_since_step(session: int, since_step: int) -> QuerySet[ToolCall, int]:
     """Query the newest of the open calls and those since a step, as a union, because no index covers both conditions.
 
     Most sessions have none. Imported calls are left out: they come from the transcript, so there is none that it does
     not contain yet.
     """
-    keys = _select_keys_of_recorded_calls().filter(session=session)
+    keys = _select_keys_of_calls_not_imported().filter(session=session)
     return (
         keys.filter(status__in=OPEN_CALL_STATUSES).union(keys.filter(step__gte=since_step)).order_by("-pk")[:OPEN_LIMIT]
     )
 
 
 @cache
-def _select_keys_of_recorded_calls() -> QuerySet[ToolCall, int]:
+def _select_keys_of_calls_not_imported() -> QuerySet[ToolCall, int]:
     return ToolCall.objects.exclude(side_effects=IMPORTED_MARK).values_list("pk", flat=True)
 
 
@@ -253,7 +253,7 @@ def load_replayed_calls(session_pk: int, args_digests: Iterable[str]) -> dict[tu
     asked_for = set(args_digests)
     found = list(_query_replayed_calls_by_argument_digest(session_pk, sorted(asked_for))) if asked_for else []
     calls: defaultdict[tuple[str, str], list[CallRecord]] = defaultdict(list)
-    for row, record in zip(found, build_verified_call_records(found), strict=True):
+    for row, record in zip(found, load_decisions_and_build_verified_calls(found), strict=True):
         for digest in {row.args_digest, row.asked_args_digest} & asked_for:
             calls[row.tool, digest].append(record)
     return calls
@@ -267,7 +267,7 @@ def _query_replayed_calls_by_argument_digest(session: int, digests: list[str]) -
 
 def load_calls_with_pks(pks: list[int]) -> tuple[CallRecord, ...]:
     """Load the calls with these keys without their results, in no particular order."""
-    return build_verified_call_records(list(_query_calls_by_pk(pks)) if pks else [], results=False)
+    return load_decisions_and_build_verified_calls(list(_query_calls_by_pk(pks)) if pks else [], results=False)
 
 
 def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
@@ -276,8 +276,10 @@ def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
 
 @cache
 def select_call_records() -> QuerySet[ToolCall]:
-    """Select all calls with the columns that `build_verified_call_records` needs: also results, which may be megabytes
-    each."""
+    """Select all calls with the columns that `load_decisions_and_build_verified_calls` needs.
+
+    Results are among them, which may be megabytes each.
+    """
     return ToolCall.objects.annotate(
         run_number=F("run__number"),
         run_alive=_ALIVE,
@@ -293,7 +295,7 @@ def select_call_records_without_results() -> QuerySet[ToolCall]:
     return calls.defer("result") if get_seal_keys() is None else calls
 
 
-def build_verified_call_records(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
+def load_decisions_and_build_verified_calls(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
     """Build records with the decisions of each call. Raises `IntegrityError` for a row that was altered.
 
     If `results` is False, the result of each record is None and may not have been loaded.
@@ -306,7 +308,7 @@ def build_verified_call_records(rows: list[ToolCall], *, results: bool = True) -
     )
 
 
-def build_records_or_mark_unreadable(
+def load_decisions_and_build_calls_or_mark_unreadable(
     rows: Sequence[ToolCall | UnreadableRecord],
 ) -> list[CallRecord | UnreadableRecord]:
     """Build records without results; a call that was altered, or has an altered decision, becomes a placeholder."""

@@ -50,7 +50,7 @@ def load_first_calls_between_and_count(
     calls = ToolCall.objects.filter(build_calls_between_condition(after, upto), session=session_pk)
     rows = list(_query_first_calls(calls))
     count = len(rows) if len(rows) <= FIRST else calls[: COUNTED + 1].count()
-    first = call_records.build_verified_call_records(rows[:FIRST], results=False)
+    first = call_records.load_decisions_and_build_verified_calls(rows[:FIRST], results=False)
     return FirstCallsAndCount(first, min(count, COUNTED), uncounted=count > COUNTED)
 
 

@@ -36,9 +36,9 @@ class HistoryItem:
 
     `call_pk` and `tool` are set for a decision, and for the interruption of a call; `reason` is then the message of its
     error. Of a question that was asked, only `call_pk` is set.
-    `times` is the number of equal entries that this one stands for, the oldest of them recorded at `since`. `final` is
-    False if more of the `approvals` people have to agree; `intact` is False if the event does not match its recorded
-    hash.
+    `entry_count` is the number of equal entries that this one stands for, of which the oldest was recorded at `since`.
+    `final` is False if more of the `approvals` people have to agree; `intact` is False if the event does not match its
+    recorded hash.
     """
 
     pk: int
@@ -58,7 +58,7 @@ class HistoryItem:
     final: bool = True
     approvals: int = 1
     intact: bool = True
-    times: int = 1
+    entry_count: int = 1
     since: datetime | None = None
 
 
@@ -81,8 +81,8 @@ class ReadEventGroup:
         return self.rows[-1].since or self.rows[-1].at
 
     @property
-    def times(self) -> int:
-        return sum(row.times for row in self.rows)
+    def entry_count(self) -> int:
+        return sum(row.entry_count for row in self.rows)
 
     @property
     def actors(self) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def merge_repeated_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryI
     """Yield the rows; consecutive ones that say of the same person that they read the session become one."""
     for _key, equal_rows in groupby(rows, key=_get_read_event_group_key):
         newest, *others = equal_rows
-        yield replace(newest, times=1 + len(others), since=others[-1].at) if others else newest
+        yield replace(newest, entry_count=1 + len(others), since=others[-1].at) if others else newest
 
 
 def group_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem | ReadEventGroup]:

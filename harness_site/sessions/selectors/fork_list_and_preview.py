@@ -72,7 +72,7 @@ def load_fork_preview(session_pk: int, version: Version) -> ForkPreview:
         settled=sum(counts[status][0] for status in _SETTLED if status in counts),
         later=sum(counts[status][1] for status in _SETTLED if status in counts),
         open=sum(counts[status][0] for status in _OPEN if status in counts),
-        undecided=call_records.build_verified_call_records(list(open_calls[:SHOWN])),
+        undecided=call_records.load_decisions_and_build_verified_calls(list(open_calls[:SHOWN])),
         left=tuple(sorted((status, count) for status, (count, _) in counts.items() if status not in CARRIED_STATUSES)),
         shared=ToolCall.objects.filter(session=session_pk).exclude(key_scope=KeyScope.SESSION).count(),
         workflows=Workflow.objects.filter(session=session_pk).count(),

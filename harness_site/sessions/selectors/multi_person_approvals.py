@@ -80,7 +80,7 @@ def build_incomplete_agreements_from_votes(
     )
 
 
-def load_agreements_of_calls(
+def load_incomplete_agreements_of_calls(
     calls: Sequence[ToolCall], electorate: Electorate = map_decisions_to_votes_of_actors
 ) -> dict[int, tuple[Agreement, ...]]:
     """Load the agreements of all calls that need several people, by primary key: one query and those of the

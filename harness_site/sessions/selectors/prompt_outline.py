@@ -88,18 +88,18 @@ def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutl
     messages = find_words_errors_and_decisions.query_version_messages(at).filter(_IsPromptRole("role"))
     rows = list(_query_message_beginnings(messages)[: MAX_PROMPTS + 1])
     if len(rows) <= MAX_PROMPTS:
-        prompts = _build_verified_prompts(at, rows, at.length)
+        prompts = _verify_and_build_prompts(at, rows, at.length)
         return PromptOutline(prompts, _find_first_prompt_or_command(prompts))
-    first = _find_first_prompt_or_command(_build_verified_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
+    first = _find_first_prompt_or_command(_verify_and_build_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
     nearest = _query_message_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
     before = list(nearest)
     after = list(_query_message_beginnings(messages.filter(position__gt=around))[: _HALF + 1])
     end = after[_HALF][0] if len(after) > _HALF else at.length
-    prompts = _build_verified_prompts(at, [*reversed(before[:_HALF]), *after[:_HALF]], end)
+    prompts = _verify_and_build_prompts(at, [*reversed(before[:_HALF]), *after[:_HALF]], end)
     return PromptOutline(prompts, first, has_earlier=len(before) > _HALF, has_later=len(after) > _HALF)
 
 
-def _build_verified_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
+def _verify_and_build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
     """Build the prompts of rows in order; `end` is the position after the last message of the last one."""
     titles = {
         position: (moment, *title)

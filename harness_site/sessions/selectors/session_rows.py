@@ -160,7 +160,7 @@ def load_session_page(
     total = len(first) if is_counted else session_list_pages.count_sessions_up_to_limit(workspace_id, wanted)
     last = session_list_pages.get_session_cursor(first[size - 1], wanted.sort) if len(first) > size else None
     pks = [session.pk for session in first[:size]]
-    rows = {row.pk: row for row in _build_session_rows(_query_sessions_with_owner(pks))} if pks else {}
+    rows = {row.pk: row for row in _load_session_rows(_query_sessions_with_owner(pks))} if pks else {}
     page_rows = tuple(rows[pk] for pk in pks if pk in rows)
     return SessionPage(
         page_rows,
@@ -210,7 +210,7 @@ def load_sessions_with_keys(
         if wanted
         else _query_sessions_by_pk(workspace_id, pks)
     )
-    rows = {row.pk: row for row in _build_session_rows(sessions)}
+    rows = {row.pk: row for row in _load_session_rows(sessions)}
     return tuple(rows[pk] for pk in pks if pk in rows)
 
 
@@ -322,7 +322,7 @@ def _select_undecided_counts() -> QuerySet[ToolCall, tuple[int, str, int, int]]:
     return calls.values_list("session", "status").annotate(Count("pk"), questions=Count("pk", filter=IS_QUESTION))
 
 
-def _build_session_rows(stored: QuerySet[Session]) -> list[SessionRow | UnreadableRecord]:
+def _load_session_rows(stored: QuerySet[Session]) -> list[SessionRow | UnreadableRecord]:
     sessions = load_rows_or_mark_unreadable(stored, "session", session_column="pk")
     undecided: defaultdict[int, Counter[str]] = defaultdict(Counter)
     counts = _query_undecided_counts([session.pk for session in sessions]) if sessions else []

@@ -165,11 +165,11 @@ def list_version_choices(session_pk: int, *, around: int) -> tuple[int, ...]:
 
 
 def _query_version_numbers(session: int) -> QuerySet[Checkpoint, int]:
-    return _select_newest_version_numbers().filter(session=session)[:CHOICES]
+    return _select_version_numbers_newest_first().filter(session=session)[:CHOICES]
 
 
 @cache
-def _select_newest_version_numbers() -> QuerySet[Checkpoint, int]:
+def _select_version_numbers_newest_first() -> QuerySet[Checkpoint, int]:
     return Checkpoint.objects.order_by("-version").values_list("version", flat=True)
 
 

@@ -214,7 +214,7 @@ def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall | UnreadableRecord, .
     if not pks:
         return ()
     rows = load_rows_or_mark_unreadable(_query_calls_with_session_names(pks), "call", session_column="session_id")
-    records = call_records.build_records_or_mark_unreadable(rows)
+    records = call_records.load_decisions_and_build_calls_or_mark_unreadable(rows)
     calls = {row.pk: _build_logged_call(row, record) for row, record in zip(rows, records, strict=True)}
     return tuple(calls[pk] for pk in pks if pk in calls)
 

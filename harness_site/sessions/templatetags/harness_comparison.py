@@ -65,7 +65,7 @@ def build_open_fold_url(context: Context, position: int) -> str:
 
 
 @register.filter
-def get_last_expandable_position(fold: Fold) -> int:
+def get_start_of_last_expandable_range(fold: Fold) -> int:
     """Return the start of the last range of a fold that can be expanded at once."""
     return fold.position + max(0, fold.count - EXPANDED_MESSAGES)
 

@@ -49,7 +49,7 @@ def list_result_parts_not_in_view(card: CallCard, view: ToolView | None) -> tupl
 
 
 @register.simple_tag
-def split_text_at_tags(text: str) -> list[TextPiece]:
+def split_text_at_tags_or_empty(text: str) -> list[TextPiece]:
     """Split a text at the tags of programs; empty if it has none."""
     return program_tags_in_messages.split_tagged_text(text) if program_tags_in_messages.has_program_tags(text) else []
 
@@ -101,7 +101,7 @@ def format_share(share: float | None) -> str:
 
 
 @register.filter
-def join_first_masked_values(values: tuple[str, ...]) -> str:
+def mask_and_join_first_values(values: tuple[str, ...]) -> str:
     """Join the first names of a list, masked, with the number of the others."""
     shown = ", ".join(mask_and_reveal_hidden(value[:80]) for value in values[:2])
     return f"{shown} +{len(values) - 2}" if len(values) > 2 else shown

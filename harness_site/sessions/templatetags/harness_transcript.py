@@ -149,12 +149,12 @@ def render_already_masked_terminal_text(masked: str) -> SafeString:
 
 
 @register.simple_tag
-def render_code(source: str, language: str) -> SafeString:
+def mask_and_render_code(source: str, language: str) -> SafeString:
     return syntax_highlighting.mask_and_highlight_code(source, language)
 
 
 @register.simple_tag
-def render_site_code(source: str, language: str) -> SafeString:
+def render_own_code_without_masking(source: str, language: str) -> SafeString:
     """Render a program that this site gives to its readers."""
     return syntax_highlighting.highlight_code_without_masking(source, language)
 

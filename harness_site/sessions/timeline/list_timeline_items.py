@@ -275,7 +275,7 @@ def _put_tool_in_sentence(sentence: str, tool: str, **values: str) -> str:
     return sentence % {"tool": name, **values}
 
 
-def list_wait_labels(duration: str) -> tuple[str, ...]:
+def list_wait_label_candidates(duration: str) -> tuple[str, ...]:
     """List the possible labels of a bar of waiting, the longest first."""
     labels = _("waiting for a person, %(duration)s"), _("waiting, %(duration)s")
     return (*(str(label) % {"duration": duration} for label in labels), duration)

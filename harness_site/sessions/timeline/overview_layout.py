@@ -22,7 +22,7 @@ from checkpoints.enums import RunStatus
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.sessions.timeline.list_timeline_items import format_tool_name, list_wait_labels
+from harness_site.sessions.timeline.list_timeline_items import format_tool_name, list_wait_label_candidates
 from harness_site.sessions.timeline.selectors import run_lanes
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
 
@@ -248,7 +248,7 @@ def _compute_bar_layout(stretch: Stretch, x: float, y: float, scale: _Scale, pla
     took = formatting.format_duration(max(0, stretch.end - stretch.start) / 1_000_000)
     labels: tuple[str, ...] = (tool,)
     if stretch.kind == "wait":
-        labels = list_wait_labels(took)
+        labels = list_wait_label_candidates(took)
     title = str(_BAR_TITLES.get(stretch.kind, "%(tool)s: %(duration)s")) % {"tool": tool, "duration": took}
     label, is_beside = _choose_bar_label_and_side(labels, min(width, next_x - x), next_x - x - width)
     label_x = round(x + width + 5 if is_beside else x + 6, 1)

@@ -26,7 +26,7 @@ from harness_site.sessions.timeline.list_timeline_items import (
     build_timeline_item,
     count_occurrences_by_kind,
     get_item_texts,
-    list_wait_labels,
+    list_wait_label_candidates,
 )
 from harness_site.sessions.timeline.selectors.run_lanes import Turn
 from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, RunCourse, Timeframe
@@ -274,7 +274,7 @@ def _split_turns_at_waits(turns: Iterable[Turn]) -> Iterator[Turn]:
 def _list_label_candidates(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.kind == "wait":
-        return list_wait_labels(formatting.format_duration(item.seconds))
+        return list_wait_label_candidates(formatting.format_duration(item.seconds))
     if item.version is not None:
         return f"{texts.kinds[item.kind]} v{item.version}", f"v{item.version}"
     return item.what, *(f"{item.what[:length]}…" for length in range(len(item.what) - 2, _SHORTEST_LABEL - 2, -1))

@@ -110,7 +110,7 @@ def render_sign_shape(kind: str) -> SafeString:
     return render_to_string("sessions/parts/sign.html", {"kind": kind})
 
 
-def render_chart_dots(strip: ChartStrip, leading: TimelineUrls) -> SafeString:
+def render_chart_hover_areas_and_dots(strip: ChartStrip, leading: TimelineUrls) -> SafeString:
     """Render the hover areas of the versions of a chart."""
     dot = '<a href="{}" tabindex="-1"><title>{}</title><rect class="strip" x="{}" y="0" width="{}" height="80"/>{}</a>'
     rows = (

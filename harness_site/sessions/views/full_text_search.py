@@ -116,13 +116,13 @@ def _search_or_reload_passages(
     request: MemberRequest, query: SearchQuery, before: int | None, session_pk: int | None
 ) -> SearchPage:
     workspace = request.membership.workspace_id
-    if displayed_keys := _parse_displayed_passages(request):
+    if displayed_keys := _parse_displayed_passage_keys(request):
         page = passage_search.reload_search_page(workspace, query, displayed_keys)
         return replace(page, before=_parse_passage_key(request.GET.get("then", "")))
     return passage_search.search_passages(workspace, query, before=before, session=session_pk)
 
 
-def _parse_displayed_passages(request: HttpRequest) -> tuple[int, ...]:
+def _parse_displayed_passage_keys(request: HttpRequest) -> tuple[int, ...]:
     keys = map(_parse_passage_key, request.GET.get("hits", "").split(",")[: passage_search.PAGE])
     return tuple(key for key in keys if key is not None)
 

@@ -65,7 +65,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
-    displayed_pks = _parse_displayed_sessions(request)
+    displayed_pks = _parse_displayed_session_keys(request)
     rows = session_rows.load_sessions_with_keys(workspace, displayed_pks) if displayed_pks else page.rows
     lines = session_row_display.build_session_lines(
         rows,
@@ -105,7 +105,7 @@ def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
     return redirect("harness_sessions:session", pk)
 
 
-def _parse_displayed_sessions(request: HttpRequest) -> tuple[int, ...]:
+def _parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:
     texts = request.GET.get("rows", "").split(",")[: session_rows.PAGE]
     return tuple(int(pk) for pk in texts if pk.isascii() and pk.isdigit() and len(pk) <= 18)
 

@@ -98,7 +98,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "found": transcript_search.find_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
         "piece": piece,
-        "spot": _get_error_search_start(request, window, first_prompt, at),
+        "spot": _get_error_or_decision_search_start(request, window, first_prompt, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
         "timeline": run_lanes.load_timeline_of_newest_runs(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
@@ -192,7 +192,9 @@ def find_requested_text_page(
         return None
     texts = long_text_pagination.iterate_pageable_texts(parts)
     if key := request.GET.get("text", ""):
-        stored_texts = (long_text_pagination.format_json_for_pages(parse_stored_value(body)) for body in (stored,))
+        stored_texts = (
+            long_text_pagination.mask_secret_fields_and_format_json(parse_stored_value(body)) for body in (stored,)
+        )
         text = (
             next(stored_texts)
             if key == long_text_pagination.STORED
@@ -201,7 +203,7 @@ def find_requested_text_page(
         return (
             None
             if text is None
-            else long_text_pagination.build_text_page(text, parse_number_parameter_or_none(request, "page") or 1)
+            else long_text_pagination.build_masked_text_page(text, parse_number_parameter_or_none(request, "page") or 1)
         )
     return (
         long_text_pagination.find_later_text_page_with_words(texts, words.words) if words and not request.htmx else None
@@ -233,7 +235,7 @@ def get_requested_transcript_version(request: HttpRequest, head: SessionHead, fo
     return place
 
 
-def _get_error_search_start(
+def _get_error_or_decision_search_start(
     request: HttpRequest, window: Conversation, first_prompt: Conversation | None, at: int | None
 ) -> int:
     """Return the position from which the next error or decision is searched."""

@@ -33,7 +33,7 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
         "head": head,
         "tab": "versions",
         "page": page,
-        "cost_digits": count_common_decimal_places(
+        "cost_decimal_places": count_common_decimal_places(
             cost for row in page.rows for cost in (row.version.cost, row.cost_delta)
         ),
         "first_page": parse_number_parameter_or_none(request, "before") is None,

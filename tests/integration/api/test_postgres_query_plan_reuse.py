@@ -10,7 +10,7 @@ from django.db import connection
 from checkpoints.db import clock
 from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api.postgres_query_plan_reuse import reuse_plans
+from harness_site.api.postgres_query_plan_reuse import reuse_query_plans_in_context
 from tests.support.api_client import ApiClient, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,7 +76,7 @@ def test_connection_that_does_not_plan_for_values_is_not_changed(pool: Any) -> N
         driver_connection = pool.getconn()
         driver_connection.execute("SET plan_cache_mode = auto")
         pool.putconn(driver_connection)
-    with reuse_plans():
+    with reuse_query_plans_in_context():
         assert Session.objects.count() == 0
     assert (read_modes_of_idle_connections(pool) if pool else [UNCHANGED]) == [UNCHANGED]
 

@@ -42,7 +42,9 @@ def take_session_past_gate(
     checkpointer: SyncCheckpointer, session_id: str = "s", *, takeover: bool = True
 ) -> SyncCheckpointer:
     """Take ownership of a session without passing the gate, although it has undecided calls."""
-    take_and_release_ownership.take_ownership(checkpointer.store, session_id, takeover=takeover).at_gate = False
+    take_and_release_ownership.take_ownership_and_start_heartbeat(
+        checkpointer.store, session_id, takeover=takeover
+    ).at_gate = False
     return checkpointer
 
 

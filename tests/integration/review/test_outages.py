@@ -64,7 +64,7 @@ def test_queue_links_to_the_outage(people: dict[str, Client], lost: Lost) -> Non
     assert "3 calls of refund_card interrupted within 1 s" in visible_text(page)
     filtered = visible_text(people["carol"].get("/review/?tool=refund_card"))
     assert filtered.count("Part of a group: 3 calls of refund_card interrupted within 1 s") == 3
-    assert "Calls interrupted together come first, then the longest waiting calls." in visible_text(page)
+    assert "Interrupted together first, then longest waiting." in visible_text(page)
     address = page.context["groups"][0].address
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
 

@@ -91,7 +91,7 @@ def test_urgent_calls_come_before_longer_waiting_ones_and_on_the_first_page_alon
     waiting = [interrupted(minute) for minute in range(pending_calls.PAGE + 1)]
     overdue = interrupted(pending_calls.PAGE + 5, decide_within=timedelta(hours=2))
     first = reader.get("/review/")
-    assert "Urgent calls come first, then the longest waiting calls." in visible_text(first)
+    assert "Urgent first, then longest waiting." in visible_text(first)
     assert _listed(first) == [overdue.pk, *(call.pk for call in waiting[: pending_calls.PAGE])]
     assert _listed(reader.get(f"/review/{first.context['more']}")) == [waiting[-1].pk]
     assert _listed(reader.get("/review/?sort=risk"))[0] == waiting[0].pk

@@ -55,7 +55,7 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
     assert "Needs 2 approvals. One person can reject or edit." in visible_text(people["alice"].get(url(call)))
     page = visible_text(people["alice"].get(url(call)))
     assert "Nothing changes yet: 1 more person has to decide the same." in page
-    assert "Once 2 people have decided so: The call runs once" in page
+    assert "The call runs once, with exactly these arguments. This takes 2 people who decide the same." in page
     assert people["alice"].post(url(call), APPROVE).status_code == 302
     call.refresh_from_db()
     first = Decision.objects.get()
@@ -68,7 +68,7 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
         assert "alice: Approved · one of 2 — “The contract says so.”" in page
     page = visible_text(people["bob"].get(url(call)))
     assert "Then: Run 1 on worker-3 is waiting and continues" in page
-    assert "have decided so: The call runs once" not in page
+    assert "with exactly these arguments. This takes 2 people" not in page
 
     assert people["bob"].post(url(call), {**APPROVE, "revision": 2}).status_code == 302
     call.refresh_from_db()
@@ -90,7 +90,7 @@ def test_voter_sees_why_the_button_is_disabled(people: dict[str, Client]) -> Non
     assert why in visible_text(hers)
     assert why not in visible_text(his)
 
-    told = "Recorded. Others must decide the same."
+    told = "Your decision is recorded."
     assert told in visible_text(hers)
 
     again = people["alice"].post(url(call), {**APPROVE, "revision": 2})

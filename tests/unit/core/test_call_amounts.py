@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from harness_site.core.call_amounts import Amount, add_amounts, find_visible_amount
+from harness_site.core.call_amounts import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.core.masking.masker import build_masking_rules, use_masking_rules
 
 
@@ -32,5 +32,10 @@ def test_amount_that_the_reader_may_not_see_is_no_amount() -> None:
 
 def test_amounts_are_added_if_all_have_the_same_currency() -> None:
     euros, dollars = Amount(Decimal("1.5"), "EUR"), Amount(Decimal(1), "USD")
-    assert add_amounts([euros, euros]) == Amount(Decimal("3.0"), "EUR")
-    assert add_amounts([euros, dollars]) is add_amounts([euros, None]) is add_amounts([]) is None
+    assert sum_amounts_in_one_currency([euros, euros]) == Amount(Decimal("3.0"), "EUR")
+    assert (
+        sum_amounts_in_one_currency([euros, dollars])
+        is sum_amounts_in_one_currency([euros, None])
+        is sum_amounts_in_one_currency([])
+        is None
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from harness_site.serving.asgi_types import Message
 from harness_site.serving.run_wsgi_in_threads import RequestThreads
 from harness_site.serving.server_limits_from_environment import ServerLimits
-from harness_site.serving.slow_client_response_limits import ResponseDeadlines, stop_when_client_disconnects
+from harness_site.serving.slow_client_response_limits import ResponseDeadlines, wrap_wsgi_to_stop_on_disconnect
 
 PATIENCE = 30.0
 PIECE = b"x" * 70_000
@@ -63,7 +63,7 @@ def request() -> dict[str, Any]:
 
 
 def deadlines(export: Export, *, write_seconds: int, threads: int = 2) -> ResponseDeadlines:
-    application = RequestThreads(stop_when_client_disconnects(export), threads=threads)
+    application = RequestThreads(wrap_wsgi_to_stop_on_disconnect(export), threads=threads)
     return ResponseDeadlines(application, limits=ServerLimits(write_seconds=write_seconds), threads=threads)
 
 
@@ -123,7 +123,7 @@ def test_answer_in_one_piece_has_no_deadline() -> None:
             await asyncio.sleep(0.01)
             sent.append(message)
 
-        application = RequestThreads(stop_when_client_disconnects(Page()), threads=1)
+        application = RequestThreads(wrap_wsgi_to_stop_on_disconnect(Page()), threads=1)
         limited = ResponseDeadlines(application, limits=ServerLimits(write_seconds=0), threads=1)
         await asyncio.wait_for(limited(request(), Reader(0).receive, send_slowly), PATIENCE)
         assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]

@@ -85,7 +85,7 @@ def test_refused_login_is_reported_with_the_reason_of_the_server(monkeypatch: py
 
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "harness_site.settings")
     monkeypatch.setattr("django.core.management.execute_from_command_line", fail)
-    monkeypatch.setattr("checkpoints.db.connection.build_connection_failed_error", build)
+    monkeypatch.setattr("checkpoints.db.connection.find_reason_and_build_connection_failed_error", build)
     with pytest.raises(SystemExit) as ended:
         command_line.main(["migrate"])
     assert str(ended.value).startswith("harness: The database says: password authentication failed.")

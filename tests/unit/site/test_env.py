@@ -54,13 +54,13 @@ def test_list_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("value", "expected"), [("", 7), ("0", 0), ("31536000", 31536000)])
 def test_integer_variable(monkeypatch: pytest.MonkeyPatch, value: str, expected: int) -> None:
     monkeypatch.setenv("HARNESS_X", value)
-    assert env.read_integer_setting("HARNESS_X", 7) == expected
+    assert env.read_non_negative_integer_setting("HARNESS_X", 7) == expected
 
 
 def test_invalid_integer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "-1")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X is '-1': use a whole number"):
-        env.read_integer_setting("HARNESS_X", 7)
+        env.read_non_negative_integer_setting("HARNESS_X", 7)
 
 
 def test_stored_secret_is_created_once_with_private_permissions(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def prepare_calls_query(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[ToolCall, tuple[Any, ...]]:
     overlap = _build_overlap_condition(since, until, "issued_at", "settled_at")
-    return run_lanes.select_newest_calls().filter(overlap, session=session)[:most]
+    return run_lanes.select_calls_newest_first().filter(overlap, session=session)[:most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ def prepare_pauses_query(session: int, *, most: int) -> QuerySet[PausedTask, tup
 def prepare_decisions_query(session: int, *, most: int) -> QuerySet[Decision, tuple[Any, ...]]:
     """Query the newest decisions: call key, call id, tool, kind, final, actor, actor kind, number of people who
     have to agree, and time."""
-    return _select_newest_decisions().filter(session=session)[:most]
+    return _select_decisions_newest_first().filter(session=session)[:most]
 
 
 @cache
-def _select_newest_decisions() -> QuerySet[Decision, tuple[Any, ...]]:
+def _select_decisions_newest_first() -> QuerySet[Decision, tuple[Any, ...]]:
     decisions = Decision.objects.order_by(keyset_pagination.build_newest_first_ordering())
     call = "tool_call", "tool_call__call_id", "tool_call__tool"
     columns = *call, "kind", "final", "actor", "actor_kind", "tool_call__approvals", Instant("created_at")
@@ -146,13 +146,17 @@ def prepare_runs_in_time_query(
 def prepare_versions_query(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    versions = run_lanes.select_newest_versions().filter(build_saved_between_condition(since, until), session=session)
+    versions = run_lanes.select_versions_newest_first().filter(
+        build_saved_between_condition(since, until), session=session
+    )
     return versions[:most]
 
 
 def prepare_last_version_before_query(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return run_lanes.select_newest_versions().filter(session=session, created_at__lt=moment)[:1]
+    return run_lanes.select_versions_newest_first().filter(session=session, created_at__lt=moment)[:1]
 
 
 def prepare_first_version_after_query(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return run_lanes.select_newest_versions().filter(session=session, created_at__gt=moment).order_by("version")[:1]
+    return (
+        run_lanes.select_versions_newest_first().filter(session=session, created_at__gt=moment).order_by("version")[:1]
+    )

@@ -102,7 +102,7 @@ def create_sealed_session(open_checkpointer: Callable[..., SyncCheckpointer], se
 
 
 def _lose(checkpointer: SyncCheckpointer, session_id: str) -> None:
-    owned = take_and_release_ownership.take_ownership(checkpointer.store, session_id, takeover=True)
+    owned = take_and_release_ownership.take_ownership_and_start_heartbeat(checkpointer.store, session_id, takeover=True)
     take_and_release_ownership.release_ownership_if_still_owner(checkpointer.store, owned)
 
 
