@@ -174,16 +174,34 @@ document.addEventListener("click", (event) => {
 // The outline marks the prompt of the visible part. A link to a message on this page causes no request.
 const outline = document.getElementById("outline");
 
+/** Return the message that the reader has reached: at the end of the page the last one, which may be too short to get to the top. */
+function reachedMessage() {
+  const bottom = document.documentElement.scrollHeight - window.innerHeight;
+  const isAtEnd = hasReaderScrolled && window.scrollY > 0 && window.scrollY >= bottom - 2;
+  return isAtEnd ? [...document.querySelectorAll(".transcript .msg[id]")].at(-1) : messageAtTop();
+}
+
 function markOutlineEntry() {
   if (!outline) return;
-  const message = messageAtTop();
+  const message = reachedMessage();
   const here = message ? Number(message.id.slice(2)) : -1;
   const links = [...outline.querySelectorAll("a[data-place]")];
   const current = links.findLast((link) => Number(link.dataset.place) <= here);
+  if (current?.hasAttribute("aria-current")) return;
   for (const link of links) {
     if (link === current) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
+  if (current) scrollOutlineTo(current);
+}
+
+/** Scroll the outline, and not the page, so that an entry is in its middle, unless it is in view. */
+function scrollOutlineTo(link) {
+  const list = [outline, link.closest("ol")].find((element) => element.scrollHeight > element.clientHeight + 1);
+  if (!list) return;
+  const [entry, view] = [link.getBoundingClientRect(), list.getBoundingClientRect()];
+  if (entry.top >= view.top && entry.bottom <= view.bottom) return;
+  list.scrollTop += (entry.top + entry.bottom - view.top - view.bottom) / 2;
 }
 
 outline?.addEventListener("click", (event) => {
