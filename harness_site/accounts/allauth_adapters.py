@@ -33,7 +33,6 @@ _CONFIRMATIONS: Final = {
     "account/messages/password_set.txt": _("Your password was set."),
     "mfa/messages/totp_activated.txt": _("The authenticator app is now your second factor."),
     "mfa/messages/totp_deactivated.txt": _("The authenticator app is turned off."),
-    "mfa/messages/recovery_codes_generated.txt": _("Recovery codes were created. Earlier ones no longer work."),
     "mfa/messages/webauthn_added.txt": _("The passkey was added."),
     "mfa/messages/webauthn_removed.txt": _("The passkey was removed."),
 }

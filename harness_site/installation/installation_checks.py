@@ -31,7 +31,7 @@ from checkpoints import __version__
 from checkpoints.db import clock
 from checkpoints.enums import HOOK_KINDS, OWNING_RUN_STATUSES, ActorKind
 from checkpoints.exceptions import SealError
-from checkpoints.models import Decision, Run, Workspace
+from checkpoints.models import Decision, Run, Session, Workspace
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
@@ -100,6 +100,7 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("background", _("Sweeper and background work"), get_background_work_status),
         ("leases", _("Leases"), get_run_lease_status),
         ("search", _("Search index"), get_search_index_status),
+        ("quarantine", _("Quarantine"), lambda: get_quarantine_status(workspace)),
         ("seals", _("Seals"), get_seal_status),
         ("decisions", _("Signed decisions"), get_decision_signature_status),
         ("witness", _("Witness"), get_audit_witness_status),
@@ -333,6 +334,22 @@ def get_search_index_status() -> Status:
         advice = _("If the number does not fall, run this command:")
         return Status("search", title, Level.ATTENTION, summary, advice, format_management_command("index_search"))
     return Status("search", title, Level.OK, _("Up to date."))
+
+
+def get_quarantine_status(workspace: Workspace) -> Status:
+    """Count the sessions with data that were changed outside of this program."""
+    title = _("Quarantine")
+    quarantined = Session.objects.filter(workspace=workspace, quarantined_at__isnull=False)
+    count = len(quarantined.values_list("pk")[:_COUNTED])
+    if not count:
+        return Status("quarantine", title, Level.OK, _("No session is quarantined."))
+    summary = ngettext(
+        "%(count)d session is quarantined, because its data are not as they were written.",
+        "%(count)d sessions are quarantined, because their data are not as they were written.",
+        count,
+    ) % {"count": count}
+    advice = _("The page of each session says what was found and how to release it.")
+    return Status("quarantine", title, Level.PROBLEM, summary, advice)
 
 
 def get_seal_status() -> Status:

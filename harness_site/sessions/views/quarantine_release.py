@@ -40,6 +40,14 @@ _SENTENCE_BY_FINDING: Final = {
     ),
     "its text does not match its chain": gettext_lazy("Its text is not the one that Harness wrote."),
     "its transcript is not the one it was saved with": gettext_lazy("Its messages are not those it was saved with."),
+    "its text was altered": gettext_lazy("Its text was altered."),
+    "a message before it is missing": gettext_lazy("A message before it is missing."),
+    "the segment before it is missing": gettext_lazy("The messages before it are missing."),
+    "it names another session than its segment": gettext_lazy("It names another session than the messages around it."),
+    "it is missing, or another version stands in its place": gettext_lazy(
+        "It is missing, or another version stands in its place."
+    ),
+    "it is missing, and a state of a framework names it": gettext_lazy("It is missing."),
     "it is missing": gettext_lazy("It is missing."),
 }
 

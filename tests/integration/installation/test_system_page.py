@@ -77,6 +77,14 @@ def test_the_page_names_the_witness_or_what_is_wrong_with_it(admin: Client, sett
     )
 
 
+def test_page_names_quarantined_sessions_and_links_to_them(admin: Client) -> None:
+    assert "No session is quarantined." in visible_text(admin.get("/settings/system/"))
+    make_session(quarantined_at=clock.now())
+    response = admin.get("/settings/system/")
+    assert "1 session is quarantined, because its data are not as they were written." in visible_text(response)
+    assert 'href="/sessions/?status=quarantined"' in response.content.decode()
+
+
 @pytest.mark.parametrize(
     ("signing", "verifying", "words"),
     [
