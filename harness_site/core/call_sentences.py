@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -82,20 +82,39 @@ def remove_text_of_question(args: Any, sentence: str) -> Any:
 def build_default_call_sentence(tool: str, args: Any) -> str:
     """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”.
 
-    Lists and objects of several values are counted (“100 customers”), because the page of the call lists them.
+    Lists and objects have parentheses: “branches (main, old)”. Those of several values are counted: “customers (100
+    entries)”, because the page of the call lists them.
     """
+    return "".join(text for text, _ in _generate_default_pieces(tool, args))
+
+
+def split_default_call_sentence(tool: str, args: Any) -> list[tuple[str, bool]]:
+    """Split the sentence of a call whose tool has none into pieces, each with whether it is the value of an argument.
+
+    Secrets are masked as in `build_masked_call_sentence`.
+    """
+    with mask_values_in_context(collect_secret_values(args)):
+        return list(_generate_default_pieces(tool, args))
+
+
+def _generate_default_pieces(tool: str, args: Any) -> Iterator[tuple[str, bool]]:
     args = mask_secret_fields_only(args)
     name = _put_name_in_words(tool, 200).capitalize() or gettext("Unnamed tool")
+    if args == {}:
+        yield gettext("%(tool)s, without arguments") % {"tool": name}, False
+        return
+    yield name, False
     if not isinstance(args, dict):
-        return name if args in (None, "") else f"{name}: {formatting.mask_and_shorten_to_one_line(args)}"
-    arguments = ", ".join(_put_argument_in_words(key, value) for key, value in islice(args.items(), _MAX_ARGUMENTS))
+        if args not in (None, ""):
+            yield ": ", False
+            yield formatting.mask_and_shorten_to_one_line(args), True
+        return
+    for number, (key, value) in enumerate(islice(args.items(), _MAX_ARGUMENTS)):
+        yield f"{', ' if number else ': '}{_put_name_in_words(key)} ", False
+        yield _put_value_in_words(value), True
     omitted = len(args) - _MAX_ARGUMENTS
-    if not arguments:
-        return gettext("%(tool)s, without arguments") % {"tool": name}
     if omitted > 0:
-        sentence = gettext("%(tool)s: %(arguments)s, and %(count)s more")
-        return sentence % {"tool": name, "arguments": arguments, "count": omitted}
-    return f"{name}: {arguments}"
+        yield gettext(", and %(count)s more") % {"count": omitted}, False
 
 
 def put_other_arguments_in_words(args: Any, names: Container[str], sentence: str) -> str:
@@ -121,25 +140,25 @@ def _put_name_in_words(name: str, limit: int = 60) -> str:
 
 
 def _put_argument_in_words(name: str, value: Any) -> str:
-    """Describe an argument without JSON: “order 17”, “branches main, old”, “100 customers”, “env: 2 fields”."""
-    words = _put_name_in_words(name)
-    if isinstance(value, dict):
-        return ngettext("%(name)s: %(count)s field", "%(name)s: %(count)s fields", len(value)) % {
-            "name": words,
-            "count": len(value),
-        }
-    if not isinstance(value, list):
-        return f"{words} {_put_scalar_in_words(value)}"
+    """Describe an argument without JSON: “order 17”, “branches (main, old)”, “env (2 fields)”."""
+    return f"{_put_name_in_words(name)} {_put_value_in_words(value)}"
+
+
+def _put_value_in_words(value: Any) -> str:
+    if not isinstance(value, dict | list):
+        return _put_scalar_in_words(value)
+    return f"({_put_collection_in_words(value)})"
+
+
+def _put_collection_in_words(value: dict[str, Any] | list[Any]) -> str:
+    number = {"count": len(value)}
     if not value:
-        return gettext("%(name)s: none") % {"name": words}
-    if len(value) > _MAX_LISTED_VALUES:
-        return f"{len(value)} {words}"
-    if any(isinstance(item, dict | list) for item in value):
-        return ngettext("%(name)s: %(count)s entry", "%(name)s: %(count)s entries", len(value)) % {
-            "name": words,
-            "count": len(value),
-        }
-    return f"{words} {', '.join(map(_put_scalar_in_words, value))}"
+        return gettext("none")
+    if isinstance(value, dict):
+        return ngettext("%(count)s field", "%(count)s fields", len(value)) % number
+    if len(value) > _MAX_LISTED_VALUES or any(isinstance(item, dict | list) for item in value):
+        return ngettext("%(count)s entry", "%(count)s entries", len(value)) % number
+    return ", ".join(map(_put_scalar_in_words, value))
 
 
 def _put_scalar_in_words(value: Any) -> str:

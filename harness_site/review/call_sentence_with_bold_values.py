@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.core.call_sentences import format_call_sentence
+from harness_site.core.call_sentences import format_call_sentence, split_default_call_sentence
 from harness_site.core.masking.masker import MASK
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
@@ -22,14 +22,23 @@ _MAX_SENTENCE_LENGTH: Final = 2_000
 
 
 def render_sentence_with_bold_values(call: ToolCall) -> SafeString:
-    """Render the sentence of a call with the values of its arguments in bold; a question without bold parts."""
+    """Render the sentence of a call with the values of its arguments in bold; that of a question is one piece."""
     sentence = format_call_sentence(call)
     try:
-        pieces = list(split_sentence_into_values_and_words(sentence, call.sentence_template))
+        pieces = _split_sentence(call, sentence)
+    except (ValueError, RecursionError):  # the sentence says that its arguments cannot be shown
+        pieces = [(sentence, False)]
+    return format_html_join("", "{}", [[format_html("<b>{}</b>", text) if bold else text] for text, bold in pieces])
+
+
+def _split_sentence(call: ToolCall, sentence: str) -> list[tuple[str, bool]]:
+    if not call.sentence:
+        return split_default_call_sentence(call.tool, formatting.parse_json_or_text(call.args_json_in_caller_order))
+    try:
+        return list(split_sentence_into_values_and_words(sentence, call.sentence_template))
     except ValueError:
         args = {} if call.is_question else formatting.parse_json_or_text(call.args)
-        pieces = list(split_sentence_at_argument_values(sentence, args))
-    return format_html_join("", "{}", [[format_html("<b>{}</b>", text) if bold else text] for text, bold in pieces])
+        return list(split_sentence_at_argument_values(sentence, args))
 
 
 def split_sentence_at_argument_values(sentence: str, args: Any) -> Iterator[tuple[str, bool]]:

@@ -297,15 +297,25 @@ def mask_and_render_copy_button(text: str) -> SafeString:
     return _build_copy_button_of_masked_text(mask_text(text))
 
 
-@register.simple_tag(name="copy_from")
 def render_copy_button_for_url(address: str, label: str) -> SafeString:
-    """Render a button that copies the text at `address`, which may be more than this page displays."""
+    """Render a button with an icon that copies the text at `address`, which may be more than this page displays."""
     return build_html(
         '<button type="button" class="copy needs-js" data-copy-url="{}" title="{}" aria-label="{}">{}</button>',
         address,
         label,
         label,
         render_icon("copy"),
+    )
+
+
+@register.simple_tag(name="copy_from")
+def render_labelled_copy_button_for_url(address: str, label: str) -> SafeString:
+    """Render a button that does the same and shows its label."""
+    return build_html(
+        '<button type="button" class="copy needs-js" data-copy-url="{}">{}{}</button>',
+        address,
+        render_icon("copy"),
+        label,
     )
 
 

@@ -64,7 +64,7 @@ def test_search_result_is_opened_and_copied_by_keyboard(open_page: OpenPage, equ
     expect(page).to_have_url(re.compile(r"find=.*#m-118$"))
     message = page.locator("#m-118")
     expect(message.locator("mark", has_text="refund_card")).to_be_in_viewport()
-    message.get_by_role("button", name="Copy the arguments").focus()
+    message.get_by_role("button", name="Copy arguments").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#announcement")).to_have_text("Copied.")
     assert json.loads(page.evaluate("navigator.clipboard.readText()")) == {"amount": "40.00", "order": 118}

@@ -71,6 +71,13 @@ def test_card_explains_the_next_step(reader: Client, session: dict[str, object],
     assert words in page(reader, call)
 
 
+def test_result_of_the_session_is_not_repeated_if_it_is_that_of_the_call(reader: Client) -> None:
+    shown = page(reader, decided(status=SessionStatus.FAILED, result='"re_81f3"'))
+    assert "The tool reported: re_81f3" in shown
+    assert "The session is failed." in shown
+    assert shown.count("re_81f3") == 1
+
+
 def test_rerun_links_to_its_attempt(reader: Client) -> None:
     call = decided(status=SessionStatus.ACTIVE)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.RERUN_APPROVED)

@@ -71,7 +71,8 @@ def test_conversation_is_shown_in_order(session: Session, reader: Client) -> Non
     make_checkpoint(session=session)
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "The lamp arrived broken." in words
-    assert ("Reasoning Look first. Let me look. find_order Completed not logged order 17 item Lamp paid 40.00") in words
+    assert "Reasoning Look first. Let me look. find_order Completed not logged" in words
+    assert "Copy call Copy arguments order 17 item Lamp paid 40.00" in words
 
 
 def test_decision_is_shown_at_its_call(session: Session, reader: Client) -> None:
@@ -137,9 +138,9 @@ def test_call_without_arguments_is_labelled(session: Session, reader: Client) ->
     )
     make_checkpoint(session=session)
     address = f"/sessions/{session.pk}/"
-    assert "look No result not logged No arguments." in visible_text(reader.get(address))
+    assert "look No result not logged Copy call No arguments." in visible_text(reader.get(address))
     Session.objects.filter(pk=session.pk).update(metadata='{"import":{}}')
-    assert "look No result No arguments." in visible_text(reader.get(address))
+    assert "look No result Copy call No arguments." in visible_text(reader.get(address))
 
 
 def test_unknown_outcome_is_hatched_and_links_to_its_card(session: Session, reader: Client) -> None:
