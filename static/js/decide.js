@@ -215,12 +215,12 @@ function restorePlace(places) {
   if (note?.checkVisibility()) note.scrollIntoView({ block: "nearest", behavior: "instant" });
 }
 
-// A link to the form stays at the lower edge of a small window until the form begins in the upper part of it.
+// A link to the form stays at the lower edge of a small window until the form begins above that link.
 const sight = new IntersectionObserver(
   (entries) => {
     for (const { target, isIntersecting } of entries) target.toggleAttribute("data-in-sight", isIntersecting);
   },
-  { rootMargin: "0px 0px -40%" },
+  { rootMargin: "0px 0px -76px" },
 );
 
 function observeForm() {
