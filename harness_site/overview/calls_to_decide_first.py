@@ -34,7 +34,8 @@ from harness_site.review.selectors.pending_calls import (
 class FirstRow:
     """Row of the list: a call, or the calls of an outage, of which `call` is None and `title` is masked.
 
-    `deadline` is None unless it is over or within the next hour. `is_own` says whether the reader may decide now.
+    `deadline` is None unless it is over or within the next hour. `is_own` says whether the reader may decide now, and
+    `needs_admin` whether the deadline has passed for this reader.
     """
 
     call: ToolCall | None
@@ -43,6 +44,7 @@ class FirstRow:
     is_interrupted: bool
     deadline: datetime | None
     is_own: bool
+    needs_admin: bool
     title: str = ""
     address: str = ""
 
@@ -78,7 +80,8 @@ def load_calls_to_decide_first(
     calls = calls.filter(session__agent=agent) if agent else calls
     deadlines = _load_near_deadlines(reader.workspace_id, agent, now)
     overdue = [pk for pk, deadline in deadlines.items() if deadline < now]
-    others = waiting.pks_of_others | frozenset([] if reader.role == Role.ADMIN else overdue)
+    overdue_for_admins = frozenset([] if reader.role == Role.ADMIN else overdue)
+    others = waiting.pks_of_others | overdue_for_admins
     can_decide = reader.has_role(Role.APPROVER)
     outages = [] if agent else outage_groups.list_open_outages(reader.workspace)[: outage_groups.MOST_GROUPS]
     grouped = frozenset(chain.from_iterable(outage.call_pks for outage in outages))
@@ -95,13 +98,16 @@ def load_calls_to_decide_first(
             call.interrupted_at is not None,
             deadlines.get(call.pk),
             can_decide and call.pk not in others,
+            call.pk in overdue_for_admins,
         )
         for call in found
     ]
     rows += [_build_outage_row(outage, deadlines, others, can_decide=can_decide) for outage in outages]
+    # One call that only an admin can decide stands first, and leaves the other places to what the reader can decide.
+    first = min((row for row in rows if row.needs_admin), key=lambda row: row.sort_key, default=None)
     number = len(overdue)
     return FirstCalls(
-        sorted(rows, key=lambda row: row.sort_key)[:limit],
+        sorted(rows, key=lambda row: (row is not first, row.sort_key))[:limit],
         BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT),
     )
 
@@ -139,6 +145,7 @@ def _build_outage_row(
         True,
         min((deadlines[pk] for pk in outage.call_pks if pk in deadlines), default=None),
         can_decide and any(pk not in others for pk in outage.call_pks),
+        False,
         format_outage_title(outage),
         build_outage_page_url(outage),
     )

@@ -22,7 +22,12 @@ from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.call_amounts import Amount, find_visible_amount, sum_amounts_in_one_currency
+from harness_site.core.call_amounts import (
+    Amount,
+    find_amount_argument_name,
+    find_visible_amount,
+    sum_amounts_in_one_currency,
+)
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -273,10 +278,11 @@ class PendingRowBuilder:
         css_class, _ = status_labels.get_status_shape_and_label(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
         waiting_since, amount = call.interrupted_at or call.issued_at, str(find_visible_amount(args) or "")
+        sentence = call_sentences.format_call_sentence(call)
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
-            sentence=call_sentences.format_call_sentence(call),
+            sentence=sentence,
             args=call.args,
             tool=self._build_tool_filter_link(call),
             agent=self._build_filter_link("agent", session.agent, self._only_agent) if session.agent else None,
@@ -289,7 +295,11 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why=why,
             amount=amount,
-            facts=self._render_facts(amount, call.risk if self._is_risk_shown(call) else ""),
+            facts=self._render_facts(
+                amount,
+                call.risk if self._is_risk_shown(call) else "",
+                is_amount_said=bool(amount) and _is_amount_said(args, sentence),
+            ),
             since=render_time_ago(waiting_since),
             age=formatting.format_time_ago(waiting_since, now),
             deadline=deadline,
@@ -321,8 +331,9 @@ class PendingRowBuilder:
         is_declared = call.risk != get_default_risk(call.side_effects.split(","))
         return not call.is_question and (is_declared or self._query.get("sort") == "risk")
 
-    def _render_facts(self, amount: str, risk: str) -> SafeString:
-        facts = build_html('<span class="amount">{}</span>', amount) if amount else SafeString()
+    def _render_facts(self, amount: str, risk: str, *, is_amount_said: bool) -> SafeString:
+        css_class = "amount said" if is_amount_said else "amount"
+        facts = build_html('<span class="{}">{}</span>', css_class, amount) if amount else SafeString()
         if not risk:
             return facts
         link = self._risk_links.get(risk)
@@ -383,3 +394,9 @@ def get_verification_error_sentence_and_label(error: SealError) -> tuple[str, st
 
 def _build_agreement_row(agreement: Agreement) -> AgreementRow:
     return AgreementRow(agreement.kind, agreement.person_count, tuple(voice.actor for voice in agreement.voices))
+
+
+def _is_amount_said(args: Any, sentence: str) -> bool:
+    """Return whether the sentence of a call says its amount, with the currency if an argument names that."""
+    names = {find_amount_argument_name(args) or "", "currency"}
+    return not call_sentences.put_other_arguments_in_words(args, names, sentence)

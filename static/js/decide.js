@@ -51,7 +51,13 @@ function nameFirstError(form) {
   link.href = `#${error.closest(".field").querySelector("input, textarea, select").id}`;
 }
 
-/** Say on the button of a form about several calls how many decisions it records. */
+function labelDecisions(answer, count) {
+  if (answer === "approve") return ngettext("Approve %(count)s call", "Approve %(count)s calls", count);
+  if (answer === "reject") return ngettext("Reject %(count)s call", "Reject %(count)s calls", count);
+  return ngettext("Record %(count)s decision", "Record %(count)s decisions", count);
+}
+
+/** Say on the button of a form about several calls how many decisions it records, and which if they have one answer. */
 function countAnswers(form) {
   const button = form.querySelector("button[data-label]");
   if (!button) return;
@@ -61,7 +67,8 @@ function countAnswers(form) {
   const selected = selectable.filter((each) => each.checked);
   const count = selected.length + answers.filter((answer) => answer && answer !== "undecided").length;
   if (selectable.length) button.classList.toggle("primary", count > 0);
-  button.textContent = count ? ngettext("Record %(count)s decision", "Record %(count)s decisions", count) : button.dataset.label;
+  const answer = form.querySelector("input[name='answer']:checked")?.value;
+  button.textContent = count ? labelDecisions(answer, count) : button.dataset.label;
 }
 
 /** Say how much the selected calls amount to, if all of them have an amount in one currency. */
@@ -215,12 +222,12 @@ function restorePlace(places) {
   if (note?.checkVisibility()) note.scrollIntoView({ block: "nearest", behavior: "instant" });
 }
 
-// A link to the form stays at the lower edge of a small window until the form begins in the upper part of it.
+// A link to the form stays at the lower edge of a small window until the form begins above that link.
 const sight = new IntersectionObserver(
   (entries) => {
     for (const { target, isIntersecting } of entries) target.toggleAttribute("data-in-sight", isIntersecting);
   },
-  { rootMargin: "0px 0px -40%" },
+  { rootMargin: "0px 0px -76px" },
 );
 
 function observeForm() {

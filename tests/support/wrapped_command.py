@@ -39,6 +39,7 @@ def convert_sigterm_to_exit() -> Iterator[None]:
         return
 
     def leave(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one, as `timeout` sends it, would interrupt the cleanup
         sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, leave)

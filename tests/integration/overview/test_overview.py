@@ -170,7 +170,7 @@ def test_longest_waiting_call_may_be_one_that_awaits_approval(reader: Client) ->
     assert f'href="/review/calls/{asked.pk}/"' in first
 
 
-def test_calls_that_the_reader_may_decide_come_first_and_an_outage_is_one_row(reader: Client) -> None:
+def test_overdue_call_comes_first_then_what_the_reader_may_decide_and_an_outage_is_one_row(reader: Client) -> None:
     now = datetime.now(UTC)
     for number in range(6):
         make_call(session=make_session(), tool="refund", interrupted_at=THEN + timedelta(seconds=number))
@@ -189,18 +189,20 @@ def test_calls_that_the_reader_may_decide_come_first_and_an_outage_is_one_row(re
         rows = response.content.decode().split('<li class="first-call')[1:]
         return visible_text(response), [row.partition("</ul>")[0] for row in rows]
 
-    page, (first, outage, last) = list_rows()
+    page, (late, first, outage) = list_rows()
     assert "1 is overdue" in page
     assert "All 8 calls" not in page  # each is in the list
     assert f'href="/review/calls/{due.pk}/"' in first
     assert 'href="/review/outages/?tool=refund&amp;' in outage
     assert "6 calls of refund interrupted within" in outage
-    assert 'class="deadline overdue"' in last
-    assert [">Decide<" in row for row in (first, outage, last)] == [True, True, False]  # only an admin decides the last
+    assert 'class="deadline overdue"' in late
+    assert "needs an admin" in late
+    assert [">Decide<" in row for row in (late, first, outage)] == [False, True, True]
     reader.force_login(make_user(name="dora", role=Role.ADMIN))
     _page, (first, *_rest) = list_rows()
     assert f'href="/review/calls/{overdue.pk}/"' in first
     assert ">Decide<" in first
+    assert "needs an admin" not in first
     for number in range(4):
         make_call(session=make_session(), tool=f"mail-{number}", interrupted_at=THEN)
     assert "All 12 calls" in list_rows()[0]

@@ -194,9 +194,16 @@ def test_row_says_that_the_verify_hook_could_not_tell(reader: Client) -> None:
 
 def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -> None:
     interrupted(0, reason=InterruptReason.AMBIGUOUS_ERROR)
-    page = visible_text(reader.get("/review/"))
+    response = reader.get("/review/")
+    page = visible_text(response)
     assert "Refund card: amount 40.00, currency EUR, order 17" in page
     assert "The tool failed and may still have done it" in page
+    assert '<span class="amount said">40.00 EUR</span>' in response.content.decode()
+
+
+def test_amount_that_the_sentence_does_not_say_is_shown_on_the_phone_too(reader: Client) -> None:
+    interrupted(0, sentence="Refund the order {order}")
+    assert '<span class="amount">40.00 EUR</span>' in reader.get("/review/").content.decode()
 
 
 def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> None:

@@ -70,7 +70,8 @@ def test_renderers_take_linear_time(renderer: str, group: str) -> None:
         before = processor_seconds(lambda: RENDERERS[renderer](small))  # noqa: B023 - called at once
         taken = processor_seconds(lambda: RENDERERS[renderer](large))  # noqa: B023
         # Eight times the text: quadratic work takes 64 times as long.
-        assert taken < max(0.2, 20 * before), f"{name}: {before:.2f} s, then {taken:.2f} s"
+        # Short runs are not compared, because a busy machine doubles them.
+        assert taken < max(0.5, 20 * before), f"{name}: {before:.2f} s, then {taken:.2f} s"
 
 
 @pytest.mark.parametrize(
