@@ -100,6 +100,7 @@ def test_scrolling_loads_messages_and_reload_keeps_the_position(open_page: OpenP
     assert loaded_positions == sorted(set(loaded_positions))
     assert loaded_positions[-1] >= 590
     expect(page).to_have_url(re.compile(r"#m-\d+$"))
+    expect(page.locator("#outline [aria-current]")).to_be_in_viewport()  # the outline follows
     page.mouse.wheel(0, 1)
     expect(page).to_have_url(re.compile(r"#m-[4-9]\d\d$"))
     page.reload()
