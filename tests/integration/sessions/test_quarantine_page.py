@@ -93,3 +93,11 @@ def test_admin_releases_a_session_with_a_reason(client: Client, call: ToolCall) 
     event = AuditEvent.objects.get(kind="quarantine_released")
     assert (event.actor, json.loads(event.details)["reason"]) == ("admin", "Restored.")
     assert "admin released origin from quarantine" in visible_text(admin.get("/audit/"))
+
+
+def test_finding_is_in_the_language_of_the_reader(client: Client, call: ToolCall) -> None:
+    reader = sign_in(client, Role.APPROVER)
+    models.QuerySet(Message).filter(position=1).update(body=Message.objects.get(position=0).body)
+    reader.get(f"/sessions/{call.session.pk}/")
+    page = reader.get(f"/sessions/{call.session.pk}/quarantine/", headers={"accept-language": "de"})
+    assert "Der Text wurde verändert." in visible_text(page).partition("Technische")[0]
