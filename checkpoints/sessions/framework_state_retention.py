@@ -75,15 +75,16 @@ def delete_unreachable_blobs_of_session(using: str, session: Session) -> None:
 def delete_states_before_oldest_version(using: str, session: Session) -> None:
     """Delete the states that only removed versions had. The session has to be locked.
 
-    A version and its state are written together, the state first.
+    A version and its state are written together, the state first. If a state has the time of the oldest version, it may
+    be that of the version or a later one, so that the state before it is kept, too.
     """
     oldest = Checkpoint.objects.using(using).filter(session=session).order_by("version").first()
     states = list(FrameworkState.objects.using(using).filter(session=session).order_by("-state_id"))
     if oldest is None or not states:
         return
-    since = next(
-        (state for state in states if not state.namespace and state.created_at <= oldest.created_at), states[-1]
-    )
+    until_version = [state for state in states if not state.namespace and state.created_at <= oldest.created_at]
+    before_version = [state for state in until_version if state.created_at < oldest.created_at]
+    since = next(iter(before_version), next(reversed(until_version), states[-1]))
     unneeded = list_unneeded_states(session.session_id, states, lambda state: state.state_id >= since.state_id)
     delete_states(using, session, unneeded)
 

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import verification
 from checkpoints.integrity.verification import VerificationCounts
-from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Message, Run, Session
+from checkpoints.models import Blob, Checkpoint, FrameworkState, FrameworkWrite, Message, Run, Session
 from checkpoints.sessions import framework_state_retention
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.versions import opaque_bytes_as_differences
@@ -273,9 +274,25 @@ def test_pruned_versions_remove_their_states(cp: SyncCheckpointer) -> None:
         _save(cp, 2 * number + 1, other=("json", text.encode()), versions={"messages": 2 * number})
     cp.prune("s", keep_last=2)
     assert [version["version"] for version in cp.list_checkpoints("s")] == [4, 3]
-    assert [state.state_id for state in state_store.iterate_states(cp.store, "s")] == ["0007", "0006", "0005", "0004"]
+    states = [state.state_id for state in state_store.iterate_states(cp.store, "s")]
+    # The state before is kept if one has the very time of the version.
+    assert states in (["0007", "0006", "0005", "0004"], ["0007", "0006", "0005", "0004", "0003"])
     assert _load(cp, "0004") == {"messages": [_item(2)]}
-    assert Blob.objects.count() == 2 * 2 + 2  # the items and lists of two turns, and two other values
+    # The items and lists of two turns, and two other values; with the state before, those of one more.
+    assert Blob.objects.count() == {4: 2 * 2 + 2, 5: 3 * 2 + 3}[len(states)]
+
+
+def test_state_of_the_oldest_version_is_kept_if_the_next_one_has_the_time_of_the_version(cp: SyncCheckpointer) -> None:
+    for number, text in enumerate("abc"):
+        _save(cp, 2 * number, transcript=conversation("abc"[: number + 1]), messages=[_item(number)])
+        _save(cp, 2 * number + 1, other=("json", text.encode()), versions={"messages": 2 * number})
+    time = Checkpoint.objects.get(version=3).created_at
+    FrameworkState.objects.filter(state_id="0004").update(created_at=time - timedelta(milliseconds=1))
+    FrameworkState.objects.filter(state_id="0005").update(created_at=time)
+    (session,) = Session.objects.all()
+    Checkpoint.objects.filter(version__lt=3).delete()
+    framework_state_retention.delete_states_before_oldest_version("default", session)
+    assert list(FrameworkState.objects.order_by("state_id").values_list("state_id", flat=True)) == ["0004", "0005"]
 
 
 def test_states_that_rebuild_a_value_are_kept(cp: SyncCheckpointer) -> None:
