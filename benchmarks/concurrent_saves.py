@@ -63,7 +63,7 @@ class ProcessTeam:
             _require_pipe(member.stdin).write(f"{saves}\n")
             _require_pipe(member.stdin).flush()
         for member in self.members[:members]:
-            _wait_until_saves_finish(member)
+            _wait_until_process_has_saved(member)
         return saves * members / (time.perf_counter() - start)
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ def _start_process_team(databases: Databases, kind: Kind, way: str, size: int) -
         [subprocess.Popen([*command, str(index)], stdin=pipe, stdout=pipe, text=True) for index in range(size)]
     )
     for member in team.members:
-        _wait_until_saves_finish(member)
+        _wait_until_process_has_saved(member)
     return team
 
 
@@ -108,6 +108,6 @@ def _require_pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-def _wait_until_saves_finish(member: subprocess.Popen[str]) -> None:
+def _wait_until_process_has_saved(member: subprocess.Popen[str]) -> None:
     if not _require_pipe(member.stdout).readline():
         raise RuntimeError(f"A saving process ended with {member.wait()}.")

@@ -77,7 +77,7 @@ class ToolRun:
         with _lock:
             _running[self._place] += 1
 
-    def _mark_tool_as_ended(self) -> None:
+    def _count_tool_as_ended(self) -> None:
         with _lock:
             _running[self._place] -= 1
             if _running[self._place] <= 0:
@@ -90,11 +90,11 @@ class ToolRun:
                 with self._mark_code_as_inside_call():
                     value = function(*args, **kwargs)
             except BaseException:
-                self._mark_tool_as_ended()
+                self._count_tool_as_ended()
                 raise
             if inspect.isawaitable(value):
                 return self._await_and_end_run(value)
-            self._mark_tool_as_ended()
+            self._count_tool_as_ended()
             return value
 
         return run
@@ -111,7 +111,7 @@ class ToolRun:
             with self._mark_code_as_inside_call():
                 return await value
         finally:
-            self._mark_tool_as_ended()
+            self._count_tool_as_ended()
 
     @contextmanager
     def _mark_code_as_inside_call(self) -> Iterator[None]:

@@ -164,7 +164,7 @@ def _convert_mcp_call(value: Body) -> Body | None:
     return _build_message(value, [call_block, _build_tool_result(call_id, content, failed=error is not None)])
 
 
-def _convert_agent_message(value: Body) -> Body | None:
+def _convert_message_of_another_agent(value: Body) -> Body | None:
     """Convert a message from another agent, which is no prompt of a person."""
     content = value.get("content")
     return (
@@ -193,7 +193,7 @@ def _get_list_or_empty(value: Any) -> list[Any]:
 _ITEM_READERS: Final[dict[str, Callable[[Body], Body | None]]] = {
     "reasoning": _convert_reasoning,
     "mcp_call": _convert_mcp_call,
-    "agent_message": _convert_agent_message,
+    "agent_message": _convert_message_of_another_agent,
     "tool_search_output": _convert_call_output,
     **dict.fromkeys(("function_call", *_CALL_ARGUMENT_FIELDS), _convert_call),
     **dict.fromkeys(

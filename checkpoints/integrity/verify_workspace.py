@@ -70,7 +70,7 @@ def verify_and_quarantine_workspace(
         sessions of the workspace.
     """
     check = IntegrityCheck.objects.using(using).filter(workspace=workspace_pk).first()
-    if check is None or check.finished or not (resume and is_check_written_by_library(check)):
+    if check is None or check.finished or not (resume and has_check_valid_seal(check)):
         check = _reset_stored_check_result(using, workspace_pk)
     rows_before, named = counts.rows - check.rows, json.loads(check.named)
     keys = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk").values_list("pk", flat=True)
@@ -197,7 +197,7 @@ def _group_small_sessions(sessions: Sequence[Session]) -> list[list[Session]]:
     return groups
 
 
-def is_check_written_by_library(check: IntegrityCheck) -> bool:
+def has_check_valid_seal(check: IntegrityCheck) -> bool:
     """Return whether `verify_integrity` has written a stored result."""
     try:
         row_seals.verify_row(check)
@@ -215,9 +215,7 @@ def list_workspace_keys_to_check(using: str, *, resume: bool = False) -> list[in
     if not resume:
         return workspaces
     checks = IntegrityCheck.objects.using(using).order_by("workspace")
-    open_checks = (
-        check.workspace_id for check in checks if not (check.finished and is_check_written_by_library(check))
-    )
+    open_checks = (check.workspace_id for check in checks if not (check.finished and has_check_valid_seal(check)))
     first = next(open_checks, 0)
     return [pk for pk in workspaces if pk >= first]
 

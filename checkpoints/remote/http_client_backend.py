@@ -97,7 +97,7 @@ class RemoteBackend(SingleRequests):
     def start_session_flow(
         self, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
     ) -> Flow[OwningRun]:
-        fields = {"session_id": session_id, "mode": "start", **_validate_and_encode_description(description)}
+        fields = {"session_id": session_id, "mode": "start", **_validate_and_encode_new_session_fields(description)}
         opening = self._take_session_through_gate_flow(
             session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover
         )
@@ -116,7 +116,7 @@ class RemoteBackend(SingleRequests):
     ) -> Flow[ResumePoint]:
         fields: dict[str, Any] = {"session_id": session_id, "mode": "resume"}
         if description is not None:
-            fields |= {"mode": "open", **_validate_and_encode_description(description)}
+            fields |= {"mode": "open", **_validate_and_encode_new_session_fields(description)}
         opening = self._take_session_through_gate_flow(
             session_id, "/sessions", fields, wait=wait, timeout=timeout, takeover=takeover
         )
@@ -444,7 +444,7 @@ class _TakenResults(OpenOperations):
         self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
 
 
-def _validate_and_encode_description(description: NewSessionFields) -> dict[str, Any]:
+def _validate_and_encode_new_session_fields(description: NewSessionFields) -> dict[str, Any]:
     description.build_columns()  # raises what an invalid description raises
     return {
         "user_message": description.user_message,

@@ -16,7 +16,7 @@ from examples.kill_and_decision_helpers import (
 )
 
 
-async def run_agent_until_killed(database: str, effects: Path) -> None:
+async def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     async with HarnessSessionStore.open(database) as store:
         await run_agent(store, effects, AFTER_EFFECT)
@@ -42,6 +42,6 @@ async def restart_confirm_refund_and_continue(database: str, effects: Path) -> N
 
 if __name__ == "__main__":
     play_story_or_run_agent(
-        lambda database, effects: asyncio.run(run_agent_until_killed(database, effects)),
+        lambda database, effects: asyncio.run(run_agent_and_be_killed_after_refund(database, effects)),
         kill_and_resume_agent_with_decision,
     )

@@ -21,7 +21,7 @@ CONFIG: Any = {"configurable": {"thread_id": "order-17"}}
 QUESTION = "Please refund order 17."
 
 
-def run_agent_until_killed(database: str, effects: Path) -> None:
+def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     with HarnessSaver.open(database) as saver:
         build_agent(saver, effects, AFTER_EFFECT).invoke(
@@ -44,4 +44,4 @@ def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
 
 
 if __name__ == "__main__":
-    play_story_or_run_agent(run_agent_until_killed, kill_and_resume_agent_with_decision)
+    play_story_or_run_agent(run_agent_and_be_killed_after_refund, kill_and_resume_agent_with_decision)

@@ -45,7 +45,7 @@ class Agent:
             {
                 "/request": self.store_request,
                 "/response": self.accept_response,
-                "/cancel": self.cancel_request,
+                "/cancel": self.accept_cancellation,
                 "/ask": self.get_request_status,
             }
         )
@@ -73,7 +73,7 @@ class Agent:
         self._something_came.set()
         return {"answer": type(answer).__name__}
 
-    def cancel_request(self, message: Message) -> Message:
+    def accept_cancellation(self, message: Message) -> Message:
         """Cancel a request; the agents that were asked for it are notified in turn."""
         with suppress(NotPaused, SessionBusy, SessionFinished, SessionNotFound):
             self.checkpointer.cancel_paused(

@@ -21,7 +21,7 @@ from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
 QUESTION = "Please refund order 17."
 
 
-async def run_agent_until_killed(database: str, effects: Path) -> None:
+async def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     async with HarnessConversationStore.aopen(database) as store:
         agent = build_agent(Harness(store, POLICIES), effects, AFTER_EFFECT)
@@ -62,6 +62,6 @@ async def continue_after_decision(database: str, effects: Path) -> str:
 
 if __name__ == "__main__":
     play_story_or_run_agent(
-        lambda database, effects: asyncio.run(run_agent_until_killed(database, effects)),
+        lambda database, effects: asyncio.run(run_agent_and_be_killed_after_refund(database, effects)),
         kill_and_resume_agent_with_decision,
     )

@@ -18,7 +18,7 @@ from examples.strands_refunds.agent import build_agent_and_harness
 QUESTION = "Please refund order 17."
 
 
-def run_agent_until_killed(database: str, effects: Path) -> None:
+def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     with HarnessSessionRepository.open(database) as repository:
         agent, _ = build_agent_and_harness(repository, "order-17", effects, AFTER_EFFECT)
@@ -53,4 +53,4 @@ def continue_after_decision(database: str, effects: Path) -> str:
 
 
 if __name__ == "__main__":
-    play_story_or_run_agent(run_agent_until_killed, kill_and_resume_agent_with_decision)
+    play_story_or_run_agent(run_agent_and_be_killed_after_refund, kill_and_resume_agent_with_decision)

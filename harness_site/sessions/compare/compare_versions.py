@@ -106,7 +106,7 @@ def compare_two_versions(
     and displayed.
     """
     other = session_pk if other is None else other
-    versions = version_list.load_versions_with_payloads((session_pk, a), (other, b))
+    versions = version_list.load_two_versions_with_payloads((session_pk, a), (other, b))
     if versions is None:
         return None
     (old, old_payload), (new, new_payload) = versions

@@ -105,7 +105,7 @@ def load_version(session_pk: int, version: int) -> Version | None:
     return _build_verified_version(row) if row else None
 
 
-def load_versions_with_payloads(
+def load_two_versions_with_payloads(
     first: tuple[int, int], second: tuple[int, int]
 ) -> tuple[tuple[Version, str | None], tuple[Version, str | None]] | None:
     """Load two versions, each named by session and number, with the additional data saved with them as canonical JSON
