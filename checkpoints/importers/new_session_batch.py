@@ -53,9 +53,10 @@ class NewSessionBatch:
         self._store = store
         #: Number of the file that each session is from, and the session.
         self._sessions: dict[str, tuple[int, NewSession]] = {}
-        #: Number of the file that is collected, and the savepoint before its first statement in the transaction.
+        #: Number of the file that is collected; the savepoint before its first statement in the transaction, and how
+        #: many functions were to be called at the commit then.
         self._file: int | None = None
-        self._savepoint: str | None = None
+        self._savepoint: tuple[str, int] | None = None
 
     @contextmanager
     def roll_back_file_sessions_on_error(self, number: int) -> Iterator[None]:
@@ -85,10 +86,14 @@ class NewSessionBatch:
         connection.set_rollback(False)
         if self._savepoint is None:
             return
+        savepoint, on_commit_count = self._savepoint
         try:
-            connection.savepoint_rollback(self._savepoint)
+            connection.savepoint_rollback(savepoint)
         except Error:  # the error of the file is the one to report
             connection.set_rollback(True)
+        # Django forgets only what was registered in an `atomic` block that is rolled back. A witness must not be told
+        # that what was taken back is written.
+        del connection.run_on_commit[on_commit_count:]
 
     def ensure_file_savepoint(self, session_id: str) -> None:
         """Make ready for statements that write to a session now: an error of the file takes them back.
@@ -99,7 +104,8 @@ class NewSessionBatch:
         if session_id in self._sessions:
             raise ImportOvertaken(session_id)
         if self._file is not None and self._savepoint is None:
-            self._savepoint = transaction.savepoint(using=self._store.using)
+            using = self._store.using
+            self._savepoint = transaction.savepoint(using=using), len(connections[using].run_on_commit)
 
     def add_session(self, session: NewSession) -> None:
         """Add a session of the file that is collected. Raises `ImportOvertaken` if there is one with its id."""

@@ -71,6 +71,7 @@ def test_concurrent_processes_create_one_database(start_child: StartChild, fresh
     assert [child.result() for child in children] == [1] * 8
 
 
+@pytest.mark.unsealed("one witness knows one database")
 def test_script_uses_two_databases(start_child: StartChild, tmp_path: Path) -> None:
     child = start_child(
         child_scripts.use_two_databases, first=f"{tmp_path}/one.db", second=f"sqlite:///{tmp_path}/two.db"

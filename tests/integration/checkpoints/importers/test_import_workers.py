@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -261,10 +262,13 @@ def test_error_of_one_file_takes_back_its_rows_and_no_other_file(
     if is_live:  # its session is written by itself, before those of the others
         os.utime(find_source_files(folder)[2].path)
     files, finish, finished = find_source_files(folder)[1:5], ImportWriter.update_session_at_end, list[str]()
+    committed: list[str] = []
 
     def fail_once(self: ImportWriter, end: SessionEnd, calls: ImportedCallLog) -> None:
         finish(self, end, calls)
         finished.append(self.origin.session_id)
+        if is_live:
+            transaction.on_commit(partial(committed.append, self.origin.session_id), using=cp.store.using)
         if finished.count(files[1].path.stem) == 1 and self.origin.session_id == files[1].path.stem:
             raise ValueError("of this file")
 
@@ -273,6 +277,8 @@ def test_error_of_one_file_takes_back_its_rows_and_no_other_file(
     assert [report.new_sessions for report in reports] == [1, 1, 1, 1]
     assert (Session.objects.count(), Message.objects.count(), ToolCall.objects.count()) == (4, 12, 4)
     assert finished == [file.path.stem for file in (*files, files[1])]
+    # What is to be done at the commit is not done for the rows that were taken back.
+    assert committed.count(files[1].path.stem) == is_live
 
 
 def test_sessions_of_file_that_is_refused_while_it_is_read_are_counted(cp: SyncCheckpointer, folder: Path) -> None:
