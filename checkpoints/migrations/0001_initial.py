@@ -1010,6 +1010,13 @@ class Migration(migrations.Migration):
                         name="call_undecided",
                     ),
                     models.Index(
+                        condition=models.Q(
+                            ("decide_within__isnull", False), ("status__in", ["awaiting_approval", "interrupted"])
+                        ),
+                        fields=["workspace", "status", "decide_within"],
+                        name="call_with_deadline",
+                    ),
+                    models.Index(
                         condition=models.Q(("status__in", ["interrupted", "rerun_approved"])),
                         fields=["workspace", "interrupted_at"],
                         name="call_unsettled",

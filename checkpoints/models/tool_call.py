@@ -176,6 +176,11 @@ class ToolCall(SealedModel):
                 name="call_undecided",
             ),
             models.Index(
+                fields=["workspace", "status", "decide_within"],
+                condition=Q(status__in=_UNDECIDED_STATUSES, decide_within__isnull=False),
+                name="call_with_deadline",
+            ),
+            models.Index(
                 fields=["workspace", "interrupted_at"],
                 condition=Q(status__in=_UNSETTLED_STATUSES),
                 name="call_unsettled",

@@ -153,7 +153,8 @@ def _build_outage_row(
 
 @cache
 def _select_deadlines_of_undecided_calls() -> QuerySet[Any, Any]:
-    calls: QuerySet[Any, Any] = select_undecided_calls(None).annotate(due=queue_order.build_deadline_expression(None))
+    calls: QuerySet[Any, Any] = select_undecided_calls(None).filter(decide_within__isnull=False)
+    calls = calls.annotate(due=queue_order.build_deadline_expression(None))
     return calls.order_by("due", "pk").values_list("pk", "due")
 
 

@@ -185,6 +185,8 @@ def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallF
         calls = calls.filter(decide_within=None)
     elif filters.limit is not None:
         latest_deadline = clock.now() + TIME_LEFT_BY_FILTER[filters.limit]
+        # An index has the calls with a deadline.
+        calls = calls.filter(status__in=UNDECIDED_STATUS_LITERALS, decide_within__isnull=False)
         calls = calls.alias(until=queue_order.build_deadline_expression(status)).filter(until__lt=latest_deadline)
     return calls if filters.condition is None else calls.filter(filters.condition)
 

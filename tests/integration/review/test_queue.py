@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import Model, QuerySet
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
@@ -10,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.models import Session, ToolCall
 from harness_site.review.selectors import pending_calls
+from harness_site.review.selectors.pending_calls import CallFilters
 from tests.support.client_login import sign_in
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
@@ -49,6 +51,16 @@ def test_query_count_is_independent_of_the_decisions(
     with django_assert_num_queries(13):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
+
+
+@pytest.mark.parametrize("status", [CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL])
+def test_calls_with_a_near_deadline_are_found_by_their_index(status: CallStatus) -> None:
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":  # which reads a nearly empty table rather than an index
+            cursor.execute("SET LOCAL enable_seqscan = off")
+    filters = CallFilters(limit=pending_calls.DeadlineFilter.HOUR)
+    plan = pending_calls.query_pending_calls(make_workspace(), status, filters).values("pk").explain()
+    assert "call_with_deadline" in plan
 
 
 def test_tab_of_approvals_counts_the_urgent_ones(reader: Client) -> None:
