@@ -1,7 +1,7 @@
 """Full-text search: hits grouped by session."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,11 +18,12 @@ from harness_site.search import passage_search, spelling_suggestions
 from harness_site.search.index_status import load_index_status
 from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
 from harness_site.search.load_search_hits import SearchHit, load_search_hits
-from harness_site.search.models import Kind
+from harness_site.search.models import Kind, Passage
 from harness_site.search.passage_search import SearchPage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
 from harness_site.sessions.session_lookup import parse_number_parameter_or_none
 from harness_site.sessions.session_row_display import SessionLine
@@ -70,6 +71,8 @@ def show_search_results(
     if exact_match is not None:
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
     rows = session_rows.load_sessions_with_keys(workspace, pks, wanted)
+    if not _parse_displayed_passage_keys(request):
+        rows = _sort_by_activity(rows, first=exact_match)
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
     lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if session_pk is not None else SHOWN
@@ -88,9 +91,27 @@ def show_search_results(
         "within": session_pk,
         "before": before,
         "instead": read_unmasked_text_parameter(request.GET, "instead"),
-        "hits": ",".join(str(passage.pk) for passage in found.passages),
+        "hits": ",".join(str(passage.pk) for passage in _order_by_session(found.passages, [row.pk for row in rows])),
     }
     return render(request, "sessions/search_results.html", context)
+
+
+def _sort_by_activity(
+    rows: Iterable[SessionRow | UnreadableRecord], *, first: int | None
+) -> tuple[SessionRow | UnreadableRecord, ...]:
+    """Sort sessions by their last activity, the newest first; before them the one with the key `first`."""
+
+    def sort_key(row: SessionRow | UnreadableRecord) -> tuple[bool, float]:
+        activity = row.updated_at.timestamp() if isinstance(row, SessionRow) else 0
+        return row.pk != first, -activity
+
+    return tuple(sorted(rows, key=sort_key))
+
+
+def _order_by_session(passages: Iterable[Passage], session_pks: Sequence[int]) -> list[Passage]:
+    """Order passages as their sessions are, and those of sessions that are not among these last."""
+    places = {pk: place for place, pk in enumerate(session_pks)}
+    return sorted(passages, key=lambda passage: places.get(passage.session_id, len(places)))
 
 
 def _load_secrets_of_sessions_without_passages(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:

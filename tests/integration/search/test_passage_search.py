@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -11,6 +12,7 @@ from django.db.models import F
 from django.test import Client
 
 from checkpoints.enums import CallStatus, Role, SessionStatus
+from checkpoints.models import Session
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search import index_writer, indexer, passage_search
 from harness_site.search.models import Passage, Progress
@@ -119,6 +121,26 @@ def test_match_in_a_title_is_marked_there_and_not_repeated(reader: Client) -> No
     assert "match-list" not in html
     assert "1 session" in html
     assert "passage" not in visible_text(reader.get("/sessions/?q=lamp")).partition("1 session")[2]
+
+
+def test_sessions_with_the_newest_activity_come_first_whatever_was_indexed_last(reader: Client) -> None:
+    quiet, active, found_by_id = (make_session(title="A lamp"), make_session(title="A lamp"), make_session())
+    complete()
+    moment = datetime(2026, 5, 4, tzinfo=UTC)
+    Session.objects.filter(pk=quiet.pk).update(updated_at=moment - timedelta(days=2))
+    Session.objects.filter(pk=active.pk).update(updated_at=moment)
+    Session.objects.filter(pk=found_by_id.pk).update(updated_at=moment - timedelta(days=9), session_id="lamp")
+    make_message(session=quiet, text="The lamp is indexed last.")
+    complete()
+    html = reader.get("/sessions/?q=lamp").content.decode()
+    shown = re.findall(r'<li id="session-(\d+)"', html)
+    assert shown == [str(session.pk) for session in (found_by_id, active, quiet)]
+
+    # An open page is fetched again in its order.
+    [refreshed] = re.findall(r'hx-get="([^"]*hits=[^"]*)"', html)
+    Session.objects.filter(pk=quiet.pk).update(updated_at=moment + timedelta(days=2))
+    again = reader.get("/sessions/" + unescape(refreshed)).content.decode()
+    assert re.findall(r'<li id="session-(\d+)"', again) == shown
 
 
 def test_session_id_is_found_before_indexing(reader: Client) -> None:

@@ -76,5 +76,5 @@ def test_session_with_many_results_does_not_hide_others(reader: Client, monkeypa
     assert "2 sessions · 6 passages" in text
     assert "Show all passages of this session" in text
     assert text.index("The lamp") < text.index("lamps")  # the whole word before a part of one
-    assert "Older results" not in text
+    assert "More results" not in text
     assert "1 session · 6 passages" in visible_text(reader.get(f"/sessions/?q=lamp&within={chatty.pk}"))
