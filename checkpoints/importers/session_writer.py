@@ -104,6 +104,8 @@ class ImportWriter:
         self._sealed_head: SessionHead | None = None
         #: Whether the session was created since its row was last updated.
         self._is_created = False
+        #: Whether this import has written versions of the session.
+        self._has_new_versions = False
         #: Whether the session is in the batch, as it is at its end.
         self._is_in_batch = False
         #: End of the transcript if the next turns are its last ones, and the end with which the session was created.
@@ -170,6 +172,7 @@ class ImportWriter:
                     )
                 for group in _split_at_branches(turns):
                     self._write_turn_group(row, run, group, calls)
+                self._has_new_versions = True
                 calls.insert_calls_and_late_results(row, [call for turn in turns for call in turn.calls])
         except StorageError as error:
             if isinstance(error.__cause__, IntegrityError):
@@ -289,7 +292,9 @@ class ImportWriter:
             was_written, self._is_created, self._written_end = self._written_end is end, False, None
             if was_written:
                 return
-            write_imported_sessions.update_imported_session(self.store, row, run, self.origin, end)
+            write_imported_sessions.update_imported_session(
+                self.store, row, run, self.origin, end, has_new_versions=self._has_new_versions
+            )
 
 
 @cache

@@ -4,9 +4,10 @@ versions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
+from checkpoints.db import clock
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import Phase
 from checkpoints.formats import digests, exact_amounts
@@ -26,6 +27,8 @@ from checkpoints.store.version_state_types import VersionState
 #: Limits of a turn in one version and transaction; a longer turn becomes several versions.
 MAX_BUFFERED_MESSAGES = 250
 MAX_BUFFERED_CHARACTERS = 4_000_000
+#: Longest time since the newest message of a transcript that may go on.
+_LONGEST_PAUSE: Final = timedelta(hours=1)
 
 
 class TranscriptRecorder:
@@ -188,6 +191,13 @@ class TranscriptRecorder:
         if self._is_batch_full(*self._turns):
             self._write_pending_turns()
 
+    def _is_newest_message_old(self) -> bool:
+        """Return whether the newest message is so old that the transcript ended, whatever the time of its file is.
+
+        The time of a file that was copied or unpacked is often that of the copy.
+        """
+        return self._newest is not None and clock.now() - self._newest > _LONGEST_PAUSE
+
     def _get_cost(self) -> Cost:
         return choose_cost(self.totals.cost, self.totals.by_model, self._prices)
 
@@ -215,7 +225,7 @@ class TranscriptRecorder:
         end = SessionEnd(
             last=self._newest or self._otherwise,
             has_times=self._newest is not None,
-            live=self._live,
+            live=self._live and not self._is_newest_message_old(),
             interrupted=interrupted or self._calls.has_unanswered_calls_at_end,
             cost=self._get_cost(),
         )

@@ -156,12 +156,17 @@ def insert_sessions_and_runs(store: Store, sessions: Sequence[tuple[TranscriptOr
     insert_unchained_events.insert_events(store.using, events)
 
 
-def update_imported_session(store: Store, row: Session, run: Run, origin: TranscriptOrigin, end: SessionEnd) -> None:
+def update_imported_session(
+    store: Store, row: Session, run: Run, origin: TranscriptOrigin, end: SessionEnd, *, has_new_versions: bool
+) -> None:
     """Update the columns that are only known at the end of a transcript. Changes nothing if those of `row` are equal.
 
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
+    Without new versions the cost stays as it is, because its amount is that of the newest version.
     """
     new_values = _build_columns_at_end(origin, end, row, run)
+    if not has_new_versions:
+        new_values |= _build_unchanged_cost_columns(row, new_values["metadata"])
     is_recent = is_transcript_end_recent(store.using, end)
     rows = Session.objects.using(store.using).filter(pk=row.pk)
     if any(getattr(row, name) != value for name, value in new_values.items()) or (
@@ -188,6 +193,15 @@ def _build_columns_at_end(origin: TranscriptOrigin, end: SessionEnd, row: Sessio
     if row.created_at > end.last:
         columns["created_at"] = end.last
     return columns
+
+
+def _build_unchanged_cost_columns(row: Session, metadata: str) -> dict[str, Any]:
+    """Return the columns that describe the stored cost of a session, with its estimate in the new `metadata`."""
+    described, stored = parse_json(metadata), parse_json(row.metadata)
+    described[IMPORT_MARK].pop("estimate", None)
+    if (estimate := stored[IMPORT_MARK].get("estimate")) is not None:
+        described[IMPORT_MARK]["estimate"] = estimate
+    return {"cost_basis": row.cost_basis, "metadata": to_canonical_json(described, "metadata")}
 
 
 def _build_run_columns_at_end(origin: TranscriptOrigin, end: SessionEnd, lease_end: datetime) -> dict[str, Any]:

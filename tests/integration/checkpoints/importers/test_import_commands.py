@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from io import StringIO
 from pathlib import Path
 
@@ -134,6 +135,13 @@ def test_costs_are_unknown_or_estimated_from_a_table(workspace: Workspace, tmp_p
     assert (row.cost_basis, str(row.budget_spent_usd)) == ("estimated", "0.008000")
     parts = {"input": "0.002000", "output": "0.001000", "cache_read": "0.005000"}
     assert json.loads(row.metadata)["import"]["estimate"] == {"model-a": parts}
+    # An import that finds no new message leaves the cost as it is, with a table or without one.
+    for options in ([], [f"--prices={table}"]):
+        os.utime(tmp_path / "a.json", (1, len(options) + 1))
+        run("import_transcripts", str(tmp_path / "a.json"), *options)
+        row.refresh_from_db()
+        assert (row.cost_basis, str(row.budget_spent_usd)) == ("estimated", "0.008000")
+        assert json.loads(row.metadata)["import"]["estimate"] == {"model-a": parts}
     assert "changed 0" in run("apply_prices", str(table))
     table.write_text('[models."model-*"]\ninput = 2\noutput = 10\n')
     assert "estimated 0, changed 1" in run("apply_prices", str(table))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
 from itertools import product
@@ -43,7 +44,7 @@ from tests.integration.checkpoints.importers.import_helpers import (
     run_import_command_on_two_processors,
     watch_with_workers,
 )
-from tests.integration.checkpoints.importers.transcript_writer import TranscriptWriter
+from tests.integration.checkpoints.importers.transcript_writer import THEN, TranscriptWriter
 from tests.support.exhaustive_mode import EXHAUSTIVE
 from tests.support.processes import PATIENCE, database_url
 
@@ -255,12 +256,17 @@ def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer
     assert ImportedFile.objects.count() == 3
 
 
+def _make_live(path: Path) -> None:
+    """Rewrite a transcript so that its messages and its file are of this hour."""
+    path.write_text(path.read_text().replace(f"{THEN:%Y-%m-%dT%H}", f"{datetime.now(UTC):%Y-%m-%dT%H}"))
+
+
 @pytest.mark.parametrize("is_live", [False, True])
 def test_error_of_one_file_takes_back_its_rows_and_no_other_file(
     cp: SyncCheckpointer, folder: Path, monkeypatch: pytest.MonkeyPatch, is_live: bool
 ) -> None:
     if is_live:  # its session is written by itself, before those of the others
-        os.utime(find_source_files(folder)[2].path)
+        _make_live(find_source_files(folder)[2].path)
     files, finish, finished = find_source_files(folder)[1:5], ImportWriter.update_session_at_end, list[str]()
     committed: list[str] = []
 

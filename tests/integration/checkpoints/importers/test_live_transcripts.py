@@ -26,6 +26,7 @@ from tests.integration.checkpoints.importers.transcript_writer import SESSION, T
 @pytest.fixture
 def live(transcript_writer: TranscriptWriter) -> TranscriptWriter:
     transcript_writer.live = True
+    transcript_writer.start = timezone.now() - timedelta(minutes=20)
     transcript_writer.user("Pay")
     transcript_writer.calls("call_1", "Bash", {}, message="msg_1")
     return transcript_writer
@@ -37,7 +38,7 @@ def test_watch_imports_a_growing_file_and_finishes_its_session(cp: SyncCheckpoin
     row, call = Session.objects.get(), ToolCall.objects.get()
     assert (row.status, call.status) == ("active", "issued")
     assert Session.objects.filter(HAS_LIVE_OWNER).exists()
-    assert row.updated_at.year == 2025
+    assert row.updated_at == live.start + timedelta(seconds=2)
     live.raw('{"type": "user", "uuid": "torn')
     assert watch.import_changes() == 1
     live.raw('", "message": {"role": "user", "content": "Hm"}}\n')
@@ -52,6 +53,18 @@ def test_watch_imports_a_growing_file_and_finishes_its_session(cp: SyncCheckpoin
     watch.import_changes()
     row.refresh_from_db()
     assert (row.status, row.owner_id, row.message_count) == ("completed", None, 5)
+
+
+def test_session_of_a_file_that_was_copied_just_now_is_not_running(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.live = True
+    transcript_writer.start = timezone.now() - timedelta(hours=2)
+    transcript_writer.user("Pay")
+    transcript_writer.calls("call_1", "Bash", {}, message="msg_1")
+    import_transcripts(cp, transcript_writer.path)
+    row = Session.objects.get()
+    assert (row.status, row.owner_id, ToolCall.objects.get().status) == ("cancelled", None, "discarded")
 
 
 def test_growing_files_are_looked_at_between_two_looks_at_the_folder(
@@ -134,7 +147,8 @@ def test_lost_lease_of_an_import_needs_no_decision(cp: SyncCheckpointer, live: T
     sweep_lost_runs(cp.store)
     assert ToolCall.objects.get().status == "discarded"
     row, run = Session.objects.get(), Run.objects.get()
-    assert (row.status, row.owner_id, row.updated_at.year, run.status) == ("cancelled", None, 2025, "cancelled")
+    assert (row.status, row.owner_id, run.status) == ("cancelled", None, "cancelled")
+    assert row.updated_at == live.start + timedelta(seconds=2)
     assert not AuditEvent.objects.filter(kind=AuditKind.RUN_LOST).exists()
     assert cp.pending_tool_calls(SESSION) == []
     live.result("call_1", "paid")

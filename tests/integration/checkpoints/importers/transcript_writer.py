@@ -23,7 +23,7 @@ class TranscriptWriter:
         self.path, self.session, self.always = path, session, always
         self._prefix, self._numbers = prefix, count(1)
         self.parent: str | None = None
-        self.live = False
+        self.start, self.live = THEN, False
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def raw(self, text: str) -> None:
@@ -39,7 +39,7 @@ class TranscriptWriter:
             "uuid": f"{self._prefix}{number}",
             "parentUuid": self.parent,
             "sessionId": self.session,
-            "timestamp": (THEN + timedelta(seconds=number)).isoformat().replace("+00:00", "Z"),
+            "timestamp": (self.start + timedelta(seconds=number)).isoformat().replace("+00:00", "Z"),
             "cwd": "/srv/shop",
             "gitBranch": "main",
             "version": "2.1.12",
