@@ -33,7 +33,7 @@ _MAX_UNSETTLED: Final = 10_000
 _FEWEST_STEPS: Final = 5
 #: How much the clocks of database servers that followed one another may differ.
 _CLOCK_DIFFERENCE: Final = timedelta(days=1)
-_COUNTS: Final = ("sessions", "completed", "failed", "undecided", "ready")
+_COUNTS: Final = ("sessions", "completed", "failed", "undecided", "ready", "estimated", "unpriced")
 Row = TypeVar("Row")
 
 
@@ -42,6 +42,7 @@ class SessionTotals:
     """Totals of the sessions that started in a period: number, outcomes, cost in US dollars.
 
     `undecided` is the number of those that wait for a decision now, and `ready` that of those that are ready to resume.
+    The cost of `estimated` is an estimate from a price table, and that of `unpriced` is unknown.
     """
 
     sessions: int = 0
@@ -50,6 +51,8 @@ class SessionTotals:
     undecided: int = 0
     ready: int = 0
     cost: Decimal = Decimal(0)
+    estimated: int = 0
+    unpriced: int = 0
 
     @property
     def other_sessions(self) -> int:

@@ -135,6 +135,9 @@ class SessionSums(Sums):
     failed = models.IntegerField()
     undecided = models.IntegerField()
     ready = models.IntegerField()
+    #: Those whose cost is an estimate from a price table, and those whose cost is unknown.
+    estimated = models.IntegerField()
+    unpriced = models.IntegerField()
     cost = models.DecimalField(max_digits=18, decimal_places=6)
 
     class Meta:

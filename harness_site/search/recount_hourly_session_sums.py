@@ -16,7 +16,7 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import TruncHour
 
 from checkpoints.db.clock import read_database_time
-from checkpoints.enums import SessionStatus
+from checkpoints.enums import CostBasis, SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import session_models_and_cost_by_model
@@ -34,7 +34,7 @@ _OVERLAP: Final = timedelta(seconds=30)
 _FULL_RECOUNT_THRESHOLD: Final = 5_000
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 500
-_AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "ready", "cost")
+_AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "ready", "estimated", "unpriced", "cost")
 _MODEL_AMOUNTS: Final = ("sessions", "cost")
 
 
@@ -226,6 +226,8 @@ def _sum_sessions_by_agent(
     rows: QuerySet[Any, Any] = sessions.values("agent", **keys).annotate(
         sessions=Count("pk"),
         **{name: Count("pk", filter=Q(status=status, quarantined_at=None)) for name, status in statuses.items()},
+        estimated=Count("pk", filter=Q(cost_basis=CostBasis.ESTIMATED)),
+        unpriced=Count("pk", filter=Q(cost_basis=CostBasis.UNKNOWN)),
         cost=Sum("budget_spent_usd"),
     )
     return {(row.get("period", start), row["agent"]): tuple(row[name] for name in _AGENT_AMOUNTS) for row in rows}

@@ -9,10 +9,12 @@ from django import template
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from harness_site.core.formatting import format_iso_time, format_number, format_utc_time
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
-from harness_site.core.rendering.fast_format_html import join_html
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.totals import SessionTotals
 from harness_site.overview.utc_periods import Period
@@ -25,6 +27,32 @@ register = template.Library()
 def render_cost_sum(amount: Decimal) -> SafeString | str:
     """Format a sum of costs with cents; a sum to which no session has stated a cost is unknown."""
     return render_rounded_money(amount or None)
+
+
+@register.filter
+def render_cost_of_sessions(totals: SessionTotals) -> SafeString | str:
+    """Format the cost of sessions with cents, and mark it if estimates are a part of it."""
+    amount = render_cost_sum(totals.cost)
+    if not totals.cost or not totals.estimated:
+        return amount
+    title = _("A part of this is an estimate from the price table")
+    if totals.estimated + totals.unpriced == totals.sessions:
+        title = _("An estimate from the price table")
+    return build_html('<abbr title="{}">≈</abbr> {}', title, amount)
+
+
+@register.filter
+def describe_sessions_without_cost(totals: SessionTotals) -> str:
+    """Describe how many sessions a sum leaves out because their cost is unknown; empty if it leaves out none or all."""
+    if not totals.cost or not totals.unpriced:
+        return ""
+    values = {"number": format_count(totals.unpriced)}
+    return (
+        ngettext(
+            "the cost of %(number)s session is unknown", "the cost of %(number)s sessions is unknown", totals.unpriced
+        )
+        % values
+    )
 
 
 @register.filter

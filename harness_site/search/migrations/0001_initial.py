@@ -202,6 +202,8 @@ class Migration(migrations.Migration):
                 ("failed", models.IntegerField()),
                 ("undecided", models.IntegerField()),
                 ("ready", models.IntegerField()),
+                ("estimated", models.IntegerField()),
+                ("unpriced", models.IntegerField()),
                 ("cost", models.DecimalField(decimal_places=6, max_digits=18)),
                 (
                     "workspace",

@@ -14,7 +14,17 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer, ToolRegistry
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Phase, Role, RunStatus, SessionStatus
+from checkpoints.enums import (
+    ActorKind,
+    AuditKind,
+    CallStatus,
+    CostBasis,
+    DecisionKind,
+    Phase,
+    Role,
+    RunStatus,
+    SessionStatus,
+)
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
@@ -474,6 +484,20 @@ def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -
     assert of_period
     for link in (bar, *of_period):
         assert "desk" in visible_text(reader.get(link.replace("&amp;", "&")))
+
+
+def test_a_cost_says_what_is_estimated_and_what_is_missing(reader: Client) -> None:
+    make_session(agent="desk", budget_spent_usd="2", cost_basis=CostBasis.ESTIMATED)
+    make_session(agent="mail", budget_spent_usd="3")
+    for _ in range(2):
+        make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
+    page = reader.get("/overview/")
+    assert "the cost of 2 sessions is unknown" in visible_text(page)
+    html = page.content.decode()
+    assert '<abbr title="A part of this is an estimate from the price table">≈</abbr> $5.00' in html
+    assert '<abbr title="An estimate from the price table">≈</abbr> $2.00' in html
+    assert '<td class="number" title="the cost of 2 sessions is unknown">$3.00</td>' in html
 
 
 def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) -> None:
