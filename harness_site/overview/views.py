@@ -32,6 +32,8 @@ _MAX_AGENTS: Final = 200
 _FIRST_ROWS: Final = 5
 #: Smallest change to a preceding number that is marked, as a part of that number.
 _REAL_CHANGE: Final = 0.25
+#: Smallest increase in percent that is described as a factor.
+_TIMES_FROM: Final = 300
 #: Smallest number of decisions whose 95th percentile is compared.
 _ENOUGH_DECISIONS: Final = 20
 
@@ -191,6 +193,10 @@ def _describe_change(amount: Decimal | int, before: Decimal | int, preceding: st
     percent = round((amount - before) / before * 100)
     if not percent:
         return _("as before")
+    if percent >= _TIMES_FROM:
+        values = {"factor": format_count(round(amount / before)), "preceding": preceding}
+        text = _("%(factor)s times as many, was %(preceding)s")
+        return (text if isinstance(amount, int) else _("%(factor)s times as much, was %(preceding)s")) % values
     sign = "+" if percent > 0 else "−"
     return _("%(change)s, was %(preceding)s") % {"change": f"{sign}{abs(percent)} %", "preceding": preceding}
 

@@ -49,7 +49,7 @@ def describe_sessions_without_cost(totals: SessionTotals) -> str:
     values = {"number": format_count(totals.unpriced)}
     return (
         ngettext(
-            "the cost of %(number)s session is unknown", "the cost of %(number)s sessions is unknown", totals.unpriced
+            "%(number)s has no known cost", "%(number)s have no known cost", totals.unpriced
         )
         % values
     )

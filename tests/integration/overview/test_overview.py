@@ -493,11 +493,11 @@ def test_a_cost_says_what_is_estimated_and_what_is_missing(reader: Client) -> No
         make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
     recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
     page = reader.get("/overview/")
-    assert "the cost of 2 sessions is unknown" in visible_text(page)
+    assert "2 have no known cost" in visible_text(page)
     html = page.content.decode()
     assert '<abbr title="A part of this is an estimate from the price table">≈</abbr> $5.00' in html
     assert '<abbr title="An estimate from the price table">≈</abbr> $2.00' in html
-    assert '<td class="number" title="the cost of 2 sessions is unknown">$3.00</td>' in html
+    assert '<td class="number" title="2 have no known cost">$3.00</td>' in html
 
 
 def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) -> None:
@@ -811,6 +811,13 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     assert "+100 %, was $1.00" in page
     assert "none lost in 14 days (was 1)" in page
     assert "Last 14 days, compared with the period before Sessions started2+100 %, was 1 Failed" in page
+    for _ in range(3):
+        begun(0, "2", agent="desk")
+    recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
+    page = visible_text(reader.get("/overview/"))
+    assert "Sessions started5" in page
+    assert "5 times as many, was 1" in page
+    assert "8 times as much, was $1.00" in page
 
 
 @pytest.mark.parametrize(
