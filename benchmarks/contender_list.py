@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.agent_groups.agent_group import AgentGroup
 from benchmarks.agent_groups.langgraph_agents import LangGraph
 from benchmarks.agent_groups.library_agents import Library
-from benchmarks.agent_groups.statement_agents import Statements
+from benchmarks.agent_groups.statement_agents import RawSqlAgents
 from benchmarks.benchmark_databases import Databases, Kind
 from benchmarks.call_costs import CallLogger
 from benchmarks.contenders import langgraph_django
@@ -14,7 +14,7 @@ from benchmarks.contenders.full_copy_checkpointer import FullCopy
 from benchmarks.contenders.langgraph_django import DjangoSaver
 from benchmarks.contenders.langgraph_savers import DefaultChannel, DeltaChannel
 from benchmarks.contenders.plain_orm import PlainOrm
-from benchmarks.contenders.raw_sql import Driver, Statement
+from benchmarks.contenders.raw_sql import RawDriverContender, RawSqlContender
 from benchmarks.contenders.this_library import Append, AsyncAppend, CallDispatch, CallLog, Save
 from benchmarks.generated_conversation import Conversation
 
@@ -22,15 +22,15 @@ CONTENDERS: tuple[type[Contender], ...] = (
     Append,
     Save,
     AsyncAppend,
-    Statement,
-    Driver,
+    RawSqlContender,
+    RawDriverContender,
     PlainOrm,
     DeltaChannel,
     DefaultChannel,
     DjangoSaver,
     FullCopy,
 )
-AGENT_GROUPS: tuple[type[AgentGroup], ...] = (Library, Statements, LangGraph)
+AGENT_GROUPS: tuple[type[AgentGroup], ...] = (Library, RawSqlAgents, LangGraph)
 CALLERS = {
     "log": "**record_tool_call_issued + record_tool_call_result**",
     "dispatch": "**registry.dispatch**",
@@ -71,6 +71,6 @@ def create_call_loggers_by_key(lineup: list[Contender]) -> dict[str, CallLogger]
         if isinstance(contender, Append) and not isinstance(contender, Save):
             alias = contender.database.alias
             callers |= {"log": CallLog(alias), "dispatch": CallDispatch(alias)}
-        elif isinstance(contender, Statement | FullCopy):
+        elif isinstance(contender, RawSqlContender | FullCopy):
             callers[contender.key] = contender
     return callers

@@ -15,7 +15,7 @@ from benchmarks.generated_conversation import Conversation
 from checkpoints.constants import POOL_SIZE
 
 
-class Statements(AgentGroup):
+class RawSqlAgents(AgentGroup):
     key: ClassVar[str] = "statement"
     title: ClassVar[str] = "hand-written SQL over Django's connections, in threads"
 

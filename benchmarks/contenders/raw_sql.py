@@ -51,7 +51,7 @@ def flatten_entries(new: Sequence[Message]) -> list[str]:
     return [part for message in new for part in (message["role"], to_compact_json(message))]
 
 
-class Statement(Contender):
+class RawSqlContender(Contender):
     key: ClassVar[str] = "statement"
     title: ClassVar[str] = "hand-written SQL over Django's connection"
 
@@ -112,7 +112,7 @@ def append_turn(alias: str, thread: int, new: Sequence[Message]) -> None:
         cursor.execute(MARK, [thread, version, length, to_compact_json(PLAN), str(SPENT_USD)])
 
 
-class Driver(Contender):
+class RawDriverContender(Contender):
     key: ClassVar[str] = "driver"
     title: ClassVar[str] = "hand-written SQL over the bare driver"
 

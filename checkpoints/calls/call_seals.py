@@ -34,7 +34,7 @@ def build_new_sealed_call(keys: SealKeys, place: Mapping[str, Any], values: Mapp
     """Return a call that is issued with `values`, with its seal. `place` is its workspace, session and step."""
     sealer = row_seals.get_row_sealer(keys.current, ToolCall)
     start = sealer.start_seal({**_NEW_CALL, **values, **place})
-    seal = sealer.finish_seal(start, _ISSUED)
+    seal = sealer.compute_seal_from_prefix(start, _ISSUED)
     term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     is_answerable = _can_version_answer_call(values["key_policy"], values["key_scope"])
     return SealedCall(_ISSUED, seal, term, start, values["run"], values["idempotency_key"], is_answerable)
@@ -89,7 +89,7 @@ def build_sealed_outcome(
         known.answered_version,
         call_pk,
     )
-    seal = before.start.sealer.finish_seal(before.start, columns)
+    seal = before.start.sealer.compute_seal_from_prefix(before.start, columns)
     term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     values = {**values, "interrupted_at" if is_interrupted else "settled_at": now, "row_seal": seal}
     is_final = not before.is_answerable or values["status"] not in SETTLED_CALL_STATUSES
@@ -124,7 +124,7 @@ def compute_answered_call_seals(
         call = known.get(pk)
         if call is None or not _is_settled_and_unanswered(call.columns):
             continue
-        seal = call.start.sealer.finish_seal(call.start, call.columns._replace(answered_version=version))
+        seal = call.start.sealer.compute_seal_from_prefix(call.start, call.columns._replace(answered_version=version))
         answered.rows.append(AnsweredCall(pk, call.columns.revision, seal))
         answered.difference += session_heads.compute_row_sum_term(keys, ToolCall, seal) - call.term
     return answered

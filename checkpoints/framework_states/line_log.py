@@ -143,7 +143,7 @@ def lock_or_create_session_for_line_log(
         store: State of the client.
         session_id: Identifier of the session.
         description: Description of the session if it does not exist.
-        group: Name by which `list_log_headers` finds the log, if it is new; at most 255 characters.
+        group: Name by which `load_headers_of_logs_in_group` finds the log, if it is new; at most 255 characters.
 
     Raises:
         SessionFinished: The session has ended.
@@ -171,7 +171,9 @@ def load_session_lines(store: Store, session_id: str) -> list[bytes] | None:
     return [lines[position] for position in range(len(lines))]
 
 
-def list_log_headers(store: Store, group: str, *, parent_session_id: str | None = None) -> list[dict[str, Any]]:
+def load_headers_of_logs_in_group(
+    store: Store, group: str, *, parent_session_id: str | None = None
+) -> list[dict[str, Any]]:
     """List the headers of the logs of a group, or of those whose session belongs to a parent."""
     with database_operation(store.using, writes=False):
         states = state_store.select_states(store, None, "").filter(run_key=group, state_id=STATE_ID)

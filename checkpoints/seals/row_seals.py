@@ -51,7 +51,7 @@ class RowSealer:
         state.update(self._encode_stable(self._select_stable(values)))
         return SealStart(self, state)
 
-    def finish_seal(self, start: SealStart, values: Sequence[Any]) -> bytes:
+    def compute_seal_from_prefix(self, start: SealStart, values: Sequence[Any]) -> bytes:
         """Return the seal of a row that begins as `start` says, from its changing columns, in their order.
 
         It is what `compute_seal_of_named_values` returns for all of them.

@@ -92,7 +92,7 @@ class SessionHead(NamedTuple):
         if start is None or start.sealer is not sealer or not _are_changing_columns(changes):
             start = sealer.start_seal(columns)
         newest = columns["newest_seal"]
-        seal = sealer.finish_seal(start, (columns["latest_version"], newest, number, row_sum))
+        seal = sealer.compute_seal_from_prefix(start, (columns["latest_version"], newest, number, row_sum))
         written = {"newest_seal": newest, "head_number": number, "row_sum": row_sum, "row_seal": seal}
         return SessionHead(columns, total, seal, start, written, self.seal)
 

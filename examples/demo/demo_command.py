@@ -15,7 +15,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from checkpoints.enums import Role
-from examples.demo import decide_and_verify_demo
+from examples.demo import scripted_decision_and_ledger_check
 from examples.demo.agent_supervisor import AgentSupervisor
 from examples.demo.demo_accounts import create_or_reset_account
 from examples.demo.demo_processes import ProcessFailed, describe_port_problem_or_empty, start_site_and_wait_until_ready
@@ -35,7 +35,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--decide",
-            choices=sorted(decide_and_verify_demo.EXPECTED_REFUNDS),
+            choices=sorted(scripted_decision_and_ledger_check.EXPECTED_REFUNDS),
             help="decide like this without a person and without the site, and check the outcome against the ledger",
         )
         parser.add_argument(
@@ -123,9 +123,9 @@ class Command(BaseCommand):
         while not self._poll_agent_and_print_result(supervisor):
             if self._stopping:
                 raise CommandError("The demo was stopped before its end.")
-            decide_and_verify_demo.decide_waiting_calls(stage, decision)
+            scripted_decision_and_ledger_check.decide_waiting_calls(stage, decision)
             time.sleep(TICK_SECONDS)
-        if disagreements := decide_and_verify_demo.find_disagreements(stage, decision):
+        if disagreements := scripted_decision_and_ledger_check.find_disagreements(stage, decision):
             raise CommandError("\n".join(["Ledger and session do not agree.", *disagreements]))
         self._print_event("Ledger and session agree.")
 

@@ -160,7 +160,7 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
         if delivery.webhook is None:
             compose_and_send_email.send_notification_email(delivery, message)
             return DeliveryOutcome()
-        status = webhook_requests.send_to_webhook(delivery, message)
+        status = webhook_requests.post_to_webhook_and_get_status(delivery, message)
         answered = gettext_noop("The address answered with status %(status)s.")
         return DeliveryOutcome(
             answer=status,

@@ -34,7 +34,7 @@ _MENTION: Final = re.compile(r"(?<!\w)@(?=\w)")
 _UNFORMATTED: Final = str.maketrans({"*": "∗", "`": "ˋ", "~": "∼"})
 
 
-def send_to_webhook(delivery: Delivery, message: NoticeMessage) -> int:
+def post_to_webhook_and_get_status(delivery: Delivery, message: NoticeMessage) -> int:
     """Send a signed request; return the status of the response. Raises the errors of `safe_http.post`."""
     webhook = delivery.webhook
     if webhook is None:

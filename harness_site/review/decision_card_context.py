@@ -98,7 +98,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "call": call,
         "reader": person,
         "session": call.session,
-        "args": _get_shown_arguments(call),
+        "args": _omit_arguments_shown_elsewhere(call),
         "secrets_hidden": is_masking_active(),
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
@@ -144,7 +144,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     return card
 
 
-def _get_shown_arguments(call: ToolCall) -> Any:
+def _omit_arguments_shown_elsewhere(call: ToolCall) -> Any:
     """Return the arguments that the page lists.
 
     Of a question this is its value, without the text that the sentence shows. Its options are left out while they are

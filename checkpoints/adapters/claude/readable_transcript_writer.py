@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.adapters.claude.transcript_keys import TranscriptKey, make_line_key
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey, get_line_uuid_or_empty
 from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
@@ -156,7 +156,7 @@ class TranscriptMirror:
             writer.repeats = repeats
         for line in lines:
             self.size += 1
-            self.keys.add(make_line_key(line))
+            self.keys.add(get_line_uuid_or_empty(line))
             self.last_line = line
             if is_subagent_description(line):
                 continue

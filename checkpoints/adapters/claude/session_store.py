@@ -223,7 +223,7 @@ class HarnessSessionStore(SessionStore):
             if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:
                 mirror = None
             stored = self._load_first_lines(session_id, size) if mirror is None else []
-            known_keys = set(map(transcript_keys.make_line_key, stored)) if mirror is None else mirror.keys
+            known_keys = set(map(transcript_keys.get_line_uuid_or_empty, stored)) if mirror is None else mirror.keys
             new = _list_new_lines(lines, known_keys)
             if new or not log.header:
                 mirror = self._write_versions_of_lines(key, log, mirror, stored, new)
@@ -364,7 +364,9 @@ class HarnessSessionStore(SessionStore):
 
     async def _list_transcript_log_headers(self, project_key: str) -> list[dict[str, Any]]:
         group = transcript_keys.parse_project_key(project_key).project_log_group
-        return await self._run_blocking(partial(line_log.list_log_headers, self.sync_checkpointer.store, group))
+        return await self._run_blocking(
+            partial(line_log.load_headers_of_logs_in_group, self.sync_checkpointer.store, group)
+        )
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """List the subpaths of the subagents of a session."""
@@ -373,7 +375,10 @@ class HarnessSessionStore(SessionStore):
     def _list_subpaths(self, key: TranscriptKey) -> list[str]:
         group = TranscriptKey(key.project, key.session, "-").project_log_group
         store = self.sync_checkpointer.store
-        return [header["subpath"] for header in line_log.list_log_headers(store, group, parent_session_id=key.root_id)]
+        return [
+            header["subpath"]
+            for header in line_log.load_headers_of_logs_in_group(store, group, parent_session_id=key.root_id)
+        ]
 
     # ---- removing
 
@@ -400,7 +405,7 @@ def _list_new_lines(lines: Sequence[Line], known_keys: Collection[str]) -> list[
     added = set[str]()
     new = []
     for line in lines:
-        key = transcript_keys.make_line_key(line)
+        key = transcript_keys.get_line_uuid_or_empty(line)
         if key and (key in known_keys or key in added):
             continue
         added.add(key)

@@ -100,7 +100,7 @@ def get_transcript_key_of_hook(hook: Mapping[str, Any]) -> TranscriptKey:
     )
 
 
-def make_line_key(entry: Mapping[str, Any]) -> str:
+def get_line_uuid_or_empty(entry: Mapping[str, Any]) -> str:
     """Return the key of a line in its log: its uuid, or a digest of one that is too long; empty if it has none."""
     uuid = entry.get("uuid")
     if not isinstance(uuid, str) or not uuid:

@@ -50,11 +50,11 @@ class _Grammar:
         return re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in kinds.items() if pattern))
 
 
-def _split_into_words(text: str) -> frozenset[str]:
+def _parse_keywords(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_C_LIKE: Final = _split_into_words(
+_C_LIKE: Final = _parse_keywords(
     "abstract as async await auto bool boolean break byte case catch char class const continue debugger def default "
     "defer delete do double else enum export extends extern false final finally float fn for from func function go "
     "goto if impl implements import in instanceof int interface is let long loop match mod module mut namespace new "
@@ -62,25 +62,25 @@ _C_LIKE: Final = _split_into_words(
     "static string struct super switch this throw throws trait true try type typedef typeof undefined union unsafe "
     "unsigned use using val var virtual void volatile when where while with yield"
 )
-_PYTHON: Final = _split_into_words(
+_PYTHON: Final = _parse_keywords(
     "False None True and as assert async await break case class continue def del elif else except finally for from "
     "global if import in is lambda match nonlocal not or pass raise return self try while with yield"
 )
-_SHELL: Final = _split_into_words(
+_SHELL: Final = _parse_keywords(
     "break case cd continue do done echo elif else esac eval exec exit export false fi for function if in local "
     "return set shift source sudo then true unset until while"
 )
-_SQL: Final = _split_into_words(
+_SQL: Final = _parse_keywords(
     "add all alter and as asc begin between by case check column commit constraint create cross default delete desc "
     "distinct drop else end exists false foreign from full group having in index inner insert into is join key left "
     "like limit not null offset on or order outer primary references returning right rollback select set table then "
     "true union unique update using values view when where with"
 )
-_RUBY: Final = _split_into_words(
+_RUBY: Final = _parse_keywords(
     "and begin break case class def do else elsif end ensure false for if in module next nil not or puts raise "
     "require rescue return self then true unless until when while yield"
 )
-_CONSTANTS: Final = _split_into_words("true false null yes no on off")
+_CONSTANTS: Final = _parse_keywords("true false null yes no on off")
 
 _JSON: Final = _Grammar(strings=_DOUBLE, names=r'"(?:[^"\\\n]++|\\.)*+"(?=\s*+:)', keywords=_CONSTANTS)
 _CODE: Final = _Grammar(_SLASHES, f"{_DOUBLE}|{_SINGLE}|{_BACKQUOTED}", keywords=_C_LIKE)

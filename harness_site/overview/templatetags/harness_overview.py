@@ -47,12 +47,7 @@ def describe_sessions_without_cost(totals: SessionTotals) -> str:
     if not totals.cost or not totals.unpriced:
         return ""
     values = {"number": format_count(totals.unpriced)}
-    return (
-        ngettext(
-            "%(number)s has no known cost", "%(number)s have no known cost", totals.unpriced
-        )
-        % values
-    )
+    return ngettext("%(number)s has no known cost", "%(number)s have no known cost", totals.unpriced) % values
 
 
 @register.filter

@@ -88,7 +88,7 @@ def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row() -> None:
     start, changing = sealer.start_seal(values), row_seals.list_changing_fields(ToolCall)
     for name in changing:
         changed = {**values, name: b"\0"}
-        seal = sealer.finish_seal(start, [changed[name] for name in changing])
+        seal = sealer.compute_seal_from_prefix(start, [changed[name] for name in changing])
         assert (
             seal
             == sealer.compute_seal_of_named_values(changed)
