@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from django.db import connections
 
 from checkpoints.db.hot_statements import bulk_insert_converted_rows
 from checkpoints.db.sql_names_and_values import convert_values_of_fields
-from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
+from checkpoints.enums import IMPORTED_MARK, UNANSWERED_RESULT, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
 from checkpoints.formats.caller_argument_order import encode_argument_order
@@ -32,10 +32,6 @@ from checkpoints.store.call_intent_and_outcome_types import validate_tool_name
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
 
-UNANSWERED_RESULT: Final = (
-    "The imported transcript ends before this call was answered. Whether it happened is not known, and nobody has to "
-    "decide: no run of this store made it."
-)
 _CHUNK_SIZE = 200
 _OPEN_STATUSES = (CallStatus.DISCARDED, CallStatus.ISSUED)
 _FIELDS = [field for field in ToolCall._meta.concrete_fields if not field.primary_key]

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from django.utils.translation import gettext, ngettext
 
+from checkpoints.enums import UNANSWERED_RESULT
 from harness_site.core import formatting
 from harness_site.core.masking.known_secret_value_search import contains_short_secret_value
 from harness_site.core.masking.masker import (
@@ -38,6 +39,11 @@ class DescribedCall(Protocol):
     def args_json_in_caller_order(self) -> str: ...
 
 
+def is_sentence_of_tool(sentence: str) -> bool:
+    """Return whether the stored sentence of a call says what the call does."""
+    return sentence not in {"", UNANSWERED_RESULT}
+
+
 def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
     """Describe a call with secrets masked.
 
@@ -45,7 +51,7 @@ def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
     """
     secrets = collect_secret_values(args)
     with mask_values_in_context(secrets):
-        if sentence and not contains_short_secret_value(sentence, secrets):
+        if is_sentence_of_tool(sentence) and not contains_short_secret_value(sentence, secrets):
             return mask_and_reveal_hidden(sentence)
         return build_default_call_sentence(tool, args)
 

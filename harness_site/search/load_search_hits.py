@@ -82,18 +82,27 @@ def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[in
                 version=None if message is None else versions.get(message.segment_id),
                 who=_get_role_tool_or_actor(row),
                 at=_find_row_time(row),
-                stretches=build_excerpt_parts(_strip_leading_id(passage, row, query), query.highlight_pattern),
+                stretches=build_excerpt_parts(_strip_leading_names(passage, row, query), query.highlight_pattern),
                 is_question=call is not None and call.is_question,
             )
         )
     return dict(hits)
 
 
-def _strip_leading_id(passage: Passage, row: Message | ToolCall | Decision | None, query: SearchQuery) -> str:
-    """Return the text without the leading id of a message or call, unless the id matches the query."""
-    name = row.message_id if isinstance(row, Message) else row.call_id if isinstance(row, ToolCall) else ""
-    text = passage.text.removeprefix(f"{name}\n")
-    return text if name and query.highlight_pattern.search(text) else passage.text
+def _strip_leading_names(passage: Passage, row: Message | ToolCall | Decision | None, query: SearchQuery) -> str:
+    """Return the text without the leading id of a message or call, and the name of the tool that the hit shows anyway.
+
+    A name stays if nothing behind it matches the query.
+    """
+    is_call = isinstance(row, ToolCall)
+    names = (row.call_id, row.tool) if is_call else (row.message_id,) if isinstance(row, Message) else ()
+    text = passage.text
+    for name in filter(None, names):
+        rest = text.removeprefix(f"{name}\n")
+        if not query.highlight_pattern.search(rest):
+            break
+        text = rest
+    return text
 
 
 def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPart, ...]:

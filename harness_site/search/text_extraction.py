@@ -22,7 +22,11 @@ from checkpoints.formats.parse_message_parts import (
 )
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_TOOL
-from harness_site.core.call_sentences import build_masked_call_sentence, remove_text_of_question
+from harness_site.core.call_sentences import (
+    build_masked_call_sentence,
+    is_sentence_of_tool,
+    remove_text_of_question,
+)
 from harness_site.core.masking.masker import mask_json_value, mask_text, mask_values_of_secret_fields_in_context
 
 #: Length of the pieces of a long text, and their overlap, so that no term is split.
@@ -56,7 +60,8 @@ def extract_masked_call_text(call: ToolCall) -> ExtractedText:
     args = parse_json_or_return_text(call.args)
     with mask_values_of_secret_fields_in_context(args):
         words = _TextCollector()
-        sentence = build_masked_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
+        has_sentence = is_sentence_of_tool(call.sentence)
+        sentence = build_masked_call_sentence(call.tool, call.sentence, args) if has_sentence else ""
         for text in (call.call_id, call.tool, sentence):
             words.add_text(text)
         words.add_value(remove_text_of_question(args, call.sentence) if call.tool == INTERRUPT_TOOL else args)

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import F
 from django.test import Client
 
-from checkpoints.enums import CallStatus, Role, SessionStatus
+from checkpoints.enums import UNANSWERED_RESULT, CallStatus, Role, SessionStatus
 from checkpoints.models import Session
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search import index_writer, indexer, passage_search
@@ -93,6 +93,19 @@ def test_arguments_and_results_are_found_without_json_escapes(search: Search) ->
     complete()
     for typed in ('二番目" €', "ünï", "by the bank", "refund_card", call.call_id, "note: first"):
         assert [place.split("?")[0] for place in search(typed)] == [f"/sessions/{session.pk}/calls/{call.pk}/"], typed
+
+
+def test_explanation_of_an_unanswered_imported_call_is_not_indexed(search: Search, reader: Client) -> None:
+    make_call(
+        session=make_session(),
+        tool="send_reply",
+        args={"ticket": 7809, "text": "Dear customer"},
+        status=CallStatus.DISCARDED,
+        sentence=UNANSWERED_RESULT,
+    )
+    complete()
+    assert search("no run of this store") == []
+    assert "Call of send_reply text: Dear customer · ticket: 7809" in visible_text(reader.get("/sessions/?q=customer"))
 
 
 def test_later_result_is_found_after_indexing(search: Search) -> None:

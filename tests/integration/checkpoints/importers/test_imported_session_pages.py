@@ -10,7 +10,7 @@ from django.test import Client
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import Role
 from checkpoints.importers import import_transcripts
-from checkpoints.models import Session
+from checkpoints.models import Session, ToolCall
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 from tests.support.factories import make_user
 from tests.support.page_text import visible_text
@@ -58,6 +58,12 @@ def test_call_without_a_result_is_labelled(
     assert "nobody has to decide: no run of this store made it." in words
     assert "needs a decision" not in words
     assert "Decide" not in words
+    list_of_calls = visible_text(reader.get(url("calls/")))
+    assert "Bash: command make light" in list_of_calls
+    assert "no run of this store" not in list_of_calls
+    page_of_call = visible_text(reader.get(url(f"calls/{ToolCall.objects.get(call_id='call_2').pk}/")))
+    assert "Bash: command make light" in page_of_call
+    assert "nobody has to decide: no run of this store made it." in page_of_call
 
 
 def test_compaction_is_drawn_on_the_timeline(
