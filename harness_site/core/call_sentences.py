@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -14,15 +14,47 @@ from harness_site.core.masking.known_secret_value_search import contains_short_s
 from harness_site.core.masking.masker import (
     collect_secret_values,
     mask_secret_fields_only,
+    mask_text_beginning,
     mask_values_in_context,
 )
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
 
 logger = logging.getLogger(__name__)
 
 #: Number of arguments that a sentence names, and number of values of a list that it names instead of their number.
 _MAX_ARGUMENTS: Final = 6
 _MAX_LISTED_VALUES: Final = 2
+#: Maximum characters of a value, and those of a path and of a text in Markdown that are read.
+_MAX_VALUE_LENGTH: Final = 60
+_SCANNED_PATH: Final = 1_000
+_SCANNED_MARKDOWN: Final = 2_000
+#: Names of tools for one file, without signs and capital letters, and of the arguments that name the file.
+_FILE_TOOLS: Final = frozenset(
+    {
+        *("read", "readfile", "write", "writefile", "writetofile", "createfile", "edit", "editfile", "multiedit"),
+        *(
+            "notebookedit",
+            "notebookread",
+            "replace",
+            "replaceinfile",
+            "searchreplace",
+            "deletefile",
+            "view",
+            "viewfile",
+        ),
+    }
+)
+_FILE_ARGUMENTS: Final = (
+    "file_path",
+    "filePath",
+    "absolute_path",
+    "notebook_path",
+    "target_file",
+    "path",
+    "filename",
+    "file",
+)
+_MARKDOWN_LINE: Final = re.compile(r"^(?:#{1,6} |[ \t]*\|.*\|[ \t]*$)", re.MULTILINE)
 _SPACE_BETWEEN_WORDS: Final = str.maketrans("_-.", "   ")
 
 
@@ -49,11 +81,15 @@ def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
 
     The sentence of the tool is used without the values of secret fields, else one built from tool name and arguments.
     """
+    return _build_masked_sentence(tool, sentence, args, build_default_call_sentence)
+
+
+def _build_masked_sentence(tool: str, sentence: str, args: Any, build: Callable[[str, Any], str]) -> str:
     secrets = collect_secret_values(args)
     with mask_values_in_context(secrets):
         if is_sentence_of_tool(sentence) and not contains_short_secret_value(sentence, secrets):
             return mask_and_reveal_hidden(sentence)
-        return build_default_call_sentence(tool, args)
+        return build(tool, args)
 
 
 def format_call_sentence(call: DescribedCall) -> str:
@@ -85,6 +121,62 @@ def remove_text_of_question(args: Any, sentence: str) -> Any:
     return None if value == sentence else args
 
 
+def format_short_call_sentence(call: DescribedCall) -> str:
+    """Describe a call in a list, as `format_call_sentence` does; long arguments stand on the page of the call."""
+    try:
+        args = formatting.parse_json_or_text(call.args_json_in_caller_order)
+        return _build_masked_sentence(call.tool, call.sentence, args, build_short_call_sentence)
+    except (ValueError, RecursionError):
+        return format_call_sentence(call)
+
+
+def build_short_call_sentence(tool: str, args: Any) -> str:
+    """Describe a call without its long arguments: “Write report.md”, “Mail: to ann, and 1 more”.
+
+    It has the name of the file of a tool for files. Of other tools it has the first argument, and those further ones
+    that are one short line. Decisions are about all arguments, see `build_default_call_sentence`.
+    """
+    if not isinstance(args, dict) or not args:
+        return build_default_call_sentence(tool, args)
+    path = _find_file_of_file_tool(tool, args)
+    if path is not None:
+        return f"{_put_tool_in_words(tool)} {_shorten_path(path)}"
+    (first_name, first), *others = mask_secret_fields_only(args).items()
+    chosen = {
+        first_name: _keep_first_line_of_markdown(first),
+        **{name: value for name, value in others[: _MAX_ARGUMENTS - 1] if not _is_long_text(value)},
+    }
+    return "".join(text for text, _ in _generate_default_pieces(tool, chosen, omitted=len(args) - len(chosen)))
+
+
+def _find_file_of_file_tool(tool: str, args: dict[str, Any]) -> str | None:
+    if "".join(filter(str.isalnum, tool)).lower() not in _FILE_TOOLS:
+        return None
+    path = next((args[name] for name in _FILE_ARGUMENTS if name in args), None)
+    return path if isinstance(path, str) and path and not _is_long_text(path, _SCANNED_PATH) else None
+
+
+def _shorten_path(path: str) -> str:
+    """Shorten a path at its beginning: the name of the file is at its end."""
+    text = formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
+    if len(text) <= _MAX_VALUE_LENGTH:
+        return text
+    end = text[1 - _MAX_VALUE_LENGTH :]
+    return f"…{end.partition('/')[2] or end}"
+
+
+def _keep_first_line_of_markdown(value: Any) -> Any:
+    """Return the first line of a text with headings or tables, without marks; any other value as it is."""
+    if not isinstance(value, str) or not _MARKDOWN_LINE.search(value):
+        return value
+    first, _, rest = strip_markdown_marks(mask_text_beginning(value, _SCANNED_MARKDOWN)).strip().partition("\n")
+    return f"{first} …" if rest else first
+
+
+def _is_long_text(value: Any, limit: int = _MAX_VALUE_LENGTH) -> bool:
+    return isinstance(value, str) and (len(value) > limit or "\n" in value.strip())
+
+
 def build_default_call_sentence(tool: str, args: Any) -> str:
     """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”.
 
@@ -103,9 +195,10 @@ def split_default_call_sentence(tool: str, args: Any) -> list[tuple[str, bool]]:
         return list(_generate_default_pieces(tool, args))
 
 
-def _generate_default_pieces(tool: str, args: Any) -> Iterator[tuple[str, bool]]:
+def _generate_default_pieces(tool: str, args: Any, *, omitted: int = 0) -> Iterator[tuple[str, bool]]:
+    """Generate the pieces of a sentence; `omitted` is the number of arguments that are not in `args`."""
     args = mask_secret_fields_only(args)
-    name = _put_name_in_words(tool, 200).capitalize() or gettext("Unnamed tool")
+    name = _put_tool_in_words(tool)
     if args == {}:
         yield gettext("%(tool)s, without arguments") % {"tool": name}, False
         return
@@ -118,7 +211,7 @@ def _generate_default_pieces(tool: str, args: Any) -> Iterator[tuple[str, bool]]
     for number, (key, value) in enumerate(islice(args.items(), _MAX_ARGUMENTS)):
         yield f"{', ' if number else ': '}{_put_name_in_words(key)} ", False
         yield _put_value_in_words(value), True
-    omitted = len(args) - _MAX_ARGUMENTS
+    omitted += max(len(args) - _MAX_ARGUMENTS, 0)
     if omitted > 0:
         yield gettext(", and %(count)s more") % {"count": omitted}, False
 
@@ -139,6 +232,10 @@ def _is_said_in(sentence: str, name: str, value: Any) -> bool:
     if not isinstance(value, bool | dict | list):
         said = _put_scalar_in_words(value)
     return re.search(rf"(?<!\w){re.escape(said)}(?!\w)", sentence) is not None
+
+
+def _put_tool_in_words(tool: str) -> str:
+    return _put_name_in_words(tool, 200).capitalize() or gettext("Unnamed tool")
 
 
 def _put_name_in_words(name: str, limit: int = 60) -> str:

@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
-from harness_site.core.call_sentences import format_call_sentence
+from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
@@ -38,7 +38,7 @@ _LONGEST_SESSION_NAME: Final = 100
 class CallLine:
     """A line of a list of calls.
 
-    `sentence` says what the call does: in the words of its tool, else made from its name and arguments.
+    `sentence` says what the call does: in the words of its tool, else made from its name and short arguments.
     """
 
     pk: int
@@ -104,6 +104,11 @@ def build_workspace_call_lines(
     return convert_rows_or_mark_unreadable(rows, line, "call", attrgetter("session_pk"))
 
 
+def has_any_line_decisions(lines: Iterable[CallLine | UnreadableRecord]) -> bool:
+    """Return whether the column of decisions has something in any of the lines."""
+    return any(isinstance(line, CallLine) and line.has_decisions_to_show for line in lines)
+
+
 def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
     """Return the function that builds a line; the words that all lines share are looked up once."""
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
@@ -120,7 +125,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             address=urls.build_call_url(session_pk, record.pk),
             tool=question if record.is_question else _render_tool_name(record.tool),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
-            sentence=shorten_text(format_call_sentence(record), _LONGEST_SENTENCE),
+            sentence=shorten_text(format_short_call_sentence(record), _LONGEST_SENTENCE),
             status_shape=shape,
             status=status,
             logged=mark_safe(when),  # noqa: S308 - escaped above

@@ -11,7 +11,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
-from harness_site.sessions.call_row_display import build_session_call_lines
+from harness_site.sessions.call_row_display import build_session_call_lines, has_any_line_decisions
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import (
@@ -35,11 +35,13 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     filters = parse_call_filter(request.GET)
     page = call_records.load_call_page(pk, filters, before=parse_number_parameter_or_none(request, "before"))
+    rows = build_session_call_lines(pk, page.rows)
     context = {
         "head": head,
         "tab": "calls",
         "page": page,
-        "rows": build_session_call_lines(pk, page.rows),
+        "rows": rows,
+        "has_decisions": has_any_line_decisions(rows),
         "wanted": filters,
         "statuses": list_call_status_choices(),
         "first_page": parse_number_parameter_or_none(request, "before") is None,

@@ -12,7 +12,7 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions import session_formatting
-from harness_site.sessions.call_row_display import build_workspace_call_lines
+from harness_site.sessions.call_row_display import WorkspaceCallLine, build_workspace_call_lines, has_any_line_decisions
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
@@ -31,9 +31,13 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     session_pks = {row.session_pk for row in page.rows if isinstance(row, LoggedCall)}
     mark_excerpts_shown_in_response(request, "tool calls", session_pks)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
+    rows = build_workspace_call_lines(page.rows, secrets)
     context = {
         "page": page,
-        "rows": build_workspace_call_lines(page.rows, secrets),
+        "rows": rows,
+        "has_decisions": has_any_line_decisions(
+            row.call if isinstance(row, WorkspaceCallLine) else row for row in rows
+        ),
         "secrets": secrets,
         "rates": workspace_call_log.load_tool_success_rates(workspace, filters) if after is None else None,
         "wanted": filters,

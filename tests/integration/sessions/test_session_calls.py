@@ -59,6 +59,14 @@ def test_call_list_shows_all_fields(session: Session, reader: Client) -> None:
     assert "Times are in UTC." in page
 
 
+def test_column_of_decisions_is_shown_if_one_of_the_calls_has_a_decision(session: Session, reader: Client) -> None:
+    call = make_call(session=session, status=CallStatus.COMPLETED, settled_at=THEN)
+    addresses = (f"/sessions/{session.pk}/calls/", "/calls/")
+    assert all("Decision" not in visible_text(reader.get(address)) for address in addresses)
+    make_decision(call=call)
+    assert all("Duration Decision" in visible_text(reader.get(address)) for address in addresses)
+
+
 def test_call_list_is_filtered_by_tool_and_status(session: Session, reader: Client) -> None:
     make_call(session=session, call_id="a", tool="pay")
     make_call(session=session, call_id="b", tool="pay", status=CallStatus.COMPLETED)

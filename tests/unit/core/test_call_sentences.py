@@ -30,3 +30,34 @@ def test_each_value_of_an_argument_is_a_piece() -> None:
     pieces = call_sentences.split_default_call_sentence("refund", args)
     assert "".join(text for text, _ in pieces) == "Refund: order 17, urgent yes, plan (2 fields), tags (new), note –"
     assert [text for text, is_value in pieces if is_value] == ["17", "yes", "(2 fields)", "(new)", "–"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "sentence"),
+    [
+        ("Write", {"file_path": "report.md", "content": "# Sales\n| a | b |\n|---|---|"}, "Write report.md"),
+        ("read_file", {"path": "src/app.py", "limit": 20}, "Read file src/app.py"),
+        (
+            "MultiEdit",
+            {"file_path": "/srv/" + "deep/" * 20 + "app.py", "edits": []},
+            f"Multiedit …{'deep/' * 10}app.py",
+        ),
+        ("Write", {"content": "no file is named"}, "Write: content no file is named"),
+        ("Write", {"file_path": 7}, "Write: file path 7"),
+        ("upload", {"path": "a.txt", "public": True}, "Upload: path a.txt, public yes"),
+        ("refund_card", {"order": 17, "amount": "40.00"}, "Refund card: order 17, amount 40.00"),
+        ("note", {"title": "Sales", "text": "# Q2\n\n| a | b |"}, "Note: title Sales, and 1 more"),
+        ("note", {"text": "# **Q2**\n\n| a | b |\n|---|---|\n", "to": "ann"}, "Note: text Q2 …, to ann"),
+        ("run_query", {"sql": "select a,\n  b from c"}, "Run query: sql select a, b from c"),
+        ("mail", {"to": "ann", "text": "word " * 40, "copy": ["a"]}, "Mail: to ann, copy (a), and 1 more"),
+        ("ping", {}, "Ping, without arguments"),
+        ("broken", "not json", "Broken: not json"),
+    ],
+)
+def test_sentence_of_a_list_has_the_file_or_the_short_arguments(tool: str, args: object, sentence: str) -> None:
+    assert call_sentences.build_short_call_sentence(tool, args) == sentence
+
+
+def test_sentence_of_a_list_masks_secrets() -> None:
+    args = {"file_path": "password=hunter2-hunter2", "content": "x"}
+    assert "hunter2" not in call_sentences.build_short_call_sentence("Write", args)
