@@ -94,8 +94,11 @@ def _strip_leading_names(passage: Passage, row: Message | ToolCall | Decision | 
 
     A name stays if nothing behind it matches the query.
     """
-    is_call = isinstance(row, ToolCall)
-    names = (row.call_id, row.tool) if is_call else (row.message_id,) if isinstance(row, Message) else ()
+    names: tuple[str, ...] = ()
+    if isinstance(row, ToolCall):
+        names = (row.call_id, row.tool)
+    elif isinstance(row, Message):
+        names = (row.message_id,)
     text = passage.text
     for name in filter(None, names):
         rest = text.removeprefix(f"{name}\n")

@@ -30,13 +30,6 @@ from harness_site.sessions.views.full_text_search import show_search_results
 
 #: Parameters that select a part of the list, not its contents.
 _OF_A_PAGE = ("rows", "after", "hits", "then", "before", "within", "instead")
-#: Example code of an empty list: creates the first session.
-FOUR_LINES = """\
-from checkpoints import SyncCheckpointer
-cp = SyncCheckpointer()
-cp.start_session("first", "Hello", agent="my-agent")
-cp.save_checkpoint("first", [{"role": "user", "content": "Hello"}], {}, 0.0)
-"""
 
 
 @require_GET
@@ -86,7 +79,6 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "following": _build_list_url(request, rows="", after=str(page.after)) if page.after else "",
         "first_page": _build_list_url(request, rows="", after=""),
         "after": after,
-        "four_lines": FOUR_LINES,
         "may_label": request.membership.has_role(Role.APPROVER),
     }
     return render(request, "sessions/list.html", context)

@@ -2,7 +2,6 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -18,7 +17,6 @@ from checkpoints.sessions.session_list_filters import (
     split_into_indexed_querysets,
 )
 from harness_site.sessions.selectors import session_list_pages, session_rows
-from harness_site.sessions.views.session_list import FOUR_LINES
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
@@ -241,8 +239,8 @@ def test_open_page_shows_no_session_of_another_workspace(reader: Client) -> None
 
 def test_empty_installation_is_explained(reader: Client) -> None:
     page = visible_text(reader.get("/sessions/"))
-    assert "No sessions yet" in page
-    assert 'cp.start_session("first", "Hello", agent="my-agent")' in page
+    assert "No sessions yet The first session appears here by itself as soon as an agent starts one." in page
+    assert "import" not in page
 
 
 def test_empty_result_is_reported(reader: Client) -> None:
@@ -275,12 +273,3 @@ def test_unknown_id_is_explained(reader: Client, session_id: str) -> None:
     response = reader.get("/sessions/find/", {"id": session_id})
     assert response.status_code == 404
     assert "There is no session with the id" in visible_text(response)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_displayed_program_creates_the_first_session(client: Client) -> None:
-    scope: dict[str, Any] = {}
-    exec(FOUR_LINES, scope)  # noqa: S102 - what the page teaches has to work as it stands
-    scope["cp"].close()
-    client.force_login(make_user())
-    assert "Hello first my-agent" in visible_text(client.get("/sessions/"))
