@@ -90,7 +90,7 @@ def find_calls_if_all_decided(
             require_unaltered_call.require_call_unaltered(call)
         decisions = signed_decisions.select_decisions(store.using).filter(tool_call__in=calls, final=True)
         signed_decisions.verify_decisions(decisions)
-        actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by("pk")}
+        actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by(*signed_decisions.IN_ORDER)}
         return [DecidedCall(call, actors.get(call.pk, "")) for call in calls]
 
 

@@ -42,6 +42,7 @@ from checkpoints.exceptions import (
     CallInProgress,
     StorageUnavailable,
 )
+from checkpoints.exceptions import IntegrityError as RowAltered
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -216,7 +217,7 @@ def _issue_call_under_session_lock(
         last = _find_last_attempt_or_raise_conflict(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)
         if live_call is None:
-            log_completeness.require_no_lost_call(store.using, owned_session, session, intent.key)
+            log_completeness.require_no_lost_call(store.using, owned_session, session, intent.key, intent.scope)
         rejected_call = (
             None if live_call is not None else _find_rejection_of_operation(store, owned_session, intent, last)
         )
@@ -404,6 +405,9 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
     call = live.select_related("run", "session").first()
     if call is not None:
         row_seals.verify_row(call)
+        if call.idempotency_key != intent.key:
+            why = "the lookup with another key found it: the database compares keys in another way"
+            raise RowAltered(row_seals.get_table_name(call), row_seals.describe_row(call), why)
         signed_decisions.verify_decisions_of_call(call)
     return call
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from checkpoints.db.batched_reads import iterate_rows_in_batches
 from checkpoints.enums import LIVE_CALL_STATUSES
-from checkpoints.exceptions import IntegrityError
+from checkpoints.exceptions import CallInProgress, IntegrityError
 from checkpoints.models import Session, ToolCall
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -44,55 +44,76 @@ def list_live_key_hashes(calls: Iterable[ToolCall]) -> set[int]:
     return {hash(call.idempotency_key) for call in calls if call.status in LIVE_CALL_STATUSES}
 
 
-def require_no_lost_call(using: str, owned_session: OwnedSession, session: Session, key: str) -> None:
+def require_no_lost_call(using: str, owned_session: OwnedSession, session: Session, key: str, scope: str) -> None:
     """Verify all calls of a session if its log has no live call with a key that this run remembers.
 
     A key that holds in the whole workspace may have belonged to a call of another session; then those of that session
     are verified too, unless the whole session was deleted. A person may have decided that the call failed; then all
-    rows match, and the key is forgotten.
+    rows match, and the key is forgotten. If a live call has the key nevertheless, the lookup was deceived: a view, a
+    policy or a rule of the database hides the row from it, or somebody altered the row only while it was looked up.
 
     Args:
         using: Connection alias.
         owned_session: Session of the run.
         session: Its row, locked.
-        key: Key that no live call has.
+        key: Key with which no live call was found.
+        scope: Scope of the key.
 
     Raises:
-        IntegrityError: A row of the session is missing, was added, or was altered.
+        IntegrityError: A row of the session is missing, was added, was altered, or was hidden from the lookup.
+        CallInProgress: A call of another session has the key.
     """
     if not does_run_remember_live_call_key(owned_session, key):
         return
-    require_complete_log(using, session)
+    for call in require_complete_log(using, session, key):
+        if call.key_scope == scope:
+            why = "the lookup by its key did not find it: the database hides it, or it was altered in between"
+            raise IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
     if hash(key) in owned_session.other_sessions:
-        require_complete_log_of_other_session(using, owned_session.other_sessions[hash(key)])
+        for call in require_complete_log_of_other_session(using, owned_session.other_sessions[hash(key)], key):
+            raise CallInProgress(call.session.session_id, call.call_id, call.tool)  # it may be new
         del owned_session.other_sessions[hash(key)]
     owned_session.live_keys.discard(hash(key))
 
 
-def require_complete_log(using: str, session: Session) -> None:
+def require_complete_log(using: str, session: Session, key: str | None = None) -> list[ToolCall]:
     """Require that the calls of a session match their seals, and that no counted row is missing, was added, or is in a
     former state. Nothing if sealing is off.
 
     Args:
         using: Connection alias.
         session: Row of the session, locked.
+        key: Key of the calls to return.
+
+    Returns:
+        The live calls that have `key`, compared without the database.
 
     Raises:
         IntegrityError: A row does not match, or the rows do not match the head of the session.
     """
     keys = get_seal_keys()
     if keys is None:
-        return
+        return []
     head = session_heads.build_verified_head(session, keys)
-    row_seals.verify_rows(iterate_rows_in_batches(ToolCall.objects.using(using).filter(session=session)))
+    found = _verify_calls_and_find_live_ones(using, session.pk, key)
     if head.seal is None:
-        return
+        return found
     if session_heads.compute_row_sum_from_database(using, session.pk, keys) != head.total:
         raise session_heads.build_row_sum_mismatch_error(session)
     witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
+    return found
 
 
-def require_complete_log_of_other_session(using: str, session_pk: int) -> None:
+def _verify_calls_and_find_live_ones(using: str, session_pk: int, key: str | None) -> list[ToolCall]:
+    found = []
+    for call in iterate_rows_in_batches(ToolCall.objects.using(using).filter(session=session_pk)):
+        row_seals.verify_row(call)
+        if call.idempotency_key == key and call.status in LIVE_CALL_STATUSES:
+            found.append(call)
+    return found
+
+
+def require_complete_log_of_other_session(using: str, session_pk: int, key: str | None = None) -> list[ToolCall]:
     """Require the same of a session that this run does not own, unless it was deleted, without locking it.
 
     A run that holds the lock of its own session never waits for that of another one, so two runs that use each other's
@@ -104,10 +125,11 @@ def require_complete_log_of_other_session(using: str, session_pk: int) -> None:
     """
     keys = get_seal_keys()
     if keys is None:
-        return
+        return []
     try:
-        row_seals.verify_rows(iterate_rows_in_batches(ToolCall.objects.using(using).filter(session=session_pk)))
+        found = _verify_calls_and_find_live_ones(using, session_pk, key)
         session_heads.verify_head_against_rows_and_witness(using, session_pk, keys)
     except IntegrityError as error:
         error.session_pk = session_pk
         raise
+    return found

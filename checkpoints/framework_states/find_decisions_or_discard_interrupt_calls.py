@@ -85,5 +85,8 @@ def find_decisions_if_all_decided(
             tool_call__in=calls.values(), kind__in=kinds, final=True
         )
         signed_decisions.verify_decisions(decisions)
-        found = {decision.tool_call_id: DecisionKind(decision.kind) for decision in decisions.order_by("pk")}
+        found = {
+            decision.tool_call_id: DecisionKind(decision.kind)
+            for decision in decisions.order_by(*signed_decisions.IN_ORDER)
+        }
     return {key: (call, found[call.pk]) for key, call in calls.items() if call.pk in found}

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from django.db import models, router, transaction
 
+from checkpoints.exceptions import IntegrityError
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import SEAL_SIZE, SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
@@ -36,7 +37,8 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
             row_seals.verify_rows(rows)
             pks = [row.pk for row in rows]
             count = models.QuerySet.update(self.filter(pk__in=pks), **changes) if pks else 0
-            _seal_rows_and_update_heads(self.model, self.db, pks, keys)
+            written = {row.pk: _list_values_after_update(row, changes) for row in rows}
+            _seal_rows_and_update_heads(self.model, self.db, pks, keys, written=written)
         return count
 
     update.alters_data = True  # type: ignore[attr-defined]
@@ -67,11 +69,14 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
         incomplete = [row for row in rows if not _try_seal_new_row(row, keys)]
         if not (incomplete or _is_counted_in_session_head(self.model)):
             return super().bulk_create(rows, *args, **kwargs)
+        values = [_list_literal_values(row) for row in incomplete]
         with transaction.atomic(using=self.db):
             created = super().bulk_create(rows, *args, **kwargs)
+            written = {row.pk: given for row, given in zip(incomplete, values, strict=True)}
             _add_rows_to_heads(self.model, self.db, [row for row in rows if row.row_seal], keys)  # type: ignore[attr-defined]
             if incomplete:
-                seals = _seal_rows_and_update_heads(self.model, self.db, [row.pk for row in incomplete], keys)
+                pks = [row.pk for row in incomplete]
+                seals = _seal_rows_and_update_heads(self.model, self.db, pks, keys, written=written)
                 for row in incomplete:
                     row.row_seal = seals[row.pk]  # type: ignore[attr-defined]
         return created
@@ -125,9 +130,14 @@ class SealedModel(models.Model):
                 row_seals.verify_rows(stored_rows)
                 if model is session_heads.get_session_model():
                     session_heads.copy_head_columns(stored_rows, self)
-            is_new = self._state.adding
+            is_new, written = self._state.adding, _list_literal_values(self)
+            if names is not None:
+                written = {
+                    name: value for name, value in written.items() if {name, name.removesuffix("_id")} & {*names}
+                }
             super().save(*args, **kwargs)
-            self.row_seal = _seal_rows_and_update_heads(model, using, [self.pk], keys)[self.pk]
+            seals = _seal_rows_and_update_heads(model, using, [self.pk], keys, written={self.pk: written})
+            self.row_seal = seals[self.pk]
             if is_new:
                 _read_columns_given_by_database(self, using)
 
@@ -235,15 +245,28 @@ def _select_rows_without_sealing(model: type[models.Model], using: str, pks: Seq
 
 
 def _seal_rows_and_update_heads(
-    model: type[models.Model], using: str, pks: Sequence[Any], keys: SealKeys, *, counted: bool = True
+    model: type[models.Model],
+    using: str,
+    pks: Sequence[Any],
+    keys: SealKeys,
+    *,
+    counted: bool = True,
+    written: Mapping[Any, Mapping[str, Any]] | None = None,
 ) -> dict[Any, bytes]:
-    """Seal rows as they are stored now, inside the transaction that wrote them. Returns the seals by key."""
+    """Seal rows as they are stored now, inside the transaction that wrote them. Returns the seals by key.
+
+    `written` has the values that were written, by key and column. Raises `IntegrityError` if the database has stored
+    another one, as with a trigger or a rule: it gets no seal.
+    """
     if model is session_heads.get_session_model():
-        return {row.pk: _seal_session_row(row, using, keys) for row in _select_rows_without_sealing(model, using, pks)}
+        sessions = list(_select_rows_without_sealing(model, using, pks))
+        _require_values_stored(sessions, written)
+        return {row.pk: _seal_session_row(row, using, keys) for row in sessions}
     seals = {}
     changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
     is_counted = counted and _is_counted_in_session_head(model)
     rows = list(_select_rows_without_sealing(model, using, pks))
+    _require_values_stored(rows, written)
     for row in rows:
         seals[row.pk] = row_seals.compute_row_seal(keys, row)
         if is_counted:
@@ -252,6 +275,39 @@ def _seal_rows_and_update_heads(
     models.QuerySet(model, using=using).bulk_update(rows, ["row_seal"], batch_size=_SEALS_PER_STATEMENT)
     session_heads.apply_row_changes_to_heads(using, changes, keys)
     return seals
+
+
+def _list_literal_values(row: models.Model) -> dict[str, Any]:
+    """List the sealed columns of a row that its object has, and that the database does not compute."""
+    fields = [row._meta.get_field(name) for name in row_seals.get_sealed_fields(type(row))]
+    values = {field: getattr(row, field.attname) for field in fields if not field.primary_key}  # type: ignore[union-attr]
+    return {
+        field.attname: field.to_python(value)  # type: ignore[union-attr]
+        for field, value in values.items()
+        if not hasattr(value, "resolve_expression")
+    }
+
+
+def _list_values_after_update(row: models.Model, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """List the sealed columns that a row has to have after `changes`; those that the database computes are left out."""
+    for name, value in changes.items():
+        field: Any = row._meta.get_field(name)
+        setattr(row, field.attname, value.pk if isinstance(value, models.Model) else value)
+    return _list_literal_values(row)
+
+
+def _require_values_stored(rows: Sequence[models.Model], written: Mapping[Any, Mapping[str, Any]] | None) -> None:
+    """Require that rows have the values with which they were written. Raises `IntegrityError`."""
+    for row in rows if written else ():
+        for name, value in (written or {}).get(row.pk, {}).items():
+            stored = getattr(row, name)
+            if stored != value and _to_comparable(stored) != _to_comparable(value):
+                why = f"the database stores another {name} than was written: look for a trigger or a rule of the table"
+                raise IntegrityError(row_seals.get_table_name(row), row_seals.describe_row(row), why)
+
+
+def _to_comparable(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else value
 
 
 def _seal_session_row(row: Any, using: str, keys: SealKeys) -> bytes:

@@ -1,0 +1,143 @@
+"""A database that hides rows, counts keys backwards or changes what is written gives no approval and no second run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection, models
+
+from checkpoints import SyncCheckpointer, ToolRegistry
+from checkpoints.exceptions import ApprovalRequired, IntegrityError
+from checkpoints.models import AuditEvent, Decision, Session, ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.session_setups import start_session
+
+
+def make_registry(cp: SyncCheckpointer, paid: list[int], **options: Any) -> ToolRegistry:
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+
+    def pay(order: int) -> str:
+        paid.append(order)
+        return f"paid {order}"
+
+    registry.tool(side_effects={"mutate"}, **options)(pay)
+    return registry
+
+
+def run_sql(*statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+@contextmanager
+def trigger_that_sets(model: type[models.Model], event: str, assignment: str) -> Iterator[None]:
+    """Let the database set a column of each row of a table that is written."""
+    table = model._meta.db_table
+    if connection.vendor == "sqlite":
+        change = f"UPDATE {table} SET {assignment} WHERE id = NEW.id;"  # noqa: S608 - literals of this file
+        run_sql(f"CREATE TRIGGER alters AFTER {event} ON {table} BEGIN {change} END")
+        drop = ["DROP TRIGGER alters"]
+    else:
+        body = f"BEGIN NEW.{assignment}; RETURN NEW; END"
+        run_sql(
+            f"CREATE FUNCTION alter_row() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$",
+            f"CREATE TRIGGER alters BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION alter_row()",
+        )
+        drop = [f"DROP TRIGGER alters ON {table}", "DROP FUNCTION alter_row"]
+    try:
+        yield
+    finally:
+        run_sql(*drop)
+
+
+@contextmanager
+def keys_of_live_calls_may_repeat() -> Iterator[None]:
+    unique = [one for one in ToolCall._meta.constraints if one.name.startswith("one_live_call")]
+    with connection.schema_editor() as editor:
+        for constraint in unique:
+            editor.remove_constraint(ToolCall, constraint)
+    try:
+        yield
+    finally:
+        for model in (Decision, ToolCall):
+            plain(model).all()._raw_delete("default")
+        with connection.schema_editor() as editor:
+            for constraint in unique:
+                editor.add_constraint(ToolCall, constraint)
+
+
+def hide_live_calls_from_lookups(execute: Callable[..., Any], sql: str, parameters: Any, *more: Any) -> Any:
+    """Mark calls as failed before each statement that looks a key up, and put them back after it."""
+    if not (sql.startswith("SELECT") and '"idempotency_key" = %s' in sql):
+        return execute(sql, parameters, *more)
+    run_sql("UPDATE checkpoints_toolcall SET status = 'failed' WHERE status = 'completed'")
+    found = execute(sql, parameters, *more)
+    run_sql("UPDATE checkpoints_toolcall SET status = 'completed' WHERE status = 'failed'")
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"requires_approval": True}], ids=["at once", "after an approval"])
+def test_call_that_is_hidden_from_lookups_alone_does_not_run_again(
+    open_checkpointer: Open, witness: Path, options: dict[str, Any]
+) -> None:
+    paid: list[int] = []
+    cp = start_session(open_checkpointer())
+    registry = make_registry(cp, paid, **options)
+    with suppress(ApprovalRequired):
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    if options:
+        cp.approve_call("s", "call_1", actor="alice", reason="I looked.", revision=1)
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    with keys_of_live_calls_may_repeat():
+        with connection.execute_wrapper(hide_live_calls_from_lookups), pytest.raises(IntegrityError, match="lookup"):
+            registry.dispatch("pay", {"order": 17}, "call_2")
+        assert paid == [17]
+        assert plain(ToolCall).count() == 1
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="its keys cannot count backwards")
+def test_vote_that_was_withdrawn_does_not_count_if_keys_of_decisions_count_backwards(open_checkpointer: Open) -> None:
+    paid: list[int] = []
+    cp = start_session(open_checkpointer())
+    with suppress(ApprovalRequired):
+        make_registry(cp, paid, requires_approval=True, approvals=2).dispatch("pay", {"order": 17}, "call_1")
+    acts = [(cp.approve_call, "alice", 3000), (cp.withdraw_decision, "alice", 2000), (cp.approve_call, "bob", 1000)]
+    for revision, (act, actor, key) in enumerate(acts, 1):
+        run_sql(f"SELECT setval(pg_get_serial_sequence('checkpoints_decision', 'id'), {key})")
+        act("s", "call_1", actor=actor, reason="I looked.", revision=revision)
+    assert list(plain(Decision).order_by("-pk").values_list("actor", "final")) == [
+        ("alice", False),
+        ("alice", False),
+        ("bob", False),
+    ]
+    assert plain(ToolCall).get().status == "awaiting_approval"
+
+
+@pytest.mark.parametrize(
+    ("model", "event", "assignment"),
+    [
+        (Decision, "INSERT", "actor = 'mallory'"),
+        (Decision, "INSERT", "reason = 'another'"),
+        (ToolCall, "UPDATE", "status = 'failed'"),
+        (ToolCall, "UPDATE", "sentence = 'another'"),
+        (Session, "UPDATE", "status = 'completed'"),
+    ],
+)
+def test_what_the_database_makes_of_a_decision_gets_no_seal(
+    open_checkpointer: Open, model: type[models.Model], event: str, assignment: str
+) -> None:
+    cp = start_session(open_checkpointer())
+    with suppress(ApprovalRequired):
+        make_registry(cp, [], requires_approval=True).dispatch("pay", {"order": 17}, "call_1")
+    with trigger_that_sets(model, event, assignment), pytest.raises(IntegrityError) as caught:
+        cp.approve_call("s", "call_1", actor="alice", reason="I looked.", revision=1)
+    assert caught.value.table == model._meta.db_table
+    assert plain(ToolCall).get().status == "awaiting_approval"
+    assert not plain(Decision).exists()
+    assert AuditEvent.objects.filter(kind="decided").count() == 0
