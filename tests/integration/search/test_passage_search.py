@@ -248,8 +248,10 @@ def test_result_pages_are_consecutive(reader: Client, monkeypatch: pytest.Monkey
     address = "/sessions/?q=common"
     while address:
         html = reader.get(address).content.decode()
+        assert "On this page, the sessions with the newest activity come first" in html
         seen += re.findall(r'<li id="session-(\d+)"', html)
         following = re.search(r'rel="next" href="([^"]+)"', html)
+        assert ("Texts that were indexed earlier are on the next page." in html) == bool(following)
         address = f"/sessions/{following[1].replace('&amp;', '&')}" if following else ""
     assert seen == [str(session.pk) for session in reversed(sessions)]
 
