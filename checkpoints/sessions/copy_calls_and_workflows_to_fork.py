@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -17,6 +18,7 @@ from checkpoints.db.sql_names_and_values import (
     quote_table,
 )
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason, KeyScope
+from checkpoints.exceptions import IntegrityError
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals, sealed_model
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -69,13 +71,43 @@ def copy_calls_to_fork(
         KeyScope.SESSION,
         *([] if with_imported else [IMPORTED_MARK]),
     ]
-    calls = ToolCall.objects.using(connection.alias)
+    calls, originals = ToolCall.objects.using(connection.alias), list[ToolCall]()
     if get_seal_keys() is not None:
-        row_seals.verify_rows(calls.filter(session=origin_pk))
+        originals = list(calls.filter(session=origin_pk))
+        row_seals.verify_rows(originals)
     sql = _build_copy_calls_sql(connection.vendor, len(carried), len(changed), with_imported=with_imported)
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
+    if get_seal_keys() is not None:
+        copied = [
+            call
+            for call in originals
+            if call.status in carried
+            and call.key_scope == KeyScope.SESSION
+            and (with_imported or call.side_effects != IMPORTED_MARK)
+        ]
+        _require_copies_equal_originals(copied, list(calls.filter(session=forked_pk)), carried, shift)
     sealed_model.seal_stored_rows(calls.filter(session=forked_pk))
+
+
+def _require_copies_equal_originals(
+    originals: Sequence[ToolCall], copies: Sequence[ToolCall], carried: Mapping[CallStatus, CallStatus], shift: int
+) -> None:
+    """Require that copies are those of the calls that were verified, before they get seals. Raises `IntegrityError`."""
+    names = [name for name in row_seals.get_sealed_fields(ToolCall) if name not in _RESET_COLUMNS + _OMITTED_COLUMNS]
+    read = attrgetter(*[getattr(ToolCall._meta.get_field(name), "attname", name) for name in names])
+    expected = {
+        (call.step - shift, call.call_id, call.attempt): (carried[CallStatus(call.status)], read(call))
+        for call in originals
+    }
+    for copy in copies:
+        if expected.pop((copy.step, copy.call_id, copy.attempt), None) != (copy.status, read(copy)):
+            why = "it was altered while a fork copied it"
+            raise IntegrityError(row_seals.get_table_name(copy), f"copy of {copy}", why)
+    for call in originals:
+        if (call.step - shift, call.call_id, call.attempt) in expected:
+            why = "it was altered or removed while a fork copied it"
+            raise IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
 
 
 def _build_copy_calls_sql(vendor: str, carried_count: int, changed_count: int, *, with_imported: bool) -> str:

@@ -14,6 +14,7 @@ from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.exceptions import (
     AtGate,
     CallNotFound,
+    IntegrityError,
     OwnershipLost,
     ReleasedWhenIdle,
     RunNotFound,
@@ -35,7 +36,7 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
     rows = select_rows(store.using, Session, _build_session_where_sql(connections[store.using].vendor, lock), names)
     if not rows:
         raise SessionNotFound(session_id)
-    row_seals.verify_row(rows[0])
+    _verify_row_and_name(rows[0], session_id)
     return rows[0]
 
 
@@ -59,8 +60,16 @@ def lock_session(store: Store, session_id: str, *, mark_changed: bool = False) -
     rows = update_and_return_rows(store.using, Session, changes, _build_session_where_sql(vendor, False), names)
     if not rows:
         raise SessionNotFound(session_id)
-    row_seals.verify_row(rows[0])
+    _verify_row_and_name(rows[0], session_id)
     return rows[0]
+
+
+def _verify_row_and_name(row: Session, session_id: str) -> None:
+    """Verify the seal of a session, and that it has the name with which it was looked up. Raises `IntegrityError`."""
+    row_seals.verify_row(row)
+    if row.session_id != session_id:
+        why = f"the lookup of {session_id!r} found it: the database compares names in another way than it did"
+        raise IntegrityError(row_seals.get_table_name(row), row_seals.describe_row(row), why)
 
 
 @cache

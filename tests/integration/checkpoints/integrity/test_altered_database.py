@@ -15,7 +15,7 @@ from checkpoints.exceptions import ApprovalRequired, IntegrityError
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
-from tests.integration.checkpoints.session_setups import start_session
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 def make_registry(cp: SyncCheckpointer, paid: list[int], **options: Any) -> ToolRegistry:
@@ -141,3 +141,51 @@ def test_what_the_database_makes_of_a_decision_gets_no_seal(
     assert plain(ToolCall).get().status == "awaiting_approval"
     assert not plain(Decision).exists()
     assert AuditEvent.objects.filter(kind="decided").count() == 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE checkpoints_toolcall SET result = '\"forged\"'",
+        "UPDATE checkpoints_toolcall SET status = 'failed'",
+        "UPDATE checkpoints_toolcall SET tool = 'mail'",
+        "DELETE FROM checkpoints_toolcall",
+    ],
+)
+def test_call_that_is_altered_while_a_fork_copies_it_gets_no_seal(open_checkpointer: Open, statement: str) -> None:
+    cp = start_session(open_checkpointer())
+    make_registry(cp, []).dispatch("pay", {"order": 17}, "call_1")
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
+
+    def alter_calls_before_they_are_copied(execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        if sql.startswith("INSERT INTO") and "checkpoints_toolcall" in sql and "SELECT" in sql:
+            run_sql(statement)
+        return execute(sql, *more)
+
+    with (
+        connection.execute_wrapper(alter_calls_before_they_are_copied),
+        pytest.raises(IntegrityError, match="while a fork copied it"),
+    ):
+        cp.fork_session("s", "fork")
+    assert not plain(Session).filter(session_id="fork").exists()
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="a column keeps its collation")
+def test_session_with_another_name_is_not_resumed_if_the_database_compares_names_in_another_way(
+    open_checkpointer: Open,
+) -> None:
+    cp = start_session(start_session(open_checkpointer(), "S"))
+    cp.save_checkpoint("S", conversation("ab"), {}, 0)
+    cp.close()
+    plain(Session).filter(session_id="s").update(session_id="away")
+    column = "ALTER TABLE checkpoints_session ALTER COLUMN session_id TYPE varchar(255) COLLATE"
+    run_sql(
+        "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+        f"{column} any_case",
+    )
+    try:
+        for act in ("resume", "list_checkpoints"):
+            with pytest.raises(IntegrityError, match="lookup of 's'"):
+                getattr(open_checkpointer(), act)("s")
+    finally:
+        run_sql(f'{column} "default"', "DROP COLLATION any_case")
