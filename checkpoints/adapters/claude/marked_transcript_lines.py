@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 
-def read_transcript_lines_containing(hook: Mapping[str, Any], mark: str) -> Iterator[dict[str, Any]]:
-    """Read the lines with a mark from the file that the program writes, which a hook names.
+def read_transcript_lines_containing(hook: Mapping[str, Any], *marks: str) -> Iterator[dict[str, Any]]:
+    """Read the lines with one of some marks from the file that the program writes, which a hook names.
 
     Args:
         hook: Input of the hook.
-        mark: Text that a line has to contain.
+        marks: Texts of which a line has to contain one.
 
     Yields:
         The lines that are JSON objects; none if there is no such file.
@@ -24,7 +24,7 @@ def read_transcript_lines_containing(hook: Mapping[str, Any], mark: str) -> Iter
     except OSError:
         return
     for line in text.splitlines():
-        if mark in line:
+        if any(mark in line for mark in marks):
             try:
                 value = json.loads(line)
             except ValueError:

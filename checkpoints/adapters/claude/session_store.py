@@ -19,6 +19,7 @@ from claude_agent_sdk.types import (
     SessionStoreListEntry,
     SessionSummaryEntry,
 )
+from django.db import transaction
 
 from checkpoints.adapters.claude import create_forked_session, transcript_keys, transcript_line_delta_encoding
 from checkpoints.adapters.claude.readable_transcript_writer import (
@@ -154,7 +155,8 @@ class HarnessSessionStore(SessionStore):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
             written, before = None, 0 if mirror is None else mirror.version
-            if mirror is not None and not any(map(is_subagent_description, lines)):
+            names_origin = create_forked_session.find_origin_or_none(key, lines) is not None
+            if mirror is not None and not names_origin and not any(map(is_subagent_description, lines)):
                 try:
                     written = self._try_append_to_cached_session(key, mirror, lines)
                 except SessionChanged:
@@ -215,7 +217,39 @@ class HarnessSessionStore(SessionStore):
         Returns the mirror that has read all of them, and the version of the session before.
         """
         store, session_id = self.sync_checkpointer.store, key.session_id
-        create_forked_session.create_forked_session_if_missing(store, key, lines)
+        if create_forked_session.find_origin_or_none(key, lines) is not None:
+            notes = self._load_lines_of_session_without_messages(session_id)
+            if notes:
+                return self._append_lines_to_fork_after_notes(key, notes, lines)
+            create_forked_session.create_forked_session_if_missing(store, key, lines)
+        return self._append_lines_to_log(key, mirror, lines)
+
+    def _load_lines_of_session_without_messages(self, session_id: str) -> list[Line]:
+        """Load the lines of a session that has notes of the program alone; none if it has more, or no lines."""
+        store = self.sync_checkpointer.store
+        with database_operation(store.using, writes=False):
+            rows = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
+            is_empty = rows.filter(latest_version=0, owner=None, forked_from=None, tool_calls=None).exists()
+        lines = (self._load_all_lines(session_id) or []) if is_empty else []
+        return [] if any(map(transcript_keys.get_line_uuid_or_empty, lines)) else lines
+
+    def _append_lines_to_fork_after_notes(
+        self, key: TranscriptKey, notes: Sequence[Line], lines: Sequence[Line]
+    ) -> tuple[TranscriptMirror | None, int]:
+        """Store lines that name an origin behind notes, which the program writes first and which do not name it.
+
+        The session of the notes is replaced by a fork of the origin.
+        """
+        store = self.sync_checkpointer.store
+        with database_operation(store.using), transaction.atomic(using=store.using):
+            remove_and_copy_states.delete_session_with_states(store, key.session_id)
+            create_forked_session.create_forked_session_if_missing(store, key, lines)
+            return self._append_lines_to_log(key, None, [*notes, *lines])
+
+    def _append_lines_to_log(
+        self, key: TranscriptKey, mirror: TranscriptMirror | None, lines: Sequence[Line]
+    ) -> tuple[TranscriptMirror | None, int]:
+        store, session_id = self.sync_checkpointer.store, key.session_id
         description = NewSessionFields(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
         with line_log.lock_or_create_session_for_line_log(store, session_id, description, key.project_log_group) as log:
             size = log.size

@@ -192,7 +192,7 @@ class _ToolHooks:
         if store.find_owned_session(key.session_id) is None and not look_up_and_lock_rows.session_exists(
             store, key.session_id
         ):
-            lines = marked_transcript_lines.read_transcript_lines_containing(hook, '"forkedFrom"')
+            lines = marked_transcript_lines.read_transcript_lines_containing(hook, '"forkedFrom"', '"requestSessionId"')
             create_forked_session.create_forked_session_if_missing(store, key, lines)
 
     async def _start_call_and_wait_for_permission(

@@ -133,7 +133,7 @@ class ConversationImport:
             model=None if model == "<synthetic>" else model,
         )
         if origin := parse_line.get_fork_source_session_id_or_empty(line):
-            self.builder.facts.setdefault("forked_from", origin)
+            self.builder.facts["forked_from"] = origin  # older lines of a fork of a fork name the first session
         if parse_line.get_type(line) == "result":  # the end of a stream states what the whole session cost
             cost = parse_cost_amount(line.get("total_cost_usd", line.get("cost_usd")))
             if cost is not None:

@@ -147,9 +147,14 @@ def get_result_call_id(line: Line) -> str:
 
 
 def get_fork_source_session_id_or_empty(line: Line) -> str:
-    """Return the id of the session that a fork has copied a line from; empty for a line of its own."""
+    """Return the id of the session that a fork has copied a line from; empty for a line of its own.
+
+    `/branch` and the SDK name it in all lines that they copy; a run that forks names it in those of the agent alone, as
+    the session that made the request.
+    """
     origin = line.get("forkedFrom")
-    return get_text_or_empty(origin.get("sessionId")) if isinstance(origin, dict) else ""
+    name = get_text_or_empty(origin.get("sessionId") if isinstance(origin, dict) else line.get("requestSessionId"))
+    return "" if name == line.get("sessionId") else name
 
 
 def is_interruption(content: Any) -> bool:

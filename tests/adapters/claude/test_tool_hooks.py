@@ -111,6 +111,51 @@ class LinesOfFork(InMemorySessionStore):
         self.lines += entries
 
 
+def fork_as_program(lines: list[Any], fork: str) -> list[list[Any]]:
+    """Return the batches in which Claude Code writes the lines of a fork, without the name of its origin but in those
+    of the agent."""
+    copied = [
+        {**line, "sessionId": fork, **({"requestSessionId": SESSION_ID} if line["type"] == "assistant" else {})}
+        for line in lines
+    ]
+    return [[{"type": "mode", "mode": "normal", "sessionId": fork}], copied]
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_fork_that_a_run_makes_asks_about_the_call_in_which_its_origin_died(
+    cp: SyncCheckpointer, start_child: StartChild, effects: Path, tmp_path: Path, is_stored: bool
+) -> None:
+    child = start_child(agents.die_in_tool, url=database_url(), effects=str(effects), moment=AFTER_EFFECT)
+    assert child.died_by() == signal.SIGKILL
+    store, fork = HarnessSessionStore(cp), "0d9c6c1e-0000-4000-8000-000000000018"
+    key: Any = {"project_key": PROJECT, "session_id": fork}
+    batches = fork_as_program(asyncio.run(store.load({**key, "session_id": SESSION_ID})), fork)  # type: ignore[arg-type]
+    path = tmp_path / PROJECT / f"{fork}.jsonl"
+    path.parent.mkdir()
+    path.write_text("\n".join(json.dumps(line) for batch in batches for line in batch))
+
+    async def append() -> None:
+        for batch in batches:
+            await store.append(key, batch)
+
+    if is_stored:
+        asyncio.run(append())
+    fields: dict[str, Any] = {
+        "tool": REFUND,
+        "args": {"order": 17, "amount": 40},
+        "session_id": fork,
+        "transcript_path": str(path),
+    }
+    assert asyncio.run(Hooks(cp, POLICIES).call("PreToolUse", "a", **fields))[0] == "defer"
+    (call,) = cp.pending_tool_calls(f"{PROJECT}/{fork}")
+    assert call["reason"] == "forked"
+    if not is_stored:
+        asyncio.run(append())
+    assert asyncio.run(store.load(key)) == [line for batch in batches for line in batch]
+    row = Session.objects.get(session_id=f"{PROJECT}/{fork}")
+    assert row.forked_from == Session.objects.get(session_id=STORED_ID)
+
+
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_a_fork_asks_about_the_call_in_which_its_origin_died(
     cp: SyncCheckpointer,
