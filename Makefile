@@ -151,7 +151,7 @@ test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their fr
 	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(ADAPTERS_IN_BROWSER)
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
 		langgraph/test_conformance.py langgraph/test_delta_channels.py langgraph/test_killed_updates.py \
-		claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
+		claude/test_compactions.py claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
 		openai_agents/test_session.py pydantic_ai/test_conversations.py pydantic_ai/test_tools.py \
 		strands/test_repository.py strands/test_tools.py)
 
