@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.template.loader import get_template
 from django.urls import get_script_prefix, get_urlconf, reverse
+from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from checkpoints.formats.parse_message_parts import Part, TextPart
-from harness_site.core.formatting import format_duration
+from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_formatting
@@ -65,7 +66,7 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         position=entry.position,
         data_whole=SafeString(" data-whole") if variables["whole"] and not is_offline else "",
         role=mask_and_reveal_hidden(session_formatting.format_role_name(entry.role)),
-        time="" if variables["has_no_times"] else render_time(entry.at),
+        time="" if variables["has_no_times"] else _render_time_with_new_date(entry.at, entry.previous_at),
         answer_time=""
         if variables["has_no_times"] or entry.answer_time is None
         else _render_time_taken_to_answer(entry.answer_time),
@@ -77,6 +78,15 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         else _render_links_and_copy_button(entry, session_url, str(variables["version_text"]), more_url),
         parts=_render_parts(entry, {**variables, "session_url": session_url, "more_url": more_url, "entry": entry}),
     )
+
+
+def _render_time_with_new_date(moment: datetime, previous: datetime | None) -> SafeString:
+    """Render the time of a message, with its date only if it is not today, nor the date of the message before."""
+    if previous is None:
+        return render_time(moment)
+    zone = timezone.get_current_timezone()
+    is_new_date = convert_to_zone(moment, zone).date() != convert_to_zone(previous, zone).date()
+    return render_time(moment, beside=None if is_new_date else moment)
 
 
 def _render_message_tokens(usage: Mapping[str, Any]) -> SafeString:

@@ -64,6 +64,20 @@ for (const name of ["wheel", "touchmove", "pointerdown"]) {
 }
 document.addEventListener("keydown", (event) => (hasReaderScrolled ||= /^(Page|Arrow|Home|End| )/.test(event.key)));
 
+// Messages get their final height when they come into view, so that the end of the page moves while the view gets there.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "End" || event.shiftKey || event.target.closest("input, textarea, select")) return;
+  if (document.querySelector("[data-later]")) return; // later messages are loaded at the end
+  let [framesLeft, framesAtEnd] = [60, 0];
+  const goOn = () => {
+    const bottom = document.documentElement.scrollHeight - window.innerHeight;
+    framesAtEnd = window.scrollY >= bottom - 1 ? framesAtEnd + 1 : 0;
+    if (!framesAtEnd) window.scrollTo({ top: bottom, behavior: "instant" });
+    if (framesAtEnd < 3 && --framesLeft) requestAnimationFrame(goOn);
+  };
+  requestAnimationFrame(goOn);
+});
+
 /** Scroll to the message of the hash; a distance from the top would be wrong while messages above have no layout. */
 function scrollToHash() {
   if (!hasReaderScrolled && location.hash.startsWith("#m-")) document.querySelector(location.hash)?.scrollIntoView();

@@ -37,6 +37,18 @@ with SyncCheckpointer.open(sys.argv[1]) as checkpointer:
 """
 
 
+#: Program that saves 60 messages of 30 lines.
+SAVE_TALL_TRANSCRIPT = """
+import sys
+from checkpoints import SyncCheckpointer
+blocks = [{"kind": "text", "text": "\\n\\n".join(f"Line {number}" for number in range(30))}]
+transcript = [{"id": f"m{n}", "role": "user" if n == 0 else "assistant", "blocks": blocks} for n in range(60)]
+with SyncCheckpointer.open(sys.argv[1]) as checkpointer:
+    checkpointer.start_session("tall-transcript", "Tall messages")
+    checkpointer.save_checkpoint("tall-transcript", transcript, None, 0)
+"""
+
+
 def save_transcript(site: Site, *texts: str) -> None:
     subprocess.run([sys.executable, "-c", SAVE_TRANSCRIPT, site.database, *texts], check=True)
 
@@ -107,6 +119,21 @@ def test_scrolling_loads_messages_and_reload_keeps_the_position(open_page: OpenP
     expect(page).to_have_url(re.compile(r"#m-[4-9]\d\d$"))
     message_anchor = page.url.partition("#")[2]
     expect(page.locator(f"#{message_anchor}")).to_be_in_viewport()
+
+
+def test_end_key_reaches_the_end_of_a_transcript_with_tall_messages(open_page: OpenPage, site: Site) -> None:
+    subprocess.run([sys.executable, "-c", SAVE_TALL_TRANSCRIPT, site.database], check=True)
+    page = open_page("carol")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="Tall messages").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    page.keyboard.press("Home")
+    page.wait_for_function("window.scrollY == 0")
+    page.keyboard.press("End")
+    expect(page.locator("#m-59")).to_be_in_viewport()
+    page.wait_for_timeout(500)  # in which messages that have come into view get their height
+    expect(page.locator("#m-59")).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollHeight - window.innerHeight - window.scrollY") <= 2
 
 
 def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: OpenPage, site: Site) -> None:

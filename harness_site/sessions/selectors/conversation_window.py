@@ -78,7 +78,7 @@ class Entry:
 
     `usage` is what the message says about the tokens of its request; empty if it says nothing. `answer_time` is the
     time that the agent took for a message of its own, since the message before; None for other messages, and where a
-    new run or another branch begins.
+    new run or another branch begins. `previous_at` is the time of the message that is shown before it.
     """
 
     pk: int
@@ -91,6 +91,7 @@ class Entry:
     usage: Mapping[str, Any]
     parts: tuple[Part | CallCard, ...]
     answer_time: timedelta | None = None
+    previous_at: datetime | None = None
     kind: str = field(default="message", init=False)
 
 
@@ -322,18 +323,22 @@ class _ConversationBuilder:
         items: list[Item] = []
         before = self.origins.get(self.lead.position) if self.lead else None
         run_number = before.run_number if before else None
+        shown_at: datetime | None = None
         for index, message in enumerate(self.messages):
             origin = self.origins.get(message.position)
-            entry = self._build_conversation_entry(index, message, origin)
+            entry = self._build_conversation_entry(index, message, origin, shown_at)
             items += self._build_rewrite_items(index, message, origin)
             if origin is not None and origin.run_number is not None:
                 items += self._build_handovers(run_number, origin.run_number)
                 run_number = origin.run_number
             if entry.parts or not self.parts[index]:  # a result is displayed with its call
                 items.append(entry)
+                shown_at = entry.at
         return (*items, *self._build_pending_items(run_number)) if self.newest_end else tuple(items)
 
-    def _build_conversation_entry(self, index: int, message: StoredMessage, origin: Origin | None) -> Entry:
+    def _build_conversation_entry(
+        self, index: int, message: StoredMessage, origin: Origin | None, previous_at: datetime | None
+    ) -> Entry:
         version = origin.version if origin else None
         parts = [
             self._build_call_card(part, (index, number), version) if isinstance(part, CallPart) else part
@@ -351,6 +356,7 @@ class _ConversationBuilder:
             usage=_parse_message_usage(message.body),
             parts=tuple(parts),
             answer_time=self._measure_time_taken_to_answer(index),
+            previous_at=previous_at,
         )
 
     def _measure_time_taken_to_answer(self, index: int) -> timedelta | None:

@@ -27,7 +27,7 @@ from django.db.models import (
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.ids import is_storable
-from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
+from checkpoints.models import Checkpoint, Decision, PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.models.tool_call import IS_QUESTION
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
@@ -134,6 +134,7 @@ class SessionHead:
     forks: Forks | None
     has_workflows: bool
     has_pauses: bool
+    has_decisions: bool
     waiting: PeerWaitSummary | None
 
 
@@ -242,6 +243,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forks=fork_list_and_preview.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
+        has_decisions=session.has_decisions,  # type: ignore[attr-defined]
         waiting=waits_for_other_agents.load_agent_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
     )
 
@@ -291,6 +293,7 @@ def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session
         has_workflows=Exists(Workflow.objects.filter(session=OuterRef("pk"))),
         has_pauses=Exists(PausedTask.objects.filter(session=OuterRef("pk"))),
         has_blocking_calls=Exists(ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES, session=OuterRef("pk"))),
+        has_decisions=Exists(Decision.objects.filter(session=OuterRef("pk"))),
         has_forks=Exists(Session.objects.filter(forked_from=OuterRef("pk"))),
         origin_id=F("forked_from__session_id"),
     )

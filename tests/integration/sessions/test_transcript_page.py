@@ -1,7 +1,7 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -73,6 +73,24 @@ def test_conversation_is_shown_in_order(session: Session, reader: Client) -> Non
     assert "The lamp arrived broken." in words
     assert "Reasoning Look first. Let me look. find_order Completed not logged" in words
     assert "Copy call Copy arguments order 17 item Lamp paid 40.00" in words
+
+
+def test_date_is_shown_where_a_day_begins(session: Session, reader: Client) -> None:
+    days = ("2025-03-04T10:00", "2025-03-04T11:00", "2025-03-05T12:00", "2025-03-05T13:00")
+    for number, moment in enumerate(days):
+        make_message(session=session, text=f"Message {number}", created_at=datetime.fromisoformat(f"{moment}:00+00:00"))
+    make_checkpoint(session=session)
+    html = reader.get(f"/sessions/{session.pk}/").content.decode()
+    shown = re.findall(r'<time [^>]*data-time="at">([^<]*)</time>', html.partition('id="transcript-title"')[2])
+    assert shown[:4] == ["2025-03-04 10:00:00", "11:00:00", "2025-03-05 12:00:00", "13:00:00"]
+
+
+def test_links_between_decisions_are_shown_if_there_is_a_decision(session: Session, reader: Client) -> None:
+    make_message(session=session, text="Pay")
+    make_checkpoint(session=session)
+    assert "Next decision" not in reader.get(f"/sessions/{session.pk}/").content.decode()
+    make_decision(call=make_call(session=session))
+    assert "Next decision" in reader.get(f"/sessions/{session.pk}/").content.decode()
 
 
 def test_decision_is_shown_at_its_call(session: Session, reader: Client) -> None:
