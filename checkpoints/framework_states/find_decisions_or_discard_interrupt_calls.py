@@ -10,27 +10,45 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.framework_states import state_store
-from checkpoints.models import ToolCall
+from checkpoints.models import Session, ToolCall
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions.framework_value_blobs import EncodedValue
 
 
-def discard_undecided_calls(
-    store: Store, session_id: str, *, keys: Collection[str] | None = None, call_ids: Collection[str] | None = None
-) -> None:
-    """Discard the calls of interrupts that await a decision and that the framework continues without.
-
-    Arguments and errors are those of `framework_interrupt_calls.discard_undecided_calls_of_locked_session` and of
-    `state_store.save_state`.
-    """
+def discard_all_undecided_calls(store: Store, session_id: str) -> None:
+    """Discard the calls of interrupts that await a decision. Raises what `state_store.save_state` raises."""
     with suppress(SessionNotFound), state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, keys=keys, call_ids=call_ids)
+        framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row)
+
+
+def discard_undecided_calls_of_task(
+    store: Store,
+    row: Session,
+    place: tuple[str, str, str],
+    position: int,
+    list_interrupt_keys: Callable[[Sequence[EncodedValue]], Collection[str]],
+) -> None:
+    """Discard the calls of interrupts that await a decision, and that a task has asked about.
+
+    Args:
+        store: State of the client.
+        row: Session, locked.
+        place: Namespace, identifier of the state, and identifier of the task.
+        position: Position at which tasks write their interrupts.
+        list_interrupt_keys: Function that lists the beginnings of the keys of the calls that such writes ask about.
+
+    Raises what `state_store.save_state` raises.
+    """
+    value = state_store.load_value_of_task_write(store, row, *place, position)
+    keys = [] if value is None else list_interrupt_keys([value])
+    if keys:
+        framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, keys=keys)
 
 
 def discard_undecided_calls_of_earlier_states(
     store: Store,
-    session_id: str,
+    row: Session,
     state_id: str,
     channel: str,
     list_interrupt_keys: Callable[[Sequence[EncodedValue]], Collection[str]],
@@ -39,16 +57,15 @@ def discard_undecided_calls_of_earlier_states(
 
     Args:
         store: State of the client.
-        session_id: Identifier of the session.
+        row: Session, locked.
         state_id: Identifier of the state.
         channel: Channel to which tasks write their interrupts.
         list_interrupt_keys: Function that lists the beginnings of the keys of the calls that such writes ask about.
 
     Raises what `state_store.save_state` raises.
     """
-    with state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        kept = list_interrupt_keys(state_store.load_values_of_channel_writes_since_state(store, row, channel, state_id))
-        framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, kept_keys=kept)
+    kept = list_interrupt_keys(state_store.load_values_of_channel_writes_since_state(store, row, channel, state_id))
+    framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, kept_keys=kept)
 
 
 def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: Collection[str]) -> bool:

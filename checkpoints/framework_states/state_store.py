@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -199,13 +199,6 @@ def _add_title_if_missing(store: Store, row: Session, description: NewSessionFie
         Session.objects.using(store.using).filter(pk=row.pk).update(title=title)
 
 
-class SavedState(NamedTuple):
-    """Session after a save: the digest of its newest transcript, and whether a person has to decide about a call."""
-
-    chain: bytes
-    is_waiting: bool
-
-
 def save_state(
     store: Store,
     session_id: str,
@@ -214,7 +207,8 @@ def save_state(
     build_content: Callable[[Session], VersionContent | None] | None = None,
     description: NewSessionFields | None = None,
     must_own: bool = False,
-) -> SavedState:
+    withdraw_calls: Callable[[Session], object] | None = None,
+) -> bytes:
     """Store a state, and the version that shows its transcript if that has changed.
 
     Args:
@@ -225,9 +219,11 @@ def save_state(
             of None, writes none.
         description: Description of the session if it does not exist. None: it has to exist.
         must_own: Whether only a client that owns the session may write.
+        withdraw_calls: Function that gets the locked session, if a person has to decide about a call of it, and
+            withdraws the calls that the state leaves without an answer, in the same transaction.
 
     Returns:
-        What the session is like after it.
+        The digest of the newest transcript of the session.
 
     Raises:
         SessionNotFound: There is no such session, and no description.
@@ -243,15 +239,20 @@ def save_state(
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     if not must_own:
         known = write_cached_session_in_one_statement.find_cached_session(store, session_id, description)
-        saved = _try_save_state_of_cached_session(store, known, new, writer, digests, build_content)
-        if saved is not None:
-            return saved
-    saved, is_version_written = _save_state_of_locked_session(
-        store, session_id, new, writer, digests, build_content, description, must_own=must_own
+        if withdraw_calls is None or not _has_undecided_calls(known):
+            chain = _try_save_state_of_cached_session(store, known, new, writer, digests, build_content)
+            if chain is not None:
+                return chain
+    chain, is_version_written = _save_state_of_locked_session(
+        store, session_id, new, writer, digests, build_content, description, withdraw_calls, must_own=must_own
     )
     if is_version_written:
         store.notify_save_listeners(session_id)
-    return saved
+    return chain
+
+
+def _has_undecided_calls(known: CachedSession | None) -> bool:
+    return known is not None and known.row.status == SessionStatus.NEEDS_REVIEW
 
 
 def _try_save_state_of_cached_session(
@@ -261,8 +262,11 @@ def _try_save_state_of_cached_session(
     writer: BlobWriter,
     digests: Mapping[str, str],
     build_content: Callable[[Session], VersionContent | None] | None,
-) -> SavedState | None:
-    """Store a state, and its version, in one statement. Returns None if that is not possible."""
+) -> bytes | None:
+    """Store a state, and its version, in one statement.
+
+    Returns the digest of the newest transcript; None if that is not possible.
+    """
     before = None if known is None else known.channels.get((new.namespace, new.parent_id))
     if known is None or before is None:
         return None
@@ -291,7 +295,7 @@ def _try_save_state_of_cached_session(
     )
     if content is not None:
         store.notify_save_listeners(session_id)
-    return SavedState(bytes(after.row.head_chain), after.row.status == SessionStatus.NEEDS_REVIEW)
+    return bytes(after.row.head_chain)
 
 
 def _save_state_of_locked_session(
@@ -302,12 +306,13 @@ def _save_state_of_locked_session(
     digests: Mapping[str, str],
     build_content: Callable[[Session], VersionContent | None] | None,
     description: NewSessionFields | None,
+    withdraw_calls: Callable[[Session], object] | None,
     *,
     must_own: bool,
-) -> tuple[SavedState, bool]:
-    """Store a state, and its version, in one transaction under the lock of the session.
+) -> tuple[bytes, bool]:
+    """Store a state, and its version, and withdraw calls, in one transaction under the lock of the session.
 
-    Returns what the session is like after it, and whether a version was written.
+    Returns the digest of the newest transcript, and whether a version was written.
     """
     written: WrittenVersion | None = None
     is_shown = build_content is not None
@@ -326,11 +331,12 @@ def _save_state_of_locked_session(
         writer.insert_blobs(store.using, row, () if written is None else written.messages)
         if is_shown and written is None:
             look_up_and_lock_rows.increment_session_revision(store, row.pk)
+        if withdraw_calls is not None and row.status == SessionStatus.NEEDS_REVIEW:
+            withdraw_calls(row)
         write_cached_session_in_one_statement.cache_session_after_commit(
             store, session_id, owned_session, {(new.namespace, new.state_id): channels}
         )
-    chain = bytes(row.head_chain) if written is None else written.chain
-    return SavedState(chain, row.status == SessionStatus.NEEDS_REVIEW), written is not None
+    return bytes(row.head_chain) if written is None else written.chain, written is not None
 
 
 def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:
@@ -436,10 +442,12 @@ def save_task_writes_and_interrupt_calls(
     description: NewSessionFields | None = None,
     requests: Sequence[CallIntent] = (),
     must_own: bool = False,
-) -> bool:
-    """Store what a task wrote after a state, and log the calls that it asks people about.
+    withdraw_calls: Callable[[Session], object] | None = None,
+) -> None:
+    """Store what a task wrote after a state, log the calls that it asks people about, and withdraw those that it has
+    answered.
 
-    Returns whether a person has to decide about a call of the session. Raises what `save_state` raises.
+    `withdraw_calls` is as in `save_state`. Raises what that raises.
     """
     validate_id("session id", session_id)
     validate_id("task id", task_id)
@@ -449,9 +457,10 @@ def save_task_writes_and_interrupt_calls(
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     if not (requests or must_own):
         known = write_cached_session_in_one_statement.find_cached_session(store, session_id, description)
-        status = _try_save_writes_of_cached_session(store, known, place, task_path, by_position, writer)
-        if status is not None:
-            return status == SessionStatus.NEEDS_REVIEW
+        if (withdraw_calls is None or not _has_undecided_calls(known)) and _try_save_writes_of_cached_session(
+            store, known, place, task_path, by_position, writer
+        ):
+            return
     with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=True) as (
         row,
         owned_session,
@@ -473,12 +482,13 @@ def save_task_writes_and_interrupt_calls(
             framework_interrupt_calls.log_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_interrupt(store, row, owned_session)
             )
+        if withdraw_calls is not None and row.status == SessionStatus.NEEDS_REVIEW:
+            withdraw_calls(row)
         if not requests:
             write_cached_session_in_one_statement.cache_session_after_commit(store, session_id, owned_session, {})
     if requests:
         write_cached_session_in_one_statement.discard_cached_session(store, session_id)
         store.notify_save_listeners(session_id)
-    return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
 
 
 def _try_save_writes_of_cached_session(
@@ -488,17 +498,17 @@ def _try_save_writes_of_cached_session(
     task_path: str,
     by_position: Mapping[int, Mapping[str, Any]],
     writer: BlobWriter,
-) -> str | None:
-    """Store what a task wrote in one statement. Returns the status of the session; None if that is not possible."""
+) -> bool:
+    """Store what a task wrote in one statement. Returns whether that was possible."""
     if known is None or not by_position or min(by_position) < 0:
-        return None
+        return False
     writes = [
         {"position": position, "task_path": task_path, **place, **columns}
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
     rows = [state_rows.build_rows_of_states_or_writes(FrameworkWrite, writes), writer.build_rows()]
     after = write_cached_session_in_one_statement.write_rows_of_cached_session(store, known.row.session_id, known, rows)
-    return None if after is None else after.row.status
+    return after is not None
 
 
 def _build_write_columns(write: NewWrite, writer: BlobWriter) -> dict[str, Any]:
@@ -520,24 +530,17 @@ def _get_or_create_run_of_interrupt(store: Store, row: Session, owned_session: O
 
 
 def load_value_of_task_write(
-    store: Store, session_id: str, namespace: str, state_id: str, task_id: str, position: int
+    store: Store, row: Session, namespace: str, state_id: str, task_id: str, position: int
 ) -> EncodedValue | None:
     """Load what a task wrote at a position; None if it wrote nothing there. Raises what `load_state` raises."""
-    with database_operation(store.using, writes=False):
-        writes = FrameworkWrite.objects.using(store.using).select_related("session")
-        write = writes.filter(
-            session__workspace=store.workspace_id,
-            session__session_id=session_id,
-            namespace=namespace,
-            state_id=state_id,
-            task_id=task_id,
-            position=position,
-        ).first()
-        if write is None:
-            return None
-        row_seals.verify_row(write)
-        known = load_contents_of_writes(store.using, write.session, [write])
-        return load_values(store.using, write.session, [write.digest], known)[write.digest]
+    writes = FrameworkWrite.objects.using(store.using).filter(session=row)
+    write = writes.filter(namespace=namespace, state_id=state_id, task_id=task_id, position=position).first()
+    if write is None:
+        return None
+    write.session = row
+    row_seals.verify_row(write)
+    known = load_contents_of_writes(store.using, row, [write])
+    return load_values(store.using, row, [write.digest], known)[write.digest]
 
 
 def load_values_of_channel_writes_since_state(

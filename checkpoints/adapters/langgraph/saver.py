@@ -44,6 +44,7 @@ from checkpoints.adapters.langgraph.message_list_cache import (
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
+from checkpoints.calls import framework_interrupt_calls
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, OwnershipLost
@@ -297,7 +298,11 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a state, and the version that shows its messages if they have changed."""
+        """Store a state, and the version that shows its messages if they have changed.
+
+        The calls of interrupts that the graph has left without an answer, by another input or a new state, are
+        withdrawn.
+        """
         try:
             self._store_state(config, checkpoint, metadata, new_versions)
         except GrownListNotStored:  # another process has removed the state before it
@@ -350,22 +355,27 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 self._count_list_messages_in_newest_version(row, said),
             )
 
+        def withdraw_calls(row: Session) -> None:
+            # The tasks of subgraphs work on states that are later than that of the root graph.
+            find_decisions_or_discard_interrupt_calls.discard_undecided_calls_of_earlier_states(
+                self.sync_checkpointer.store, row, checkpoint["id"], INTERRUPT, self._list_interrupt_keys
+            )
+
         is_shown = self.transcript_channel in versions
         with self._session_claims.lock_session_claims(thread_id):
-            state = state_store.save_state(
+            chain = state_store.save_state(
                 self.sync_checkpointer.store,
                 thread_id,
                 new,
                 build_content=build_version_content if is_shown else None,
                 description=self._build_session_description(values),
                 must_own=self._must_own,
+                withdraw_calls=None if namespace else withdraw_calls,
             )
         for name, saved in known.items():
             self._memory.remember_list((thread_id, namespace, name), saved)
         if is_shown and said is not None:
-            self._memory.remember_transcript_digests(thread_id, state.chain, said.digests)
-        if state.is_waiting and not namespace:
-            self._withdraw_requests_of_earlier_states(thread_id, checkpoint["id"])
+            self._memory.remember_transcript_digests(thread_id, chain, said.digests)
 
     def _encode_new_elements_and_describe_list(
         self, place: Place, value: Any, written: Mapping[int, tuple[Any, Encoded]]
@@ -434,8 +444,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     ) -> None:
         """Store what a task wrote, and log the calls that an interrupt asks about in the review queue.
 
+        The calls of interrupts that the program has answered are withdrawn: those of this task, or all by a new input.
         A session that pauses for a person is released, unless one of its calls runs.
         """
+        store = self.sync_checkpointer.store
         thread_id, namespace = _get_thread_and_namespace(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
         encoded = [
@@ -450,9 +462,22 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         requests = (
             self._poll_messages_and_build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
         )
+
+        def withdraw_calls(row: Session) -> None:
+            if task_id == NULL_TASK_ID and RESUME in channels:  # a new input answers them all
+                framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row)
+            else:
+                find_decisions_or_discard_interrupt_calls.discard_undecided_calls_of_task(
+                    store,
+                    row,
+                    (namespace, checkpoint_id, task_id),
+                    WRITES_IDX_MAP[INTERRUPT],
+                    self._list_interrupt_keys,
+                )
+
         with self._session_claims.lock_session_claims(thread_id):
-            is_waiting = state_store.save_task_writes_and_interrupt_calls(
-                self.sync_checkpointer.store,
+            state_store.save_task_writes_and_interrupt_calls(
+                store,
                 thread_id,
                 namespace,
                 checkpoint_id,
@@ -462,11 +487,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 description=self._build_session_description(dict(writes)),
                 requests=requests,
                 must_own=self._must_own,
+                withdraw_calls=None if channels & {INTERRUPT, ERROR} else withdraw_calls,
             )
         if INTERRUPT in channels:
             self._session_claims.release_session_when_idle(thread_id)
-        elif is_waiting and ERROR not in channels:
-            self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 
     def _poll_messages_and_build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = convert_interrupts_to_calls.list_interrupts_not_by_guard(value) if self.review_interrupts else []
@@ -493,41 +517,14 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             time.sleep(_STATE_POLL_SECONDS)
         return None
 
-    def _withdraw_answered_requests(
-        self, thread_id: str, namespace: str, checkpoint_id: str, task_id: str, *, is_input: bool
-    ) -> None:
-        """Withdraw the calls of interrupts that the program has answered: those of this task, or all by a new input."""
-        store, keys = self.sync_checkpointer.store, None
-        if not (is_input and task_id == NULL_TASK_ID):
-            place = (thread_id, namespace, checkpoint_id, task_id)
-            value = state_store.load_value_of_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
-            decoded = () if value is None else self._decode_value(value)
-            keys = [
-                convert_interrupts_to_calls.get_idempotency_key_prefix(each)
-                for each in convert_interrupts_to_calls.list_interrupts_not_by_guard(decoded)
-            ]
-        if keys is None or keys:
-            with self._session_claims.lock_session_claims(thread_id):
-                find_decisions_or_discard_interrupt_calls.discard_undecided_calls(store, thread_id, keys=keys)
-
-    def _withdraw_requests_of_earlier_states(self, thread_id: str, checkpoint_id: str) -> None:
-        """Withdraw the calls of interrupts that the graph has left without an answer, by another input or a new state.
-
-        The tasks of subgraphs work on states that are later than that of the root graph.
-        """
-
-        def list_interrupt_keys(values: Sequence[EncodedValue]) -> list[str]:
-            found = [
-                each
-                for value in values
-                for each in convert_interrupts_to_calls.list_interrupts_not_by_guard(self._decode_value(value))
-            ]
-            return list(map(convert_interrupts_to_calls.get_idempotency_key_prefix, found))
-
-        with self._session_claims.lock_session_claims(thread_id):
-            find_decisions_or_discard_interrupt_calls.discard_undecided_calls_of_earlier_states(
-                self.sync_checkpointer.store, thread_id, checkpoint_id, INTERRUPT, list_interrupt_keys
-            )
+    def _list_interrupt_keys(self, values: Sequence[EncodedValue]) -> Collection[str]:
+        """List the beginnings of the keys of the calls that writes to the channel of interrupts ask about."""
+        found = [
+            each
+            for value in values
+            for each in convert_interrupts_to_calls.list_interrupts_not_by_guard(self._decode_value(value))
+        ]
+        return list(map(convert_interrupts_to_calls.get_idempotency_key_prefix, found))
 
     def build_resume(self, config: RunnableConfig) -> Command[Any] | None:
         """Build the command that resumes a thread as people have decided, for the process that runs the graph.
@@ -584,7 +581,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def delete_thread(self, thread_id: str) -> None:
         """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a guarded call."""
         with self._session_claims.lock_session_claims(str(thread_id)):
-            find_decisions_or_discard_interrupt_calls.discard_undecided_calls(
+            find_decisions_or_discard_interrupt_calls.discard_all_undecided_calls(
                 self.sync_checkpointer.store, str(thread_id)
             )
             remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))

@@ -67,6 +67,12 @@ def _describe_history(saver: Any, thread_id: str) -> list[Any]:
     ]
 
 
+def _count_open_questions(saver: Any, thread_id: str) -> int:
+    """Count the interrupts of tasks of the newest state that neither a person nor an update has answered."""
+    state = updated_graphs.build_graph(saver).get_state(config(thread_id))
+    return sum(len(task.interrupts) for task in state.tasks if not task.result)
+
+
 def _go_on(saver: Any, name: str, place: Any, thread_id: str) -> list[Any]:
     """Update again from the same state, as a program that was started again, and let the graph go on."""
     updated_graphs.update(saver, name, place)
@@ -118,6 +124,7 @@ def test_an_update_that_is_killed_and_repeated_leaves_what_langgraphs_saver_has(
         assert found, stored
         assert found[-1] >= seen
         seen = found[-1]
+        assert len(cp.pending_tool_calls(thread_id)) == _count_open_questions(saver, thread_id)
         assert _go_on(saver, name, place, thread_id) in [expected[position][1] for position in found]
         waiting = updated_graphs.build_graph(saver).get_state(config(thread_id)).interrupts
         assert len(cp.pending_tool_calls(thread_id)) == len(waiting)
