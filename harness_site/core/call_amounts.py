@@ -13,9 +13,11 @@ from harness_site.core.masking.masker import MASK, mask_secret_fields_only, mask
 
 #: Names of arguments that hold the amount of a call, the most telling first.
 _NAMES: Final = ("amount", "total_amount", "total_price", "price")
-#: A number, maybe with a currency before or after it: `40.00`, `40.00 EUR`, `€40`.
+#: A number, maybe with a currency before or after it: `40.00`, `40.00 EUR`, `€40`, `12,480.00`. Commas count only
+#: before a decimal point, because `12,480` is another number in other countries.
 _AMOUNT: Final = re.compile(
-    r"(?P<before>[A-Z]{3}|[€£$])? ?(?P<number>-?\d{1,15}(?:\.\d{1,6})?) ?(?P<after>[A-Z]{3}|€)?"
+    r"(?P<before>[A-Z]{3}|[€£$])? ?(?P<number>-?(?:\d{1,15}(?:\.\d{1,6})?|\d{1,3}(?:,\d{3}){1,4}\.\d{1,6})) ?"
+    r"(?P<after>[A-Z]{3}|€)?"
 )
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
 _CURRENCY_OF_SYMBOL: Final = {"€": "EUR", "£": "GBP"}
@@ -63,7 +65,7 @@ def _parse_amount(value: Any, currency: Any) -> Amount | None:
     unit = match["before"] or match["after"] or ""
     if not unit and isinstance(currency, str) and _CURRENCY.fullmatch(currency):
         unit = currency.upper()
-    return Amount(Decimal(match["number"]), _CURRENCY_OF_SYMBOL.get(unit, unit))
+    return Amount(Decimal(match["number"].replace(",", "")), _CURRENCY_OF_SYMBOL.get(unit, unit))
 
 
 def sum_amounts_in_one_currency(amounts: Iterable[Amount | None]) -> Amount | None:

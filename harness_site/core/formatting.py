@@ -129,14 +129,16 @@ def _format_time_ago_in_language(amount: int, unit: str, _language: str | None) 
 
 
 def format_relative_deadline(moment: datetime, now: datetime) -> str:
-    """Format the time until or since a deadline in one unit."""
+    """Format the time until or since a deadline in one unit; hours until it with their minutes."""
     seconds = (moment - now).total_seconds()
     amount, unit = _convert_to_largest_unit(abs(seconds))
     match unit, seconds > 0:
         case "day", True:
             sentence = ngettext("due in %(count)s day", "due in %(count)s days", amount)
         case "h", True:
-            sentence = gettext("due in %(count)s h")
+            minutes = int(seconds % 3600 // 60)
+            sentence = gettext("due in %(count)s h %(minutes)s min") if minutes else gettext("due in %(count)s h")
+            return sentence % {"count": amount, "minutes": minutes}
         case "min", True:
             sentence = gettext("due in %(count)s min")
         case _, True:

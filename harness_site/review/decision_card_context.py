@@ -37,7 +37,7 @@ from harness_site.review.models import Comment
 from harness_site.review.question_choices import (
     find_chosen_option,
     remove_listed_choices,
-    replace_choices_by_labels,
+    replace_choices_by_their_texts,
 )
 from harness_site.review.selectors import call_evidence, calls_by_decider
 from harness_site.sessions.selectors import conversation_window
@@ -140,7 +140,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     waits_for_others = card["own_votes"] or (reader.role == Role.APPROVER and not card["may_decide"])
     card["leads_onward"] = not undecided or waits_for_others
     if card["leads_onward"]:
-        card["next_call"] = calls_by_decider.find_next_call_to_decide(reader, except_calls=[call.pk])
+        card["next_call"] = calls_by_decider.find_next_call_to_decide(reader, after=call)
     return card
 
 
@@ -153,7 +153,7 @@ def _omit_arguments_shown_elsewhere(call: ToolCall) -> Any:
     args = formatting.parse_json_or_text(call.args_json_in_caller_order)
     if not call.is_question or not isinstance(args, dict) or args.keys() != {"value"}:
         return args
-    show_choices = remove_listed_choices if call.undecided else replace_choices_by_labels
+    show_choices = remove_listed_choices if call.undecided else replace_choices_by_their_texts
     return remove_text_of_question({"value": show_choices(call, args["value"])}, call.sentence)
 
 

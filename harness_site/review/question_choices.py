@@ -75,12 +75,13 @@ def remove_listed_choices(call: ToolCall, value: Any) -> Any:
     return {name: part for name, part in value.items() if name != listed}
 
 
-def replace_choices_by_labels(call: ToolCall, value: Any) -> Any:
-    """Replace each option in the value of a question by its label, if `list_question_choices` lists them."""
+def replace_choices_by_their_texts(call: ToolCall, value: Any) -> Any:
+    """Replace each option in the value of a question by its texts, if `list_question_choices` lists them."""
     choices = list_question_choices(call)
     if not isinstance(value, dict) or not choices:
         return value
-    return {**value, _get_option_list_name(value): [choice.label for choice in choices]}
+    texts = [f"{choice.label} ({choice.description})" if choice.description else choice.label for choice in choices]
+    return {**value, _get_option_list_name(value): texts}
 
 
 def _get_option_list_name(value: dict[str, Any]) -> str:

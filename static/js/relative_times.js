@@ -24,7 +24,9 @@ function formatAgo(seconds) {
 
 function formatDue(seconds) {
   const [count, unit] = splitSeconds(Math.abs(seconds));
-  return seconds < 0 ? formatDueIn(count, unit) : formatOverdue(count, unit);
+  if (seconds >= 0) return formatOverdue(count, unit);
+  const minutes = Math.floor((-seconds % 3600) / 60);
+  return unit === "h" && minutes ? gettext("due in %(count)s h %(minutes)s min", { count, minutes }) : formatDueIn(count, unit);
 }
 
 function formatDueIn(count, unit) {

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import count, islice
 from typing import Any, Final, Literal, TypeAlias
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind, Role
@@ -18,6 +18,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core.unreadable_rows import call_or_use_fallback
+from harness_site.review.claims_and_presence import build_claimed_condition
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
@@ -145,21 +146,47 @@ def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     return columns
 
 
-def find_next_call_to_decide(reader: Membership, *, except_calls: Collection[int] = ()) -> ToolCall | None:
-    """Return the call that comes first in the review queue among those that count as the reader's own."""
+def find_next_call_to_decide(
+    reader: Membership, *, after: ToolCall | None = None, except_calls: Collection[int] = ()
+) -> ToolCall | None:
+    """Find the call that the reader should decide next among those that count as the reader's own.
+
+    Urgent calls come first, then the longest waiting ones. Calls that somebody else has claimed come last.
+
+    Args:
+        reader: The member who decides.
+        after: The call that the reader has before them: calls of the same tab of the queue, which asks the same
+            question, come before the others.
+        except_calls: Keys of calls that are left out.
+    """
+    excluded = {*except_calls, *([] if after is None else [after.pk])}
+    unclaimed = ~build_claimed_condition() | build_claimed_condition(by=reader)
+    found = _find_first_calls_by_status(reader, unclaimed, excluded)
+    found = found or _find_first_calls_by_status(reader, Q(), excluded)
+    is_approval = after is not None and after.interrupted_at is None
+    return min(
+        found,
+        key=lambda call: (after is not None and (call.interrupted_at is None) != is_approval, get_waiting_since(call)),
+        default=None,
+    )
+
+
+def _find_first_calls_by_status(reader: Membership, condition: Q, excluded: Collection[int]) -> list[ToolCall]:
+    """Return the most urgent call, or the longest waiting one of each status if no call is urgent."""
     now = clock.now()
     urgent: list[int] = []
     others: list[int] = []
     for status in sorted(UNDECIDED_CALL_STATUSES):
-        calls = select_undecided_calls(status).filter(workspace=reader.workspace_id).exclude(pk__in=except_calls)
+        calls = select_undecided_calls(status).filter(condition, workspace=reader.workspace_id)
+        calls = calls.exclude(pk__in=excluded)
         calls = calls.annotate(due=queue_order.build_deadline_expression(status))
         soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
         urgent += _list_pk_of_first_call_of_reader(soon.order_by("due", "pk"), reader, now)
         others += _list_pk_of_first_call_of_reader(calls.order_by("interrupted_at", "pk"), reader, now)
     found = ToolCall.objects.in_bulk(urgent or others).values()
     if urgent:
-        return min(found, key=lambda call: (call.deadline or now, call.pk), default=None)
-    return min(found, key=get_waiting_since, default=None)
+        return sorted(found, key=lambda call: (call.deadline or now, call.pk))[:1]
+    return list(found)
 
 
 def _list_pk_of_first_call_of_reader(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:

@@ -25,6 +25,8 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_electorate_function
+from harness_site.core import formatting
+from harness_site.core.call_amounts import find_visible_amount, sum_amounts_in_one_currency
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
 from harness_site.review.bulk_decisions import (
     CallAnswer,
@@ -34,7 +36,7 @@ from harness_site.review.bulk_decisions import (
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
-from harness_site.review.selectors import outage_groups
+from harness_site.review.selectors import calls_by_decider, outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.several_answers_forms import CallAnswerForm, SharedAnswerForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
@@ -57,6 +59,11 @@ class OutageCallRow:
     asked_at: datetime | None
     #: Why the reader cannot decide about the call now, if others can; else empty.
     waits_for_others: str
+
+    @property
+    def args(self) -> Any:
+        """Arguments of the call, in the order of its caller."""
+        return formatting.parse_json_or_text(self.call.args_json_in_caller_order)
 
     @property
     def is_undecided(self) -> bool:
@@ -211,6 +218,7 @@ def _render_outage_page(
             row.witness is not None and row.witness.kind == DecisionKind.MARK_FAILED for row in undecided
         ),
         "silent": silent,
+        "amount": sum_amounts_in_one_currency(find_visible_amount(row.args) for row in undecided),
         "form": form,
         "shared_form": shared_form,
         "invalid_field": invalid_field,
@@ -221,6 +229,8 @@ def _render_outage_page(
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
     mark_excerpts_shown_in_response(request, "outage", session_pks)
     context["secrets"] = session_secrets_from_call_arguments.load_known_secrets_of_sessions(set(session_pks))
+    if page.total and not undecided:
+        context["next_call"] = calls_by_decider.find_next_call_to_decide(request.membership)
     response = render(request, "review/outage.html", context, status=status)
     if context["invalid"]:
         # The page stays where it is, and the first invalid field gets the focus.

@@ -52,7 +52,7 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     tab_context = (
         _load_decided_context(request, filters, query_filters)
         if tab == "decided"
-        else _load_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks)
+        else _load_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks, waiting)
     )
     context = {
         **tab_context,
@@ -126,7 +126,12 @@ def _build_refresh_url(request: MemberRequest, tab: str, *, is_empty: bool) -> s
 
 
 def _load_pending_context(
-    request: MemberRequest, tab: str, filters: CallFilters, query_filters: QueueFilters, urgent_pks: Sequence[int]
+    request: MemberRequest,
+    tab: str,
+    filters: CallFilters,
+    query_filters: QueueFilters,
+    urgent_pks: Sequence[int],
+    waiting: CallsByDecider,
 ) -> dict[str, Any]:
     """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call.
 
@@ -170,7 +175,9 @@ def _load_pending_context(
         **_list_tool_and_agent_suggestions((call.tool, call.session.agent) for call in shown),
         "first_time": is_first_use,
         "groups": [builder.build_outage_group(outage, calls) for outage, calls in first_calls.items()],
-        "same_approvals": group_same_approvals(shown) if request.membership.has_role(Role.APPROVER) else [],
+        "same_approvals": group_same_approvals(call for call in shown if call.pk not in waiting.pks_of_others)
+        if request.membership.has_role(Role.APPROVER)
+        else [],
     }
 
 

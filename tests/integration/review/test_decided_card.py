@@ -11,6 +11,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import Membership
+from harness_site.review.models import Claim
 from tests.integration.review.interrupted_calls import lost_call, page, raw
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user
 from tests.support.page_text import visible_text
@@ -124,6 +125,26 @@ def test_next_call_is_the_first_one_of_the_queue(reader: Client) -> None:
     )
     make_decision(call=call, revision=1)
     assert f'href="/review/calls/{urgent.pk}/">Next call' in raw(reader, call)
+
+
+def test_next_call_asks_the_same_question_and_is_not_claimed_by_somebody_else(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, revision=1)
+    asked: dict[str, Any] = {"session": call.session, "run": call.run, "status": CallStatus.AWAITING_APPROVAL}
+    approved = make_call(call_id="call_10", args={"order": 18}, approvals=2, **asked)
+    make_decision(call=approved, kind=DecisionKind.APPROVE, actor="alice", final=False)
+    interrupted = make_call(session=call.session, run=call.run, call_id="call_11", args={"order": 19})
+    first, second = (make_call(call_id=f"call_{number}", args={"order": number}, **asked) for number in (20, 21))
+    following = 'href="/review/calls/{}/">Next call'
+    assert following.format(interrupted.pk) in raw(reader, call)
+    assert following.format(first.pk) in raw(reader, approved)
+    now, bob = datetime.now(UTC), make_user(name="bob").memberships.get()
+    for claimed in (first, interrupted):
+        Claim.objects.create(call=claimed, member=bob, since=now, seen_at=now)
+    assert following.format(second.pk) in raw(reader, approved)
+    assert following.format(second.pk) in raw(reader, call)
+    Claim.objects.create(call=second, member=bob, since=now, seen_at=now)
+    assert following.format(interrupted.pk) in raw(reader, call)
 
 
 def test_next_call_is_one_that_the_reader_may_decide(reader: Client) -> None:

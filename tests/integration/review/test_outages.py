@@ -8,11 +8,12 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, ToolCall, Workspace
 from harness_site.review.selectors import outage_groups
 from harness_site.review.views import outages
 from tests.integration.review.conftest import PAGE, WINDOW, Lost, waited_for
-from tests.support.factories import make_decision, make_late_result, make_workspace
+from tests.support.factories import make_call, make_decision, make_late_result, make_session, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -130,6 +131,20 @@ def test_decided_calls_are_listed_last(people: dict[str, Client], lost: Lost) ->
         "alice: It happened “It is there.” Evidence: https://ledger.example/4 Result for the agent: re_1"
         in visible_text(page)
     )
+
+
+def test_outage_page_shows_arguments_and_total_and_leads_onward(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(second) for second in range(2)]
+    for call, amount in zip(calls, ("1,240.50", "9.50"), strict=True):
+        ToolCall.objects.filter(pk=call.pk).update(args=to_canonical_json({"amount": amount, "currency": "EUR"}))
+    text = visible_text(people["alice"].get(PAGE))
+    assert "1,250.00 EUR in total" in text
+    assert text.count("Arguments amount") == 2
+    other = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, call_id="other")
+    ToolCall.objects.filter(pk__in=[call.pk for call in calls]).update(status=CallStatus.FAILED)
+    page = people["alice"].get(PAGE)
+    assert "all 2 calls are decided" in visible_text(page)
+    assert f'href="/review/calls/{other.pk}/">Next call' in page.content.decode()
 
 
 @pytest.mark.parametrize(

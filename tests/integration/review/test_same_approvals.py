@@ -97,6 +97,8 @@ def test_votes_deadlines_and_roles_hold_as_on_the_decision_page() -> None:
     assert carol.post(PAGE, sent).status_code == 403
     assert "Not recorded: Approved" in visible_text(alice.post(PAGE, sent, follow=True))
     assert "you have decided, and another person has to agree" in visible_text(alice.get(PAGE, query))
+    queues = {client: client.get("/review/?tab=awaiting").content.decode() for client in (alice, bob)}
+    assert ["/review/approvals/" in queue for queue in queues.values()] == [False, True]
     sent["call"] = [f"{call.pk}.2" for call in calls]
     bob.post(PAGE, sent)
     statuses = ToolCall.objects.order_by("pk").values_list("status", flat=True)

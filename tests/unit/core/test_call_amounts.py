@@ -13,6 +13,9 @@ from harness_site.core.masking.masker import build_masking_rules, use_masking_ru
     [
         ({"order": 17, "amount": "12900.5", "currency": "eur"}, "12,900.50 EUR"),
         ({"price": 40}, "40"),
+        ({"amount": "12,480.00", "currency": "EUR"}, "12,480.00 EUR"),
+        ({"amount": "12,480"}, "None"),
+        ({"amount": "1,24.80"}, "None"),
         ({"amount": "€40.00"}, "40.00 EUR"),
         ({"amount": 0.125, "currency": "too long"}, "0.125"),
         ({"amount": "many"}, "None"),

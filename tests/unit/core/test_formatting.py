@@ -45,6 +45,7 @@ def test_ago(seconds: int, words: str) -> None:
     ("seconds", "words"),
     [
         (3600, "due in 1 h"),
+        (6899, "due in 1 h 54 min"),
         (59.9, "due in 59 s"),
         (0.4, "due in 0 s"),
         (0, "overdue"),
