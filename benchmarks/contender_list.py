@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.agent_groups.agent_group import AgentGroup
 from benchmarks.agent_groups.langgraph_agents import LangGraph
 from benchmarks.agent_groups.library_agents import Library
-from benchmarks.agent_groups.statement_agents import RawSqlAgents
+from benchmarks.agent_groups.raw_sql_agents import RawSqlAgents
 from benchmarks.benchmark_databases import Databases, Kind
 from benchmarks.call_costs import CallLogger
 from benchmarks.contenders import langgraph_django

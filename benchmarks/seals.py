@@ -118,14 +118,18 @@ def _start_sessions_and_build_operations(checkpointer: SyncCheckpointer, kind: s
     def save() -> Cost:
         transcript.extend(_build_message(len(transcript) + number) for number in range(2))
         turn = {"turn": len(transcript)}
-        return _measure_cost(using, lambda: checkpointer.save_checkpoint(f"save {kind}", transcript, turn, 0.1))
+        return _measure_time_and_statements(
+            using, lambda: checkpointer.save_checkpoint(f"save {kind}", transcript, turn, 0.1)
+        )
 
     def dispatch() -> Cost:
         number = next(calls)
-        return _measure_cost(using, lambda: registry.dispatch("pay", {**ARGS, "order": number}, f"c{number}"))
+        return _measure_time_and_statements(
+            using, lambda: registry.dispatch("pay", {**ARGS, "order": number}, f"c{number}")
+        )
 
     def load() -> Cost:
-        return _measure_cost(using, lambda: checkpointer.load_latest(f"load {kind}"))
+        return _measure_time_and_statements(using, lambda: checkpointer.load_latest(f"load {kind}"))
 
     def load_cold() -> Cost:
         verified_transcripts.clear()
@@ -134,7 +138,7 @@ def _start_sessions_and_build_operations(checkpointer: SyncCheckpointer, kind: s
     return {"save": save, "dispatch": dispatch, "load_latest, cached": load, "load_latest, cold": load_cold}
 
 
-def _measure_cost(using: str, work: Callable[[], object]) -> Cost:
+def _measure_time_and_statements(using: str, work: Callable[[], object]) -> Cost:
     statements = [0]
 
     def count(execute: Callable[..., Any], *args: Any) -> Any:

@@ -17,7 +17,7 @@ from checkpoints.importers.find_and_read_transcript_files import (
     FileReader,
     SourceFile,
     find_reason_to_convert,
-    read_sample_and_detect_lines,
+    read_first_values_and_detect_json_lines,
 )
 from checkpoints.importers.import_errors import EncodingRefused, FormatRefused
 from checkpoints.importers.import_report import ImportReport
@@ -131,12 +131,12 @@ class FileImport:
 
 def _choose_format(file: SourceFile, options: ImportOptions) -> TranscriptFormat:
     if not options.format:
-        few_values = read_sample_and_detect_lines(file, FEW_SAMPLE_VALUES)
+        few_values = read_first_values_and_detect_json_lines(file, FEW_SAMPLE_VALUES)
         _require_readable_encoding(file)
         certain = detect_format.find_certain_format(few_values) if len(few_values) >= FEW_SAMPLE_VALUES else None
         if certain is not None:
             return certain
-    values = read_sample_and_detect_lines(file)
+    values = read_first_values_and_detect_json_lines(file)
     _require_readable_encoding(file)
     if options.format:
         chosen = detect_format.get_format(options.format)

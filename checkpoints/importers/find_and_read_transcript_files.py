@@ -123,7 +123,7 @@ def _iterate_files(folder: Path, errors: list[OSError]) -> Iterator[SourceFile]:
                 yield SourceFile(Path(path), relative, status.st_size, status.st_mtime_ns)
 
 
-def read_sample_and_detect_lines(file: SourceFile, count: int = SAMPLE_VALUES) -> list[Any]:
+def read_first_values_and_detect_json_lines(file: SourceFile, count: int = SAMPLE_VALUES) -> list[Any]:
     """Return the values on the first `count` lines, and set whether the file is made of lines.
 
     Damaged lines are left out. If it is one value, that is parsed, and its first values are returned.
@@ -147,7 +147,7 @@ def read_sample_and_detect_lines(file: SourceFile, count: int = SAMPLE_VALUES) -
     if file.is_lines:
         file.document = None
         return [] if starts_list else values
-    return read_sample_and_detect_lines(file)
+    return read_first_values_and_detect_json_lines(file)
 
 
 def find_reason_to_convert(file: SourceFile) -> str:

@@ -196,7 +196,7 @@ class PendingRowBuilder:
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
-    def verify_and_build_row(
+    def check_integrity_and_build_row(
         self,
         call: ToolCall,
         agreements: tuple[Agreement, ...],
@@ -220,7 +220,7 @@ class PendingRowBuilder:
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()) -> OutageGroupRow:
         lines = convert_rows_or_mark_unreadable(
-            calls, self._verify_and_build_outage_call_line, "call", attrgetter("session_id")
+            calls, self._check_integrity_and_build_outage_line, "call", attrgetter("session_id")
         )
         readable = skip_unreadable_records(lines)
         agents = Counter(line.agent for line in readable if line.agent)
@@ -243,7 +243,7 @@ class PendingRowBuilder:
             amount="" if amount is None else str(amount),
         )
 
-    def _verify_and_build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
+    def _check_integrity_and_build_outage_line(self, call: ToolCall) -> OutageCallLine:
         if error := find_verification_error_and_quarantine(call):
             return OutageCallLine(
                 call.pk, f"{self._cards}{call.pk}/", get_verification_error_sentence_and_label(error)[0]

@@ -119,7 +119,7 @@ def _build_rows(
 
     def build_row(call: ToolCall) -> SelectableCallRow:
         agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
-        row = builder.verify_and_build_row(call, agreements, company, None, now=now, hook_could_not_tell=False)
+        row = builder.check_integrity_and_build_row(call, agreements, company, None, now=now, hook_could_not_tell=False)
         is_shown = isinstance(row, PendingCallRow)
         args = formatting.parse_json_or_text(call.args_json_in_caller_order) if is_shown else None
         return SelectableCallRow(

@@ -191,7 +191,7 @@ def _render_outage_page(
     rows = _load_outage_call_rows(request, page)
     undecided = [row for row in rows if row.is_undecided]
     silent = [
-        (row, (answer_forms or {}).get(row.call.pk) or _build_answer_form(row.call))
+        (row, (answer_forms or {}).get(row.call.pk) or _build_call_answer_form(row.call))
         for row in rows
         if row.needs_answer_of_reader
     ]
@@ -258,7 +258,7 @@ def _get_common_error_message(rows: Sequence[OutageCallRow]) -> str:
     return messages.pop() if len(messages) == 1 else ""
 
 
-def _build_answer_form(call: ToolCall) -> CallAnswerForm:
+def _build_call_answer_form(call: ToolCall) -> CallAnswerForm:
     return CallAnswerForm(pk=call.pk, initial={"revision": call.revision})
 
 

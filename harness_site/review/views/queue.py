@@ -234,7 +234,7 @@ def _build_pending_rows(
         outage = outages_by_call.get(call.pk)
         group = None if outage is None else builder.build_outage_group(outage)
         agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
-        return builder.verify_and_build_row(
+        return builder.check_integrity_and_build_row(
             call, agreements, company, group, now=now, hook_could_not_tell=call.pk in silent
         )
 

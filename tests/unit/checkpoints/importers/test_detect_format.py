@@ -16,7 +16,7 @@ from checkpoints.importers.detect_format import find_certain_format
 from checkpoints.importers.find_and_read_transcript_files import (
     FEW_SAMPLE_VALUES,
     describe_source_file,
-    read_sample_and_detect_lines,
+    read_first_values_and_detect_json_lines,
 )
 
 PROMPT = {"type": "user", "uuid": "u1", "sessionId": "s", "message": {"role": "user", "content": "Hi"}}
@@ -42,7 +42,7 @@ def test_sample_has_the_values_of_the_first_lines(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     path.write_text("".join(f"{json.dumps({'number': number})}\n" for number in range(50)))
     file = describe_source_file(path, "lines")
-    assert [value["number"] for value in read_sample_and_detect_lines(file, FEW_SAMPLE_VALUES)] == list(
+    assert [value["number"] for value in read_first_values_and_detect_json_lines(file, FEW_SAMPLE_VALUES)] == list(
         range(FEW_SAMPLE_VALUES + 1)
     )
 
@@ -51,7 +51,7 @@ def test_document_is_parsed_once_for_both_samples(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     path.write_text(json.dumps([{"number": number} for number in range(50)], indent=1))
     file = describe_source_file(path, "list")
-    first = read_sample_and_detect_lines(file, FEW_SAMPLE_VALUES)
+    first = read_first_values_and_detect_json_lines(file, FEW_SAMPLE_VALUES)
     path.unlink()
-    assert read_sample_and_detect_lines(file) == first
+    assert read_first_values_and_detect_json_lines(file) == first
     assert not file.is_lines
