@@ -123,6 +123,12 @@ document.addEventListener("click", (event) => {
   field.focus();
 });
 
+/** Return the form of the page that records decisions; null if there are several. */
+function onlyForm() {
+  const forms = document.querySelectorAll("main form:is([data-decide], [data-decide-several])");
+  return forms.length === 1 ? forms[0] : null;
+}
+
 // A form whose button is hidden only keeps the text: the call is decided, or the deadline has passed. It sends nothing.
 document.addEventListener(
   "submit",
@@ -135,9 +141,11 @@ document.addEventListener(
 );
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches?.("main form *")) {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    const sent = event.target.matches?.("main form *") ? event.target.form : event.target === document.body ? onlyForm() : null;
+    if (!sent) return;
     event.preventDefault();
-    event.target.form?.requestSubmit();
+    sent.requestSubmit();
     return;
   }
   const decide = form();

@@ -137,6 +137,17 @@ def test_a_decision_without_a_reason_is_not_recorded(
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
 
 
+def test_shortcut_of_the_button_works_without_the_focus_in_the_form(
+    open_cards: Callable[..., list[Page]], page_monitors: list[PageMonitor]
+) -> None:
+    (page,) = open_cards("alice")
+    page_monitors[0].ignore("status of 422")
+    expect(page.get_by_role("button", name="Record decision")).to_be_visible()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#kind-errors")).to_be_visible()
+
+
 def test_auditor_sees_the_card_but_cannot_decide(open_cards: Callable[..., list[Page]]) -> None:
     (page,) = open_cards("carol")
     expect(page.get_by_text("deciding needs an approver")).to_be_visible()
