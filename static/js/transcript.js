@@ -9,6 +9,7 @@ let scrollsUp = false;
 let scrollAnchor = null; // an element and its position before a swap above it
 let wasLinkFocused = false;
 let scrollEndTimer = 0;
+let outlineFrame = 0; // the animation frame in which the outline will be marked
 const PREFETCH_DISTANCE = 1500; // pixels: messages this near to the view are fetched
 const INITIAL_SCROLL_TIME = 3000; // milliseconds: earlier scroll events come from the browser, which scrolls to the hash of the address
 let hasReaderScrolled = false; // by the reader, not by the browser that scrolls to the hash
@@ -29,8 +30,10 @@ function headHeight() {
 function messageAtTop() {
   const named = location.hash.startsWith("#m-") && document.querySelector(location.hash)?.closest(".msg");
   if (named && !hasReaderScrolled) return named;
-  const top = 8 + headHeight();
-  for (const message of document.querySelectorAll(".transcript .msg[id]")) {
+  const messages = document.querySelectorAll(".transcript .msg[id]");
+  if (!messages.length) return null;
+  const top = 8 + headHeight() + parseFloat(getComputedStyle(messages[0]).scrollMarginTop); // where a jump puts a message
+  for (const message of messages) {
     if (message.offsetHeight && message.getBoundingClientRect().bottom > top) return message;
   }
   return null;
@@ -109,13 +112,14 @@ document.addEventListener(
   () => {
     scrollsUp = window.scrollY < lastScrollY;
     lastScrollY = window.scrollY;
+    outlineFrame ||= requestAnimationFrame(() => {
+      outlineFrame = 0;
+      markOutlineEntry();
+    });
     if (!hasReaderScrolled && performance.now() < INITIAL_SCROLL_TIME) return;
     fetchNearMessages();
     clearTimeout(scrollEndTimer);
-    scrollEndTimer = setTimeout(() => {
-      updateAddress();
-      markOutlineEntry();
-    }, 200);
+    scrollEndTimer = setTimeout(updateAddress, 200);
   },
   { passive: true },
 );

@@ -37,20 +37,27 @@ with SyncCheckpointer.open(sys.argv[1]) as checkpointer:
 """
 
 
-#: Program that saves 60 messages of 30 lines.
+#: Program that saves 60 messages of 30 lines: the arguments are the database, a title, and the distance of prompts.
 SAVE_TALL_TRANSCRIPT = """
 import sys
 from checkpoints import SyncCheckpointer
+_program, database, title, prompt_every = sys.argv
 blocks = [{"kind": "text", "text": "\\n\\n".join(f"Line {number}" for number in range(30))}]
-transcript = [{"id": f"m{n}", "role": "user" if n == 0 else "assistant", "blocks": blocks} for n in range(60)]
-with SyncCheckpointer.open(sys.argv[1]) as checkpointer:
-    checkpointer.start_session("tall-transcript", "Tall messages")
-    checkpointer.save_checkpoint("tall-transcript", transcript, None, 0)
+roles = ["user" if number % int(prompt_every) == 0 else "assistant" for number in range(60)]
+transcript = [{"id": f"m{number}", "role": role, "blocks": blocks} for number, role in enumerate(roles)]
+with SyncCheckpointer.open(database) as checkpointer:
+    checkpointer.start_session(title.replace(" ", "-"), title)
+    checkpointer.save_checkpoint(title.replace(" ", "-"), transcript, None, 0)
 """
 
 
 def save_transcript(site: Site, *texts: str) -> None:
     subprocess.run([sys.executable, "-c", SAVE_TRANSCRIPT, site.database, *texts], check=True)
+
+
+def save_tall_transcript(site: Site, title: str, *, prompt_every: int = 60) -> None:
+    command = [sys.executable, "-c", SAVE_TALL_TRANSCRIPT, site.database, title, str(prompt_every)]
+    subprocess.run(command, check=True)
 
 
 def message_positions(page: Page) -> list[int]:
@@ -122,18 +129,43 @@ def test_scrolling_loads_messages_and_reload_keeps_the_position(open_page: OpenP
 
 
 def test_end_key_reaches_the_end_of_a_transcript_with_tall_messages(open_page: OpenPage, site: Site) -> None:
-    subprocess.run([sys.executable, "-c", SAVE_TALL_TRANSCRIPT, site.database], check=True)
+    save_tall_transcript(site, "Tall messages")
     page = open_page("carol")
     page.goto("/sessions/")
     page.get_by_role("link", name="Tall messages").click()
     expect_loaded_url(page, r"/sessions/\d+/$")
     page.keyboard.press("Home")
-    page.wait_for_function("window.scrollY == 0")
+    page_actions.wait_until(page, "window.scrollY == 0")
     page.keyboard.press("End")
     expect(page.locator("#m-59")).to_be_in_viewport()
     page.wait_for_timeout(500)  # in which messages that have come into view get their height
     expect(page.locator("#m-59")).to_be_in_viewport()
     assert page.evaluate("document.documentElement.scrollHeight - window.innerHeight - window.scrollY") <= 2
+
+
+def test_outline_marks_the_prompt_in_view_while_the_wheel_turns(open_page: OpenPage, site: Site) -> None:
+    save_tall_transcript(site, "Tall prompts", prompt_every=6)
+    page = open_page("carol")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="Tall prompts").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    page.mouse.move(600, 400)
+    marked_places = set()
+    for _ in range(25):
+        page.mouse.wheel(0, 700)
+        page.wait_for_timeout(60)
+        marked_places.add(page.evaluate("document.querySelector('#outline [aria-current]')?.dataset.place"))
+    assert len(marked_places - {None}) > 2  # no prompt is marked for a moment while new messages replace the outline
+
+
+def test_outline_marks_the_prompt_in_view_after_the_browser_scrolled(open_page: OpenPage, site: Site) -> None:
+    save_tall_transcript(site, "Restored prompts", prompt_every=6)
+    page = open_page("carol")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="Restored prompts").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    page.evaluate("document.querySelector('#m-54').scrollIntoView({ behavior: 'instant' })")
+    expect(page.locator("#outline [aria-current]")).to_have_attribute("data-place", "54", timeout=2000)
 
 
 def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: OpenPage, site: Site) -> None:
