@@ -107,6 +107,12 @@ class UsagePage:
         return any(count != TokenCounts() for count in counts)
 
     @property
+    def has_costs(self) -> bool:
+        """Whether the cost of a turn or of a model is known on this page."""
+        costs = [*(turn.cost for turn in self.turns), *(model.cost for model in self.models)]
+        return any(cost is not None for cost in costs)
+
+    @property
     def has_models_of_turns(self) -> bool:
         return any(turn.model for turn in self.turns)
 

@@ -31,6 +31,18 @@ def test_turns_are_listed_where_a_version_states_its_cost(client: Client) -> Non
     assert "Usage is not recorded by turn." not in page
 
 
+def test_columns_of_unknown_costs_are_left_out(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.UNKNOWN)
+    make_messages(session=session, texts=["a"])
+    usage = '{"input_tokens":7,"output_tokens":5,"by_model":{"small-1":{"input_tokens":7,"output_tokens":5}}}'
+    make_checkpoint(session=session, usage=usage)
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/")).partition("By model")[2]
+    assert "Model Input Output Total small-1 7 5 12 By turn" in page
+    assert "Version Input Output Total v1" in page
+    assert "Cost" not in page
+
+
 def test_turns_have_their_cost_and_the_total_without_columns_for_unknown_tokens(client: Client) -> None:
     client.force_login(make_user(name="alice"))
     session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.05")
