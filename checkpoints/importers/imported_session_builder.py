@@ -284,6 +284,16 @@ class TranscriptBuilder:
             parse_message_parts.list_message_parts(message.body) if parts is None else parts,
         )
 
+    def repeat_messages(
+        self, keys: Mapping[str, str], after: str, build_body: Callable[[str, Body], Body] = lambda _, body: body
+    ) -> None:
+        """Repeat messages that an earlier form of the transcript has. Arguments are those of the recorder's method."""
+        self.recorder.repeat_messages(keys, after, build_body)
+        for key in keys.values():
+            if self.recorder.has_message(key):
+                self._count += 1
+                self._counts[key] = self._count
+
     def _undo_context_of_repeated_last_message(self, key: str) -> bool:
         """Take back what the last message has from beside the conversation, if it comes again. Returns whether it
         does."""

@@ -8,17 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.hot_statements import NewMessage, SaveBase
 from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.enums import SessionStatus
-from checkpoints.exceptions import StorageError
+from checkpoints.exceptions import CheckpointCorrupted, StorageError
+from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.importers import write_imported_sessions
 from checkpoints.importers.import_errors import ImportOvertaken
@@ -34,6 +36,9 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import VersionState
 from checkpoints.versions import new_messages_and_segments, read_messages_along_segments, save_version
 from checkpoints.versions.save_version import TranscriptEnd, VersionToWrite
+
+#: Largest number of keys of messages in one query.
+_KEYS_IN_QUERY: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ class ImportedTurn:
     calls: list[ToolCall] = field(default_factory=list)
     characters: int = 0
     state: VersionState | None = None
+    #: Results in the messages that are not new, by call id.
+    repeated_results: Counter[str] = field(default_factory=Counter)
 
     def build_transcript_end(self) -> TranscriptEnd:
         """Return the end of the transcript after this turn."""
@@ -62,9 +69,9 @@ class ImportedTurn:
 
     @cached_property
     def result_counts(self) -> Counter[str]:
-        """Number of results of calls in the messages, by call id; the turn has ended."""
+        """Number of new results of calls in the messages, by call id; the turn has ended."""
         said = [parse_json(message.body) for message in self.messages]
-        return replace(self.build_transcript_end(), said=said).result_counts
+        return replace(self.build_transcript_end(), said=said, repeated=self.repeated_results).result_counts
 
     def get_version_state(self) -> VersionState:
         """Return the state of the version; the turn has ended."""
@@ -149,6 +156,38 @@ class ImportWriter:
                 connection, self._head.segment_id, length, ("body",), length - 1
             )
         return parse_json(rows[0][0])
+
+    def load_messages_by_key(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
+        """Load messages of any version of the session: the key, the role and the body of each, in the order of `keys`.
+
+        Of the last ones, no more than `size` characters of bodies. A key without a message is left out. Raises
+        `CheckpointCorrupted` if a body is not the one that was written.
+        """
+        using, found = self.store.using, list[tuple[str, str, str]]()
+        with database_operation(using, writes=False) as connection:
+            messages = Message.objects.using(using).filter(segment__session=self._row)
+            for end in range(len(keys), 0, -_KEYS_IN_QUERY):
+                page = keys[max(0, end - _KEYS_IN_QUERY) : end]
+                # The last row of a message that has grown is the complete one.
+                rows = {message.message_id: message for message in messages.filter(message_id__in=page).order_by("pk")}
+                for message in [rows[key] for key in reversed(page) if key in rows]:
+                    size -= len(message.body)
+                    if size < 0:
+                        return found[::-1]
+                    self._require_body_of_chain(connection, message)
+                    found.append((message.message_id, message.role, message.body))
+        return found[::-1]
+
+    def _require_body_of_chain(self, connection: BaseDatabaseWrapper, message: Message) -> None:
+        place, position = (connection, message.segment_id), message.position
+        before = digests.EMPTY_CHAIN
+        for (chain,) in read_messages_along_segments.read_message_field_rows(
+            *place, position, ("chain",), max(0, position - 1)
+        ):
+            before = bytes(chain)
+        if digests.extend_hash_chain(before, message.body) != bytes(message.chain):
+            name = "a message of its transcript"
+            raise CheckpointCorrupted(self.origin.session_id, name, "it does not match its digest")
 
     @contextmanager
     def open_transaction(self) -> Iterator[None]:

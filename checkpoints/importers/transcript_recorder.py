@@ -3,15 +3,15 @@ versions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import Phase
-from checkpoints.formats import digests, exact_amounts
-from checkpoints.formats.canonical_json import to_canonical_json
+from checkpoints.formats import digests, exact_amounts, tool_calls_in_messages
+from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
@@ -69,6 +69,8 @@ class TranscriptRecorder:
         self._newest: datetime | None = None
         self._at: datetime | None = None
         self._started = self._counted = False
+        #: Characters of messages that may still be repeated, so that a session is not many times as large as its file.
+        self._repeatable_characters = MAX_BUFFERED_CHARACTERS
 
     def has_message(self, key: str) -> bool:
         """Return whether the session has this message already, in any of its versions."""
@@ -99,6 +101,7 @@ class TranscriptRecorder:
         Raises `InvalidInput` if it cannot be stored exactly.
         """
         body = to_canonical_json(message.body, "message")
+        self._repeatable_characters += len(body)
         if not self._started:
             self._require_same_source_file(message)
         self._set_message_time(message.at)
@@ -115,6 +118,37 @@ class TranscriptRecorder:
             self._end_turn_and_write_full_batch()
         calls = self._calls.add_message_calls_and_results(message, parts, self._at or self._otherwise, new=True)
         self._append_message(message, body, calls)
+        self.report.new_messages += 1
+
+    def repeat_messages(
+        self,
+        keys: Mapping[str, str],
+        after: str,
+        build_body: Callable[[str, dict[str, Any]], dict[str, Any]],
+    ) -> None:
+        """Append messages that an earlier form of the transcript has once more, in the same version as the last one.
+
+        Their calls and results are not new. If the messages are larger than a version may be, or all repeated messages
+        of the transcript are by much larger than its others, only the last ones that fit are appended.
+
+        Args:
+            keys: Keys of the new messages, by the keys of those that they repeat.
+            after: Key of the message that they follow. If it is not the last one, nothing is appended: an earlier
+                import has read it.
+            build_body: Function that gets the key and the body of a message, and returns the body of the new one.
+        """
+        if not keys or self._writer.repeats or not self.path or self.path[-1].key != after:
+            return
+        self._write_pending_turns()
+        size = min(MAX_BUFFERED_CHARACTERS, self._repeatable_characters)
+        for key, role, stored in self._writer.load_messages_by_key([*keys], size):
+            if keys[key] in self._index or keys[key] in self._elsewhere:
+                continue
+            body = build_body(key, parse_json(stored))
+            text = to_canonical_json(body, "message")
+            self._repeatable_characters -= len(text)
+            self._turn.repeated_results.update(tool_calls_in_messages.list_call_ids_of_results(body))
+            self._append_message(ImportedMessage(keys[key], role, body), text, [])
 
     def _is_last_message_with_more_content(self, key: str, body: str) -> bool:
         """Return whether a message is the last one of the transcript, with more content than that had."""
@@ -175,7 +209,6 @@ class TranscriptRecorder:
         self._turn.characters += len(body)
         self._index[message.key] = len(self.path)
         self.path.append(place)
-        self.report.new_messages += 1
 
     def _end_turn_and_write_full_batch(self) -> None:
         if not self._turn.messages:

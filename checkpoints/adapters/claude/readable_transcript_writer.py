@@ -356,6 +356,10 @@ class ReadableTranscriptWriter(ImportWriter):
             run.save(using=self.store.using, force_insert=True)
         return run
 
+    def load_messages_by_key(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
+        self._transaction.lock_session_and_write_queued_version()
+        return super().load_messages_by_key(keys, size)
+
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
         if made or calls.has_unwritten_late_results() or not self._can_write_turns_without_lock(turns, first):

@@ -2,7 +2,7 @@
 
 A message of the agent is spread over several lines, one for each block; here they are joined. A prompt that continues
 from an earlier message is an edit, and a compaction starts over: in both cases the replaced messages remain in earlier
-versions.
+versions. The messages that a compaction keeps follow its summary once more.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
+from checkpoints.formats.digests import digest_text
 from checkpoints.importers.claude_code import parse_line
 from checkpoints.importers.claude_code.parse_line import Line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
@@ -39,6 +40,18 @@ class _AgentLine:
     notes: list[Line] = field(default_factory=list)
 
 
+@dataclass
+class _KeptMessages:
+    """Messages that a compaction keeps, until they are repeated behind the line `anchor`.
+
+    `blocks` has the ranges of the blocks that it keeps of each message, by its key; all blocks if there are no ranges.
+    """
+
+    compaction: str
+    anchor: str
+    blocks: dict[str, list[tuple[int, int]]]
+
+
 class ConversationImport:
     """Importer of the lines of one conversation, in order."""
 
@@ -55,6 +68,16 @@ class ConversationImport:
         self._counted: OrderedDict[str, Counter[str]] = OrderedDict()
         self._costs: dict[str, Decimal] = {}
         self._compacted = False
+        #: Ranges of the blocks of each line of a message that has several lines.
+        self._blocks: dict[str, tuple[int, int]] = {}
+        #: Keys of the lines of a fork, by the uuids of the lines that they were copied from.
+        self._lines_of_fork: dict[str, str] = {}
+        self._kept: _KeptMessages | None = None
+        #: Keys of repeated messages, by those of the messages that they repeat.
+        self._repeated: dict[str, str] = {}
+        #: Key of the last message that a compaction keeps, by that of the message that these follow.
+        self._last_kept: dict[str, str] = {}
+        self._last_key = TRANSCRIPT_START
         self._tail = _parse_message_key_and_line_count_or_none(self._recorder.load_last_message_body())
 
     def add_line(self, line: Line) -> None:
@@ -65,6 +88,8 @@ class ConversationImport:
         if key is None:
             self.builder.report.repeated += 1
             return
+        if source_uuid := parse_line.get_fork_source_uuid_or_empty(line):
+            self._lines_of_fork.setdefault(source_uuid, key)
         self.builder.report.unknown.update(parse_line.iterate_unknown_types(line))
         if is_note_line:
             if key and parse_line.get_type(line) == "system" and isinstance(line.get("parentUuid"), str):
@@ -197,9 +222,11 @@ class ConversationImport:
             usage = self._add_new_usage_to_totals(line) or usage
         content = messages[0].get("content")
         if len(messages) > 1:
-            content = [
-                block for message in messages for block in parse_line.convert_content_to_blocks(message.get("content"))
-            ]
+            content = []
+            for one in group:
+                start = len(content)
+                content += parse_line.convert_content_to_blocks(one.line["message"].get("content"))
+                self._blocks[one.key] = (start, len(content))
         body = {"role": parse_line.get_text_or_empty(messages[0].get("role")) or "assistant", "content": content}
         at = parse_time(lines[-1].get("timestamp"))  # the message is complete with its last line
         message = ImportedMessage(
@@ -273,9 +300,61 @@ class ConversationImport:
         role = kind if kind not in {"", "attachment", "user", "assistant"} else "system"
         predecessor = TRANSCRIPT_START if self._compacted else None
         body = {"role": role, "content": content}
+        kept = self._find_kept_messages(key, line) if self._compacted else None
         self._record_message(
             ImportedMessage(key, role, body, parse_time(line.get("timestamp")), predecessor), [envelope]
         )
+        self._kept = kept
+        self._repeat_kept_messages_behind_anchor(key)
+
+    def _find_kept_messages(self, key: str, line: Line) -> _KeptMessages:
+        """Find the messages that a compaction keeps. Those that the conversation does not have are left out."""
+        preserved, blocks = parse_line.parse_preserved_messages(line), dict[str, list[tuple[int, int]]]()
+        for line_key in map(self._find_key_of_line, preserved.uuids):
+            if line_key == key or line_key not in self._seen:
+                continue
+            if line_key in self._blocks:
+                blocks.setdefault(self._homes.get(line_key, line_key), []).append(self._blocks[line_key])
+            else:
+                blocks[line_key] = []
+        if not preserved.uuids:
+            first, last = (
+                self._recorder.find_message_position(self._find_key_of_newest_repetition(uuid))
+                for uuid in (preserved.first, preserved.last)
+            )
+            if first is not None and last is not None:
+                blocks = {place.key: [] for place in self._recorder.path[first : last + 1]}
+        return _KeptMessages(key, self._find_key_of_line(preserved.anchor), blocks)
+
+    def _find_key_of_line(self, uuid: str) -> str:
+        """Find the key of a line by its uuid, or by that of the line of another session that it was copied from."""
+        return uuid if uuid in self._seen else self._lines_of_fork.get(uuid, uuid)
+
+    def _find_key_of_newest_repetition(self, uuid: str) -> str:
+        """Find the key of the message with a line, or of the message that repeats it after a compaction."""
+        line_key = self._find_key_of_line(uuid)
+        key = self._homes.get(line_key, line_key) if line_key in self._blocks else line_key
+        return self._repeated.get(key, key)
+
+    def _repeat_kept_messages_behind_anchor(self, key: str) -> None:
+        """Repeat the messages that a compaction keeps, if they follow the message of this key."""
+        if self._kept is not None and key == self._find_key_of_line(self._kept.anchor):
+            self._repeat_kept_messages(self._kept)
+
+    def _repeat_kept_messages(self, kept: _KeptMessages) -> None:
+        self._kept = None
+        keys = {key: f"kept:{digest_text(f'{kept.compaction}:{key}')[:40]}" for key in kept.blocks}
+        self._repeated |= keys
+
+        def build_body(key: str, body: dict[str, Any]) -> dict[str, Any]:
+            ranges, content = kept.blocks[key], body.get("content")
+            if ranges and isinstance(content, list):
+                body = {**body, "content": [block for start, end in ranges for block in content[start:end]]}
+            return {name: value for name, value in body.items() if name != "source"}
+
+        self.builder.repeat_messages(keys, self._last_key, build_body)
+        if keys:
+            self._last_kept[self._last_key] = [*keys.values()][-1]
 
     def _find_key_before_edited_prompt(self, line: Line) -> str | None:
         """Find the message from which a prompt continues if it is not the last one: the messages after it are replaced.
@@ -287,6 +366,8 @@ class ConversationImport:
             if not isinstance(parent, str) or parent not in self._homes:
                 break
             parent = self._homes[parent]
+        if isinstance(parent, str):
+            parent = self._last_kept.get(parent) or self._repeated.get(parent, parent)
         position = self._recorder.find_message_position(parent) if isinstance(parent, str) else None
         if position is None:
             return None
@@ -297,6 +378,8 @@ class ConversationImport:
         return path[position].key if any(message.role in {"user", "assistant"} for message in later_messages) else None
 
     def _record_message(self, message: ImportedMessage, lines: list[Line], usage: dict[str, Any] | None = None) -> None:
+        if self._kept is not None and not lines[0].get("isCompactSummary"):
+            self._repeat_kept_messages(self._kept)  # no summary was the line that they follow
         source: dict[str, Any] = {"usage": usage} if usage else {}
         if not self._recorder.stores_lines:
             envelopes = [parse_line.build_envelope(line) for line in lines]
@@ -308,6 +391,8 @@ class ConversationImport:
             ),
             source,
         )
+        self._last_key = message.key
+        self._repeat_kept_messages_behind_anchor(message.key)
 
     def write_complete_messages(self) -> None:
         """Write the complete messages."""

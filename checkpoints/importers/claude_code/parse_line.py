@@ -6,6 +6,7 @@ import marshal
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -155,6 +156,39 @@ def get_fork_source_session_id_or_empty(line: Line) -> str:
     origin = line.get("forkedFrom")
     name = get_text_or_empty(origin.get("sessionId") if isinstance(origin, dict) else line.get("requestSessionId"))
     return "" if name == line.get("sessionId") else name
+
+
+def get_fork_source_uuid_or_empty(line: Line) -> str:
+    """Return the uuid of the line of another session from which this line was copied; empty if it names none."""
+    origin = line.get("forkedFrom")
+    return get_text_or_empty(origin.get("messageUuid")) if isinstance(origin, dict) else ""
+
+
+@dataclass(frozen=True)
+class PreservedMessages:
+    """Messages that a compaction keeps, as its line names them: all, or else only the first and the last one.
+
+    They follow the line `anchor` in the conversation from there on. What the line does not name is empty.
+    """
+
+    anchor: str
+    uuids: list[str]
+    first: str
+    last: str
+
+
+def parse_preserved_messages(line: Line) -> PreservedMessages:
+    """Parse which messages a compaction keeps."""
+    facts = line.get("compactMetadata")
+    named = [facts.get(name) if isinstance(facts, dict) else None for name in ("preservedMessages", "preservedSegment")]
+    messages, segment = (each if isinstance(each, dict) else {} for each in named)
+    uuids = messages.get("uuids")
+    return PreservedMessages(
+        get_text_or_empty(messages.get("anchorUuid")) or get_text_or_empty(segment.get("anchorUuid")),
+        [uuid for uuid in uuids if isinstance(uuid, str)] if isinstance(uuids, list) else [],
+        get_text_or_empty(segment.get("headUuid")),
+        get_text_or_empty(segment.get("tailUuid")),
+    )
 
 
 def is_interruption(content: Any) -> bool:

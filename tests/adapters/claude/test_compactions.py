@@ -81,6 +81,16 @@ def test_a_compaction_that_is_killed_at_any_write_is_continued(
     boundaries = start_child(append_in_child, url=database_url(), batches=batches, number=0).result()
     complete = cp.load_latest(MIRRORED)
     assert complete is not None
+    assert [each["id"] for each in complete["transcript"]] == [
+        "u3",
+        "u4",
+        "u2",
+        *(f"u{number}" for number in range(5, 11)),
+    ]
+    kept, before = complete["transcript"][2], cp.load(MIRRORED, 1)["transcript"]
+    assert kept["content"] == [{"type": "text", "text": "It is off."}]
+    assert [each["id"] for each in before] == ["u1", "u2"]
+    assert {**before[1], "source": None} == {**kept, "source": None}
     assert boundaries >= 2 * len(batches)
     for number in range(1, boundaries + 1):
         asyncio.run(HarnessSessionStore(cp).delete(KEY))
@@ -102,3 +112,6 @@ def test_a_compaction_that_is_killed_at_any_write_is_continued(
     forked = cp.load_latest(f"-srv-shop/{fork}")
     assert forked is not None
     assert [each["role"] for each in forked["transcript"]] == [each["role"] for each in complete["transcript"]]
+    assert [each["content"] for each in forked["transcript"][1:3]] == [
+        each["content"] for each in complete["transcript"][1:3]
+    ]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, RunStatus, SessionStatus
-from checkpoints.importers import import_transcripts
-from checkpoints.models import Checkpoint, Segment, Session, ToolCall
+from checkpoints.exceptions import CheckpointCorrupted
+from checkpoints.importers import import_transcripts, transcript_recorder
+from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import CallCard, Entry, Rewrite
 from tests.integration.checkpoints.importers.stored_rows import session, texts, write_turn
@@ -232,6 +234,142 @@ def test_compaction_starts_a_new_segment(cp: SyncCheckpointer, transcript_writer
     assert session().message_count == 6
     assert len(cp.load(SESSION, 1)["transcript"]) == 4
     assert session().title == "Question 1"
+
+
+def _keep(anchor: str, *uuids: str) -> dict[str, Any]:
+    """Build the facts of a compaction that keeps messages."""
+    segment = {"headUuid": uuids[0], "anchorUuid": anchor, "tailUuid": uuids[-1]}
+    return {"preservedSegment": segment, "preservedMessages": {"anchorUuid": anchor, "uuids": [*uuids]}}
+
+
+def _write_four_messages(transcript_writer: TranscriptWriter) -> None:
+    for number in (1, 2):
+        transcript_writer.user(f"Question {number}")
+        transcript_writer.says(f"Answer {number}", message=f"msg_{number}")
+
+
+def _list_transcript_ids(cp: SyncCheckpointer) -> list[str]:
+    loaded = cp.load_latest(SESSION)
+    assert loaded is not None
+    return [message["id"] for message in loaded["transcript"]]
+
+
+def test_messages_that_a_compaction_keeps_follow_its_summary(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("One")
+    transcript_writer.calls("call_1", "Read", {}, message="msg_1", usage={"input_tokens": 10})
+    transcript_writer.result("call_1", "a")
+    transcript_writer.compaction("Summary.", **_keep("u5", "u2", "u3"))
+    transcript_writer.user("Two")
+    transcript_writer.says("Done.", message="msg_2", usage={"input_tokens": 20})
+    report = import_transcripts(cp, transcript_writer.path)
+    assert _list_transcript_ids(cp) == ["u4", "u5", "u2", "u3", "u6", "u7"]
+    before, after = cp.load(SESSION, 1)["transcript"], cp.load(SESSION, 2)["transcript"]
+    assert [message["id"] for message in before] == ["u1", "u2", "u3"]
+    assert [message["id"] for message in after] == ["u4", "u5", "u2", "u3"]
+    assert [message["content"] for message in after[2:]] == [message["content"] for message in before[1:]]
+    assert [message["created_at"] for message in after[2:]] == [message["created_at"] for message in before[1:]]
+    assert [call.call_id for call in ToolCall.objects.all()] == ["call_1"]
+    assert session().total_tokens == 30
+    assert (report.messages, report.new_messages, report.calls, report.new_calls) == (7, 7, 1, 1)
+    again = import_transcripts(cp, transcript_writer.path)
+    assert (again.new_messages, again.new_versions, again.new_calls) == (0, 0, 0)
+    assert _list_transcript_ids(cp) == ["u4", "u5", "u2", "u3", "u6", "u7"]
+    transcript_writer.compaction("Summary of both.", **_keep("u9", "u2", "u7"))
+    assert import_transcripts(cp, transcript_writer.path).new_messages == 2
+    assert _list_transcript_ids(cp) == ["u8", "u9", "u2", "u7"]
+    block = cp.load(SESSION, 4)["transcript"][0]["content"][-1]
+    assert (block["kind"], block["messages_before"]) == ("compaction", 6)
+
+
+@pytest.mark.parametrize("lines", range(1, 9))
+def test_kept_messages_follow_the_summary_wherever_an_import_ended_before(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter, lines: int
+) -> None:
+    _write_four_messages(transcript_writer)
+    transcript_writer.compaction("Summary.", **_keep("u6", "u3", "u4"))
+    transcript_writer.user("Two")
+    transcript_writer.says("Done.", message="msg_3")
+    text = transcript_writer.path.read_text()
+    transcript_writer.path.write_text("".join(text.splitlines(keepends=True)[:lines]))
+    import_transcripts(cp, transcript_writer.path)
+    transcript_writer.path.write_text(text)
+    import_transcripts(cp, transcript_writer.path)
+    assert _list_transcript_ids(cp) == ["u5", "u6", "u3", "u4", "u7", "u8"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"preservedSegment": _keep("u6", "u2", "u4")["preservedSegment"]}, ["u5", "u6", "u2", "u3", "u4", "u7"]),
+        (_keep("u5", "u4"), ["u5", "u4", "u6", "u7"]),
+        (_keep("elsewhere", "u4"), ["u5", "u6", "u4", "u7"]),
+        (_keep("u6", "elsewhere", "u5", "u6", "u7"), ["u5", "u6", "u7"]),
+        (_keep("u6", "u4", "u1", "u4"), ["u5", "u6", "u4", "u1", "u7"]),
+        ({"preservedMessages": ["u4"], "preservedSegment": "u4"}, ["u5", "u6", "u7"]),
+        ({"preservedMessages": {"uuids": [["u4"], None]}}, ["u5", "u6", "u7"]),
+        ({"preservedSegment": {"headUuid": "u4", "tailUuid": 1}}, ["u5", "u6", "u7"]),
+    ],
+)
+def test_kept_messages_follow_the_line_that_the_compaction_names(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter, facts: dict[str, Any], expected: list[str]
+) -> None:
+    _write_four_messages(transcript_writer)
+    transcript_writer.compaction("Summary.", **facts)
+    transcript_writer.user("Two")
+    import_transcripts(cp, transcript_writer.path)
+    assert _list_transcript_ids(cp) == expected
+    assert import_transcripts(cp, transcript_writer.path).new_messages == 0
+
+
+def test_a_kept_message_that_was_altered_in_the_database_is_not_repeated(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    _write_four_messages(transcript_writer)
+    import_transcripts(cp, transcript_writer.path)
+    body = Message.objects.get(message_id="u4").body
+    Message.objects.filter(message_id="u4").update(body=body.replace("Answer", "Advice"))
+    transcript_writer.compaction("Summary.", **_keep("u6", "u4"))
+    with pytest.raises(CheckpointCorrupted):
+        import_transcripts(cp, transcript_writer.path)
+
+
+def test_compactions_that_keep_a_large_message_again_and_again_do_not_multiply_it(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcript_recorder, "MAX_BUFFERED_CHARACTERS", 100_000)
+    transcript_writer.user("large" * 10_000)
+    for number in range(20):
+        transcript_writer.compaction("Summary.", **_keep(f"u{3 + 2 * number}", "u1"))
+    import_transcripts(cp, transcript_writer.path)
+    assert sum(len(message.body) for message in Message.objects.all()) < 250_000
+    assert "u1" in [message["id"] for message in cp.load(SESSION, 3)["transcript"]]
+
+
+def test_only_the_kept_lines_of_a_message_follow_the_summary(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("One")
+    transcript_writer.agent({"type": "thinking", "thinking": "Look."}, message="msg_1")
+    transcript_writer.says("I look.", message="msg_1")
+    transcript_writer.says("It is off.", message="msg_1")
+    transcript_writer.compaction("Summary.", **_keep("u6", "u3", "u4"))
+    import_transcripts(cp, transcript_writer.path)
+    loaded = cp.load_latest(SESSION)
+    assert loaded is not None
+    assert [block.get("text") for block in loaded["transcript"][2]["content"]] == ["I look.", "It is off."]
+
+
+def test_a_prompt_that_continues_from_a_kept_message_takes_back_what_follows(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    _write_four_messages(transcript_writer)
+    transcript_writer.compaction("Summary.", **_keep("u6", "u3", "u4"))
+    transcript_writer.user("Two")
+    transcript_writer.user("Three", parentUuid="u4")
+    import_transcripts(cp, transcript_writer.path)
+    assert _list_transcript_ids(cp) == ["u5", "u6", "u3", "u4", "u8"]
 
 
 def test_summary_without_a_boundary_starts_a_new_segment(

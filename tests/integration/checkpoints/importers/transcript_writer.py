@@ -73,16 +73,19 @@ class TranscriptWriter:
         fields = {"toolUseResult": "…", **fields}
         return self.line(type="user", message={"role": "user", "content": [block]}, **fields)
 
-    def note(self, kind: str, **fields: Any) -> None:
-        self.write({"type": kind, "sessionId": self.session, **fields})
-
-    def compaction(self, summary: str) -> None:
+    def compact_boundary(self, **facts: Any) -> None:
         before, self.parent = self.parent, None
         self.line(
             type="system",
             subtype="compact_boundary",
             content="Conversation compacted",
             logicalParentUuid=before,
-            compactMetadata={"trigger": "auto", "preTokens": 155_000},
+            compactMetadata={"trigger": "auto", "preTokens": 155_000, **facts},
         )
+
+    def note(self, kind: str, **fields: Any) -> None:
+        self.write({"type": kind, "sessionId": self.session, **fields})
+
+    def compaction(self, summary: str, **facts: Any) -> None:
+        self.compact_boundary(**facts)
         self.user(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
