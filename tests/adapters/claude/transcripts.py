@@ -54,8 +54,7 @@ def write_conversation(path: Path) -> TranscriptWriter:
     transcript_writer.says("I do not know.", message="msg_3", usage=USAGE)
     transcript_writer.user("And now?", parentUuid=answer["uuid"])
     kept = transcript_writer.says("Now it is on.", message="msg_4", usage=USAGE)["uuid"]
-    summary = f"u{int(kept[1:]) + 2}"
-    transcript_writer.compaction("The lamp is on.", preservedMessages={"anchorUuid": summary, "uuids": [kept]})
+    transcript_writer.compaction("The lamp is on.", kept=[kept])
     transcript_writer.user("Thanks")
     transcript_writer.note("custom-title", customTitle="The lamp")
     transcript_writer.calls("call_3", "Bash", {"command": "make light"}, message="msg_5", usage=USAGE)

@@ -260,7 +260,7 @@ def test_messages_that_a_compaction_keeps_follow_its_summary(
     transcript_writer.user("One")
     transcript_writer.calls("call_1", "Read", {}, message="msg_1", usage={"input_tokens": 10})
     transcript_writer.result("call_1", "a")
-    transcript_writer.compaction("Summary.", **_keep("u5", "u2", "u3"))
+    transcript_writer.compaction("Summary.", kept=["u2", "u3"])
     transcript_writer.user("Two")
     transcript_writer.says("Done.", message="msg_2", usage={"input_tokens": 20})
     report = import_transcripts(cp, transcript_writer.path)
@@ -276,7 +276,7 @@ def test_messages_that_a_compaction_keeps_follow_its_summary(
     again = import_transcripts(cp, transcript_writer.path)
     assert (again.new_messages, again.new_versions, again.new_calls) == (0, 0, 0)
     assert _list_transcript_ids(cp) == ["u4", "u5", "u2", "u3", "u6", "u7"]
-    transcript_writer.compaction("Summary of both.", **_keep("u9", "u2", "u7"))
+    transcript_writer.compaction("Summary of both.", kept=["u2", "u7"])
     assert import_transcripts(cp, transcript_writer.path).new_messages == 2
     assert _list_transcript_ids(cp) == ["u8", "u9", "u2", "u7"]
     block = cp.load(SESSION, 4)["transcript"][0]["content"][-1]
@@ -288,7 +288,7 @@ def test_kept_messages_follow_the_summary_wherever_an_import_ended_before(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter, lines: int
 ) -> None:
     _write_four_messages(transcript_writer)
-    transcript_writer.compaction("Summary.", **_keep("u6", "u3", "u4"))
+    transcript_writer.compaction("Summary.", kept=["u3", "u4"])
     transcript_writer.user("Two")
     transcript_writer.says("Done.", message="msg_3")
     text = transcript_writer.path.read_text()
@@ -330,7 +330,7 @@ def test_a_kept_message_that_was_altered_in_the_database_is_not_repeated(
     import_transcripts(cp, transcript_writer.path)
     body = Message.objects.get(message_id="u4").body
     Message.objects.filter(message_id="u4").update(body=body.replace("Answer", "Advice"))
-    transcript_writer.compaction("Summary.", **_keep("u6", "u4"))
+    transcript_writer.compaction("Summary.", kept=["u4"])
     with pytest.raises(CheckpointCorrupted):
         import_transcripts(cp, transcript_writer.path)
 
@@ -340,8 +340,8 @@ def test_compactions_that_keep_a_large_message_again_and_again_do_not_multiply_i
 ) -> None:
     monkeypatch.setattr(transcript_recorder, "MAX_BUFFERED_CHARACTERS", 100_000)
     transcript_writer.user("large" * 10_000)
-    for number in range(20):
-        transcript_writer.compaction("Summary.", **_keep(f"u{3 + 2 * number}", "u1"))
+    for _ in range(20):
+        transcript_writer.compaction("Summary.", kept=["u1"])
     import_transcripts(cp, transcript_writer.path)
     assert sum(len(message.body) for message in Message.objects.all()) < 250_000
     assert "u1" in [message["id"] for message in cp.load(SESSION, 3)["transcript"]]
@@ -354,7 +354,7 @@ def test_only_the_kept_lines_of_a_message_follow_the_summary(
     transcript_writer.agent({"type": "thinking", "thinking": "Look."}, message="msg_1")
     transcript_writer.says("I look.", message="msg_1")
     transcript_writer.says("It is off.", message="msg_1")
-    transcript_writer.compaction("Summary.", **_keep("u6", "u3", "u4"))
+    transcript_writer.compaction("Summary.", kept=["u3", "u4"])
     import_transcripts(cp, transcript_writer.path)
     loaded = cp.load_latest(SESSION)
     assert loaded is not None
@@ -365,7 +365,7 @@ def test_a_prompt_that_continues_from_a_kept_message_takes_back_what_follows(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter
 ) -> None:
     _write_four_messages(transcript_writer)
-    transcript_writer.compaction("Summary.", **_keep("u6", "u3", "u4"))
+    transcript_writer.compaction("Summary.", kept=["u3", "u4"])
     transcript_writer.user("Two")
     transcript_writer.user("Three", parentUuid="u4")
     import_transcripts(cp, transcript_writer.path)

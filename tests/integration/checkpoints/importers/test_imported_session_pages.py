@@ -79,6 +79,16 @@ def test_compaction_is_drawn_on_the_timeline(
     assert "lamp = off" in visible_text(reader.get(url("?v=1")))
 
 
+def test_messages_that_a_compaction_kept_are_shown_behind_its_summary(
+    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.compaction("The lamp is dark.", kept=["u3", "u4", "u5"])
+    import_transcripts(cp, transcript_writer.path)
+    words = visible_text(reader.get(url()))
+    found = [words.index(each) for each in ("The lamp is dark.", "Readlamp.py Completed", "lamp = off", "It is off.")]
+    assert found == sorted(found)
+
+
 @pytest.mark.parametrize("path", ["versions/", "compare/?a=1&b=2", "calls/", "plan/", "history/"])
 def test_every_page_of_the_session_opens(
     cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter, path: str

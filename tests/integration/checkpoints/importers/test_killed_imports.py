@@ -26,14 +26,14 @@ TURNS = 130
 
 @pytest.fixture
 def transcript_writer(tmp_path: Path) -> TranscriptWriter:
-    """Conversation with an edit and a compaction, large enough for several transactions."""
+    """Conversation with an edit and a compaction that keeps messages, large enough for several transactions."""
     transcript_writer = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
     for number in range(TURNS):
         transcript_writer.user(f"Question {number}")
-        transcript_writer.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
+        call = transcript_writer.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
         answered = transcript_writer.result(f"call_{number}", f"content {number}")
         if number == TURNS // 2:
-            transcript_writer.compaction("What was said so far.")
+            transcript_writer.compaction("What was said so far.", kept=[call["uuid"], answered["uuid"]])
         elif number == TURNS // 4:
             transcript_writer.user("Taken back")
             transcript_writer.says("Too late", message="msg_back")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ class TranscriptWriter:
 
     def __init__(self, path: Path, session: str = SESSION, *, prefix: str = "u", **always: Any) -> None:
         self.path, self.session, self.always = path, session, always
-        self._prefix, self._numbers = prefix, count(1)
+        self._prefix, self._number = prefix, 0
         self.parent: str | None = None
         self.start, self.live = THEN, False
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ class TranscriptWriter:
 
     def line(self, **fields: Any) -> Line:
         """Append a line with its envelope; `parentUuid` in `fields` attaches it to another line."""
-        number = next(self._numbers)
+        self._number = number = self._number + 1
         line = {
             "uuid": f"{self._prefix}{number}",
             "parentUuid": self.parent,
@@ -73,19 +73,23 @@ class TranscriptWriter:
         fields = {"toolUseResult": "…", **fields}
         return self.line(type="user", message={"role": "user", "content": [block]}, **fields)
 
-    def compact_boundary(self, **facts: Any) -> None:
+    def note(self, kind: str, **fields: Any) -> None:
+        self.write({"type": kind, "sessionId": self.session, **fields})
+
+    def compaction(self, summary: str, *, kept: Sequence[str] = (), **facts: Any) -> None:
+        """Append the lines of a compaction that keeps lines; `facts` replace what it says about it."""
         before, self.parent = self.parent, None
+        anchor = f"{self._prefix}{self._number + 2}"  # the summary
+        preserved: Line = {}
+        if kept:
+            segment = {"headUuid": kept[0], "anchorUuid": anchor, "tailUuid": kept[-1]}
+            messages = {"anchorUuid": anchor, "uuids": [*kept], "allUuids": [*kept]}
+            preserved = {"preservedSegment": segment, "preservedMessages": messages}
         self.line(
             type="system",
             subtype="compact_boundary",
             content="Conversation compacted",
             logicalParentUuid=before,
-            compactMetadata={"trigger": "auto", "preTokens": 155_000, **facts},
+            compactMetadata={"trigger": "auto", "preTokens": 155_000, **preserved, **facts},
         )
-
-    def note(self, kind: str, **fields: Any) -> None:
-        self.write({"type": kind, "sessionId": self.session, **fields})
-
-    def compaction(self, summary: str, **facts: Any) -> None:
-        self.compact_boundary(**facts)
         self.user(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
