@@ -21,7 +21,7 @@ def load_verify_hook_reasons(store: Store, calls: Iterable[ToolCall]) -> dict[in
     if not unknown:
         return {}
     answers = Decision.objects.using(store.using).filter(tool_call__in=unknown, kind=DecisionKind.PROBE_UNKNOWN)
-    return dict(answers.order_by("revision", "pk").values_list("tool_call_id", "reason"))
+    return dict(answers.order_by(*Decision.IN_ORDER).values_list("tool_call_id", "reason"))
 
 
 def calls_to_dicts_with_verify_hook_answers(store: Store, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from checkpoints.exceptions import IntegrityError, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.ids import validate_id
-from checkpoints.models import ToolCall
+from checkpoints.models import Decision, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
@@ -90,7 +90,7 @@ def find_calls_if_all_decided(
             require_unaltered_call.require_call_unaltered(call)
         decisions = signed_decisions.select_decisions(store.using).filter(tool_call__in=calls, final=True)
         signed_decisions.verify_decisions(decisions)
-        actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by(*signed_decisions.IN_ORDER)}
+        actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by(*Decision.IN_ORDER)}
         return [DecidedCall(call, actors.get(call.pk, "")) for call in calls]
 
 

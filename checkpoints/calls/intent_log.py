@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, connections, transaction
+from django.db import IntegrityError as ConstraintViolated
+from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
@@ -40,9 +41,9 @@ from checkpoints.exceptions import (
     CallAlreadySettled,
     CallConflict,
     CallInProgress,
+    IntegrityError,
     StorageUnavailable,
 )
-from checkpoints.exceptions import IntegrityError as RowAltered
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -333,7 +334,7 @@ def _log_call_awaiting_approval(
     try:
         with transaction.atomic(using=store.using):
             call = insert_call_awaiting_approval(store, session, owned_session.run, intent, step, attempt)
-    except IntegrityError as error:  # despite the lock, another session can insert a workspace-wide key
+    except ConstraintViolated as error:  # despite the lock, another session can insert a workspace-wide key
         rival = _find_live_call_with_key(store, session, intent)
         if rival is None:
             raise CallConflict(owned_session.session_id, intent.call_id, step) from error
@@ -407,7 +408,7 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
         row_seals.verify_row(call)
         if call.idempotency_key != intent.key:
             why = "the lookup with another key found it: the database compares keys in another way"
-            raise RowAltered(row_seals.get_table_name(call), row_seals.describe_row(call), why)
+            raise IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
         signed_decisions.verify_decisions_of_call(call)
     return call
 

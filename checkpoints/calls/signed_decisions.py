@@ -46,9 +46,6 @@ _STATUSES_AFTER = {
     DecisionKind.RESPOND: frozenset({CallStatus.COMPLETED}),
     DecisionKind.WITHDRAW: frozenset({CallStatus.COMPLETED, CallStatus.FAILED}),  # a verify hook has answered since
 }
-#: Order of the decisions about one call. Whoever administers the database may let primary keys count backwards; the
-#: revision of the call, which each decision raises, is sealed and signed.
-IN_ORDER = ("revision", "pk")
 #: Decisions whose text is the result of the call.
 ANSWERING_KINDS = frozenset(
     {DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED, DecisionKind.REJECT, DecisionKind.RESPOND}
@@ -134,7 +131,9 @@ def verify_decisions_of_calls(using: str, calls: Sequence[ToolCall]) -> None:
     if get_decision_keys() is None or not calls:
         return
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
-    for decision in select_decisions(using).filter(tool_call__in=[call.pk for call in calls]).order_by(*IN_ORDER):
+    for decision in (
+        select_decisions(using).filter(tool_call__in=[call.pk for call in calls]).order_by(*Decision.IN_ORDER)
+    ):
         verify_signature(decision)
         decisions[decision.tool_call_id].append(decision)
     for call in calls:
@@ -182,7 +181,7 @@ def find_signature_errors(using: str, session_pks: Sequence[int]) -> Iterator[tu
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     calls: dict[int, ToolCall] = {}
     bad_calls = set()
-    for decision in select_decisions(using).filter(session__in=session_pks).order_by("session_id", *IN_ORDER):
+    for decision in select_decisions(using).filter(session__in=session_pks).order_by("session_id", *Decision.IN_ORDER):
         decisions[decision.tool_call_id].append(decision)
         calls[decision.tool_call_id] = decision.tool_call
         try:
@@ -201,7 +200,7 @@ def find_signature_errors(using: str, session_pks: Sequence[int]) -> Iterator[tu
 
 def _verify_call_and_find_last_decision(call: ToolCall) -> Decision | None:
     """Return the last decision of a person about a call that moved it. Raises `IntegrityError`."""
-    decisions = list(select_decisions(str(call._state.db)).filter(tool_call=call).order_by(*IN_ORDER))
+    decisions = list(select_decisions(str(call._state.db)).filter(tool_call=call).order_by(*Decision.IN_ORDER))
     for decision in decisions:
         verify_signature(decision)
     last = _find_last_decision_by_person(decisions)

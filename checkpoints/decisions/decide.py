@@ -300,9 +300,9 @@ def require_undecided_at_revision(
     decisions = Decision.objects.using(store.using).filter(
         tool_call=call, kind__in=sorted(DECIDING_KINDS), final=True, revision__gte=revision
     )
-    withdrawal = decisions.filter(kind=DecisionKind.WITHDRAW).order_by("-revision", "-pk").first()
+    withdrawal = decisions.filter(kind=DecisionKind.WITHDRAW).order_by(*Decision.IN_ORDER).last()
     in_force = decisions if withdrawal is None else decisions.filter(revision__gt=withdrawal.revision)
-    decision = in_force.order_by(*signed_decisions.IN_ORDER).first()
+    decision = in_force.order_by(*Decision.IN_ORDER).first()
     if decision is None:
         raise NotUndecided(session.session_id, call.call_id, call.status)
     label = str(translate_label(DecisionKind(decision.kind)))
@@ -354,7 +354,7 @@ def _list_agreeing_people_or_refuse_actor(
     if call.approvals <= 1:
         return [verdict.actor.person]
     decided = signed_decisions.select_decisions(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
-    decisions = list(decided.order_by(*signed_decisions.IN_ORDER))
+    decisions = list(decided.order_by(*Decision.IN_ORDER))
     signed_decisions.verify_decisions(decisions)
     voters = verdict.actor.electorate(decisions)
     person = verdict.actor.person

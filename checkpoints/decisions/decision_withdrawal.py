@@ -125,7 +125,7 @@ def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -
     rows = signed_decisions.select_decisions(str(call._state.db)).filter(
         tool_call=call, kind__in=sorted(DECIDING_KINDS)
     )
-    decisions = list(rows.order_by(*signed_decisions.IN_ORDER))
+    decisions = list(rows.order_by(*Decision.IN_ORDER))
     signed_decisions.verify_decisions(decisions)
     voters = actor.electorate(decisions)
     open_votes = list_open_votes(call.args_digest, decisions, voters)
@@ -140,7 +140,7 @@ def get_decision_in_force(call: ToolCall) -> Decision:
     decisions = signed_decisions.select_decisions(str(call._state.db)).filter(
         tool_call=call, final=True, kind__in=sorted(DECIDING_KINDS)
     )
-    decision = decisions.order_by("-revision", "-pk").first()
+    decision = decisions.order_by(*Decision.IN_ORDER).last()
     if decision is None or decision.kind not in WITHDRAWABLE_KINDS or call.undecided:
         raise NothingToWithdraw(call.session.session_id, call.call_id, call.status)
     signed_decisions.verify_decisions([decision])

@@ -10,7 +10,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.framework_states import state_store
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions.framework_value_blobs import EncodedValue
@@ -103,7 +103,6 @@ def find_decisions_if_all_decided(
         )
         signed_decisions.verify_decisions(decisions)
         found = {
-            decision.tool_call_id: DecisionKind(decision.kind)
-            for decision in decisions.order_by(*signed_decisions.IN_ORDER)
+            decision.tool_call_id: DecisionKind(decision.kind) for decision in decisions.order_by(*Decision.IN_ORDER)
         }
     return {key: (call, found[call.pk]) for key, call in calls.items() if call.pk in found}

@@ -1,5 +1,7 @@
 """Table of decisions about tool calls."""
 
+from typing import ClassVar
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -19,6 +21,10 @@ class Decision(SealedModel):
     Bound to the revision and the arguments it was made on; the database lets one revision be decided once.
     `evidence` (`{"link": …, "text": …}`) and `result` are canonical JSON text, NULL if none was given.
     """
+
+    #: Order of the decisions about one call. Whoever administers the database may let primary keys count backwards; the
+    #: revision of the call, which each decision raises, is sealed and signed.
+    IN_ORDER: ClassVar[tuple[str, ...]] = ("revision", "pk")
 
     counted_in_head = True
     sealed_fields = (

@@ -102,20 +102,20 @@ def build_deadline_expression(deadline: Deadline) -> Any:
 
 
 def _pause_run_in_transaction(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
-    taken_id = _find_id_of_request_asked_before(store, request)
+    taken_id = _find_taken_call_id(store, request)
     if taken_id is not None:
         raise PeerCallExists(taken_id)
     try:
         with transaction.atomic(using=store.using):
             return _write_pause_rows_and_release_session(store, owned_session, request)
     except IntegrityError as error:
-        taken_id = _find_id_of_request_asked_before(store, request)
+        taken_id = _find_taken_call_id(store, request)
         if taken_id is None:
             raise
         raise PeerCallExists(taken_id) from error
 
 
-def _find_id_of_request_asked_before(store: Store, request: _PauseRequest) -> str | None:
+def _find_taken_call_id(store: Store, request: _PauseRequest) -> str | None:
     calls = PeerCall.objects.using(store.using).filter(workspace_id=store.workspace_id)
     return calls.filter(call_id__in=list(request.requests)).values_list("call_id", flat=True).first()
 

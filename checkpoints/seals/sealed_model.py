@@ -23,7 +23,7 @@ SomeModel = TypeVar("SomeModel", bound=models.Model)
 _SEALS_PER_STATEMENT = 200
 
 
-class HeadUpdatingQuerySet(models.QuerySet[SomeModel]):
+class SealingQuerySet(models.QuerySet[SomeModel]):
     """Query set whose `update` and `bulk_create` seal the rows. Without a key they are Django's own."""
 
     def update(self, **changes: Any) -> int:
@@ -102,7 +102,7 @@ class SealedModel(models.Model):
     #: Id of the key and keyed digest over the sealed fields; NULL if the row was written without a key.
     row_seal = models.BinaryField(max_length=SEAL_SIZE, null=True)
 
-    objects = HeadUpdatingQuerySet.as_manager()
+    objects = SealingQuerySet.as_manager()
 
     class Meta:
         abstract = True

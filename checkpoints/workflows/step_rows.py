@@ -181,7 +181,7 @@ def load_step_value(store: Store, call: ToolCall) -> Any:
 
 def _was_result_set_by_decision(store: Store, call: ToolCall) -> bool:
     decisions = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS), final=True)
-    kind = decisions.order_by("-revision", "-pk").values_list("kind", flat=True).first()
+    kind = decisions.order_by(*Decision.IN_ORDER).values_list("kind", flat=True).last()
     return kind in _KINDS_GIVING_RESULTS
 
 

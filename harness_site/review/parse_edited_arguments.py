@@ -65,7 +65,7 @@ def parse_and_unmask_edited_arguments(text: str, stored: str) -> dict[str, Any]:
 def load_arguments_before_edits(call: ToolCall) -> Any:
     """Return the arguments as the model asked for them, before any edit."""
     edits = Decision.objects.filter(tool_call=call, kind=DecisionKind.EDIT)
-    first_edit = edits.order_by("pk").values_list("evidence", flat=True).first()
+    first_edit = edits.order_by(*Decision.IN_ORDER).values_list("evidence", flat=True).first()
     edit_evidence = formatting.parse_json_or_text(first_edit or "{}")
     original_args = edit_evidence.get("args_before") if isinstance(edit_evidence, dict) else None
     return formatting.parse_json_or_text(original_args if isinstance(original_args, str) else call.args)

@@ -250,7 +250,7 @@ class ListMemory:
         #: Digest of the newest transcript of each thread, and the digests of the messages that it shows.
         self._transcripts: OrderedDict[str, tuple[bytes, Sequence[str]]] = OrderedDict()
 
-    def get_list_saved_last_at(self, place: Place) -> SavedList | None:
+    def get_list_saved_at(self, place: Place) -> SavedList | None:
         """Return the list of a place."""
         with self._lock:
             return self._lists.get(place)

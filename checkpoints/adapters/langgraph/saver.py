@@ -384,7 +384,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if type(value) is not list:
             return self.serde.dumps_typed(value), None
         elements = list(value)
-        known = self._memory.get_list_saved_last_at(place)
+        known = self._memory.get_list_saved_at(place)
         kept = 0 if known is None else known.count_unchanged_elements(elements)
         fields = message_list_cache.copy_fields(elements[kept:])
         encoded = [self.serde.dumps_typed(item) for item in elements[kept:]]

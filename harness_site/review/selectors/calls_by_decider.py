@@ -114,7 +114,7 @@ def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[in
     own = Decision.objects.filter(
         tool_call__in=pks, actor=name, actor_kind=ActorKind.PERSON, args_digest=F("tool_call__args_digest")
     )
-    last_kinds = dict(own.order_by("pk").values_list("tool_call", "kind"))
+    last_kinds = dict(own.order_by(*Decision.IN_ORDER).values_list("tool_call", "kind"))
     decided = sorted(pk for pk, kind in last_kinds.items() if kind != DecisionKind.WITHDRAW)
     if not decided:
         return frozenset()

@@ -229,7 +229,7 @@ def _render_outage_page(
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
     mark_excerpts_shown_in_response(request, "outage", session_pks)
     context["secrets"] = session_secrets_from_call_arguments.load_known_secrets_of_sessions(set(session_pks))
-    if page.total and not undecided:
+    if page.total and not page.undecided:
         context["next_call"] = calls_by_decider.find_next_call_to_decide(request.membership)
     response = render(request, "review/outage.html", context, status=status)
     if context["invalid"]:
@@ -278,7 +278,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     )
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
-    for decision in Decision.objects.filter(tool_call__in=calls).order_by("pk"):
+    for decision in Decision.objects.filter(tool_call__in=calls).order_by(*Decision.IN_ORDER):
         decisions[decision.tool_call_id].append(decision)
     electorate = build_electorate_function(reader.workspace)
     for late_result in LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk"):

@@ -94,7 +94,7 @@ def load_incomplete_agreements_of_calls(
 
 
 def _query_decisions_of_calls(calls: list[int]) -> QuerySet[Decision]:
-    return Decision.objects.filter(tool_call__in=calls).order_by("revision", "pk")
+    return Decision.objects.filter(tool_call__in=calls).order_by(*Decision.IN_ORDER)
 
 
 def list_agreeing_votes(decision: Decision, decisions: Sequence[Decision], votes: Mapping[int, Vote]) -> list[Decision]:
