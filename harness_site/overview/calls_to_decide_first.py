@@ -78,7 +78,7 @@ def load_calls_to_decide_first(
     now = clock.now()
     calls = ToolCall.objects.filter(workspace=reader.workspace_id)
     calls = calls.filter(session__agent=agent) if agent else calls
-    deadlines = _load_near_deadlines(reader.workspace_id, agent, now)
+    deadlines = _load_deadlines_over_or_within_hour(reader.workspace_id, agent, now)
     overdue = [pk for pk, deadline in deadlines.items() if deadline < now]
     overdue_for_admins = frozenset([] if reader.role == Role.ADMIN else overdue)
     others = waiting.pks_of_others | overdue_for_admins
@@ -89,7 +89,7 @@ def load_calls_to_decide_first(
     own_urgent = [pk for pk in urgent if pk not in others][:limit]
     # Beside these, only calls that the reader cannot decide may be urgent.
     candidates = {*own_urgent, *[pk for pk in urgent if pk in others][:limit], *sorted(others - grouped)[:limit]}
-    found = _query_calls_and_longest_waiting(calls, candidates, grouped | others, limit)
+    found = _query_chosen_and_longest_waiting_calls(calls, candidates, grouped | others, limit)
     rows = [
         FirstRow(
             call,
@@ -112,7 +112,7 @@ def load_calls_to_decide_first(
     )
 
 
-def _load_near_deadlines(workspace: int, agent: str, now: datetime) -> dict[int, datetime]:
+def _load_deadlines_over_or_within_hour(workspace: int, agent: str, now: datetime) -> dict[int, datetime]:
     """Load the deadlines of the calls that are overdue or due within an hour, by key, the nearest first."""
     calls = _select_deadlines_of_undecided_calls().filter(
         workspace=workspace, due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR]
@@ -121,7 +121,7 @@ def _load_near_deadlines(workspace: int, agent: str, now: datetime) -> dict[int,
     return dict(calls[: COUNT_LIMIT + 1])
 
 
-def _query_calls_and_longest_waiting(
+def _query_chosen_and_longest_waiting_calls(
     calls: QuerySet[ToolCall], pks: Iterable[int], elsewhere: Iterable[int], limit: int
 ) -> QuerySet[ToolCall]:
     """Load the calls with these keys and those that have waited longest, except those that are `elsewhere`."""

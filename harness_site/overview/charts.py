@@ -201,19 +201,19 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
     """Draw the median of the time from a question to its decision as a line, and a band up to the 95th percentile."""
     seconds = [value for _step, waits in steps for value in (waits.median, waits.p95) if value is not None]
     marks = _choose_duration_axis_marks(min(seconds, default=60), max(seconds, default=3_600))
-    medians = [_compute_duration_height(waits.median, marks) for _step, waits in steps]
+    medians = [_compute_duration_share_of_axis(waits.median, marks) for _step, waits in steps]
     bands = [
-        _build_band(median, _compute_duration_height(waits.p95, marks))
+        _build_band_up_to_percentile(median, _compute_duration_share_of_axis(waits.p95, marks))
         for median, (_step, waits) in zip(medians, steps, strict=True)
     ]
     titles = [_describe_waiting_times(format_step_of_period(period, step), waits) for step, waits in steps]
     bars = _build_positioned_bars(period, [step for step, _waits in steps], bands, titles, DECIDED_QUERY)
     ticks = tuple(format_duration_rounded_up(mark) if mark else "0" for mark in reversed(marks))
-    labels, zone = build_time_labels(period), format_axis_zone(period)
+    labels, zone = build_time_axis_labels(period), format_axis_zone(period)
     return Chart(DECISIONS, bars, ticks, labels, zone, _draw_line(medians), is_logarithmic=bool(marks[0]))
 
 
-def _build_band(median: float | None, p95: float | None) -> tuple[BarPiece, ...]:
+def _build_band_up_to_percentile(median: float | None, p95: float | None) -> tuple[BarPiece, ...]:
     """Build the band between two heights, which are parts of the height of the drawing."""
     if median is None or p95 is None:
         return ()
@@ -235,7 +235,7 @@ def _choose_duration_axis_marks(shortest: float, longest: float) -> Sequence[int
     return 0, top // 2, top
 
 
-def _compute_duration_height(seconds: float | None, lines: Sequence[int]) -> float | None:
+def _compute_duration_share_of_axis(seconds: float | None, lines: Sequence[int]) -> float | None:
     """Compute the height of a duration on the axis, from 0 to 1; the lines are at equal distances."""
     if seconds is None:
         return None
@@ -289,9 +289,9 @@ def format_axis_zone(period: Period) -> str:
     return f"{convert_to_zone(period.start, timezone.get_current_timezone()):%Z}"
 
 
-def build_time_labels(period: Period) -> tuple[AxisLabel, ...]:
+def build_time_axis_labels(period: Period) -> tuple[AxisLabel, ...]:
     """Build labels for the time axis, at equal distances back from the last step."""
-    steps = period.list_steps()
+    steps = period.list_step_starts()
     distance = ceil(len(steps) / (_HOUR_LABELS if period.has_hourly_steps else _DAY_LABELS))
     return tuple(
         AxisLabel(
@@ -319,10 +319,10 @@ def _draw_bar_chart(
     list_name, query = link
     sums = [sum(amount for _kind, amount in parts) for parts in amounts]
     top = _round_up_to_axis_end(float(max(sums, default=0)), whole=format_amount is format_count)
-    pieces = [_stack_bar_segments(parts, top) for parts in amounts]
+    pieces = [_stack_bar_pieces(parts, top) for parts in amounts]
     ticks = tuple(format_amount(_convert_to_int_if_whole(value)) for value in (top, top / 2, 0))
     bars = _build_positioned_bars(period, steps, pieces, titles, query)
-    return Chart(list_name, bars, ticks, build_time_labels(period), format_axis_zone(period))
+    return Chart(list_name, bars, ticks, build_time_axis_labels(period), format_axis_zone(period))
 
 
 def _convert_to_int_if_whole(value: float) -> float:
@@ -360,7 +360,7 @@ def _build_positioned_bars(
     )
 
 
-def _stack_bar_segments(parts: Sequence[tuple[str, float]], top: float) -> tuple[BarPiece, ...]:
+def _stack_bar_pieces(parts: Sequence[tuple[str, float]], top: float) -> tuple[BarPiece, ...]:
     pieces, bottom = [], float(HEIGHT)
     for kind, amount in parts:
         if amount > 0:

@@ -39,7 +39,7 @@ class CurrentCounts:
     quarantined: BoundedCount
 
 
-def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
+def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCounts:
     """Load the counts with five queries; with `agent`, those of this agent.
 
     Reading a thousand flags takes less time than building a query that counts those of a subquery.
@@ -50,7 +50,7 @@ def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
         _select_lease_validity_of_owning_runs().filter(session__workspace=workspace, **runs_of_agent)[: LIMIT + 1]
     )
     losses = list(_select_loss_flags_of_unowned_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
-    ready_times = list(_select_times_of_ready_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
+    ready_times = list(_select_last_activity_of_ready_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
     paused = _select_review_and_paused_sessions().filter(workspace=workspace, **of_agent)
     quarantined = Session.objects.filter(workspace=workspace, quarantined_at__isnull=False, **of_agent)
     has_more_owned, has_more_unowned = len(leases) > LIMIT, len(losses) > LIMIT
@@ -66,7 +66,7 @@ def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
     )
 
 
-def count_sessions_with_lost_runs(
+def count_lost_run_sessions_in_period_and_before(
     workspace: int, period: Period, agent: str = ""
 ) -> tuple[BoundedCount, BoundedCount | None]:
     """Count the sessions of which a run was lost in a period and in the preceding one, in one query.
@@ -113,7 +113,7 @@ def _select_loss_flags_of_unowned_sessions() -> QuerySet[Session, bool]:
 
 
 @cache
-def _select_times_of_ready_sessions() -> QuerySet[Session, datetime]:
+def _select_last_activity_of_ready_sessions() -> QuerySet[Session, datetime]:
     """Select the last activity of each session that is ready to resume, the oldest first."""
     ready = Session.objects.filter(_IS_INACTIVE, status=SessionStatus.READY, quarantined_at=None)
     return ready.order_by("updated_at", "pk").values_list("updated_at", flat=True)

@@ -17,7 +17,7 @@ from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
 from harness_site.overview.utc_periods import Period
 from harness_site.search.hourly_call_and_decision_sums import convert_wait_class_to_seconds
-from harness_site.search.hourly_sums_retention import get_start_of_hourly_sums
+from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 
 #: Number of agents and models, and of tools, that are listed; other agents and models are listed on request.
@@ -189,11 +189,14 @@ def load_period_totals(
     """
     scope = _Scope(workspace, agent)
     both_periods = replace(period, start=period.preceding_period.start)
-    sessions, preceding_sessions = _split_at_start(
+    sessions, preceding_sessions = _split_into_period_and_preceding(
         period,
-        {row["start"]: row for row in _filter_by_scope_and_period(_select_session_sums("start"), scope, both_periods)},
+        {
+            row["start"]: row
+            for row in _filter_by_scope_and_period(_select_session_sums_by_column("start"), scope, both_periods)
+        },
     )
-    waits, preceding_waits = _split_at_start(period, _load_wait_counts_by_start(scope, both_periods))
+    waits, preceding_waits = _split_into_period_and_preceding(period, _load_wait_counts_by_start(scope, both_periods))
     all_agents = _load_totals_of_agents(workspace, period)
     agents = tuple(each for each in all_agents if not agent or each.name == agent)
     models = _load_model_totals(scope, period)
@@ -204,7 +207,7 @@ def load_period_totals(
     interruptions = Counter(_combine_rows_by_step(period, ((row.start, row.interrupted) for row in tool_sums), sum))
     interruptions.update(_count_moments_by_step(period, (issued_at for issued_at, _tool in unsettled)))
     return PeriodTotals(
-        steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
+        steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_step_starts()),
         total=_sum_session_rows(sessions.values()),
         preceding=_sum_session_rows(preceding_sessions.values()),
         agents=agents[:max_agents],
@@ -212,12 +215,13 @@ def load_period_totals(
         agent_names=tuple(sorted(each.name for each in all_agents if each.name)),
         models=models[:max_models],
         other_models=max(0, len(models) - max_models),
-        waits=compute_waiting_times(_sum_counters(waits.values())),
-        preceding_waits=compute_waiting_times(_sum_counters(preceding_waits.values())),
+        waits=compute_waiting_times_from_class_counts(_sum_counters(waits.values())),
+        preceding_waits=compute_waiting_times_from_class_counts(_sum_counters(preceding_waits.values())),
         wait_steps=tuple(
-            (step, compute_waiting_times(wait_steps.get(step, Counter()))) for step in period.list_steps()
+            (step, compute_waiting_times_from_class_counts(wait_steps.get(step, Counter())))
+            for step in period.list_step_starts()
         ),
-        interruptions=tuple((step, interruptions[step]) for step in period.list_steps()),
+        interruptions=tuple((step, interruptions[step]) for step in period.list_step_starts()),
         tools=tuple(_iterate_tool_totals(tool_sums, Counter(tool for _issued_at, tool in unsettled))),
     )
 
@@ -226,10 +230,10 @@ def drop_incomplete_comparison(sums: PeriodTotals, period: Period, oldest: datet
     """Remove the totals of the preceding period if sessions have been stored for a part of it only."""
     if oldest is not None and oldest <= period.preceding_period.start:
         return sums
-    return replace(sums, preceding=SessionTotals(), preceding_waits=compute_waiting_times({}))
+    return replace(sums, preceding=SessionTotals(), preceding_waits=compute_waiting_times_from_class_counts({}))
 
 
-def leave_out_empty_start(period: Period, sums: PeriodTotals) -> tuple[Period, PeriodTotals]:
+def leave_out_long_empty_start(period: Period, sums: PeriodTotals) -> tuple[Period, PeriodTotals]:
     """Return the period and its totals without the steps before the first one in which anything happened.
 
     All steps stay if these are less than half of them, and the last `_FEWEST_STEPS` stay in any case.
@@ -254,23 +258,27 @@ def find_start_of_oldest_session_sums(workspace: int, now: datetime) -> datetime
     """Return the start of the oldest day in which a session was started, or of its hour; None without any."""
     starts = SessionSums.objects.filter(workspace=workspace).order_by("start").values_list("start", flat=True)
     day = starts.filter(hourly=False).first()
-    has_hours = day is not None and day >= get_start_of_hourly_sums(now)
+    has_hours = day is not None and day >= get_start_of_kept_hourly_sums(now)
     return (starts.filter(hourly=True).first() if has_hours else None) or day
 
 
-def _split_at_start(period: Period, rows: Mapping[datetime, Row]) -> tuple[dict[datetime, Row], dict[datetime, Row]]:
+def _split_into_period_and_preceding(
+    period: Period, rows: Mapping[datetime, Row]
+) -> tuple[dict[datetime, Row], dict[datetime, Row]]:
     """Split the rows of both periods into those of `period` and those of the preceding one."""
     of_period = {start: row for start, row in rows.items() if start >= period.start}
     return of_period, {start: row for start, row in rows.items() if start < period.start}
 
 
-def compute_waiting_times(classes: Mapping[int, int]) -> WaitingTimes:
+def compute_waiting_times_from_class_counts(classes: Mapping[int, int]) -> WaitingTimes:
     """Compute percentiles from the number of decisions in each class of waiting times."""
     decisions = sum(classes.values())
-    return WaitingTimes(decisions, _compute_percentile(classes, 0.5), _compute_percentile(classes, 0.95))
+    return WaitingTimes(
+        decisions, _compute_percentile_of_wait_classes(classes, 0.5), _compute_percentile_of_wait_classes(classes, 0.95)
+    )
 
 
-def _compute_percentile(classes: Mapping[int, int], share: float) -> float | None:
+def _compute_percentile_of_wait_classes(classes: Mapping[int, int], share: float) -> float | None:
     needed, seen = share * sum(classes.values()), 0
     for wait in sorted(classes):
         seen += classes[wait]
@@ -300,7 +308,7 @@ def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
 
 
 def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
-    rows = _filter_by_scope_and_period(_select_session_sums("agent"), _Scope(workspace, ""), period)
+    rows = _filter_by_scope_and_period(_select_session_sums_by_column("agent"), _Scope(workspace, ""), period)
     agents = [(row["agent"], _sum_session_rows([row])) for row in rows]
     highest = max((totals.cost for _, totals in agents), default=Decimal(0))
     ranked = sorted(agents, key=lambda pair: (-pair[1].cost, -pair[1].sessions, pair[0]))
@@ -349,7 +357,7 @@ def _filter_by_scope_and_period(sums: QuerySet[Any, Any], scope: _Scope, period:
 
 
 @cache
-def _select_session_sums(column: str) -> QuerySet[Any, Any]:
+def _select_session_sums_by_column(column: str) -> QuerySet[Any, Any]:
     """Select the sums for each value of `column`: `start` or `agent`."""
     rows: QuerySet[Any, Any] = SessionSums.objects.order_by().values(column)
     sums: QuerySet[Any, Any] = rows.annotate(**{f"{name}_sum": Sum(name) for name in (*_COUNTS, "cost")})

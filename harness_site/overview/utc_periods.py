@@ -62,7 +62,7 @@ class Period:
         """The period of the same length before this one."""
         return Period("", self.start - (self.end - self.start), self.start, self.step)
 
-    def list_steps(self) -> list[datetime]:
+    def list_step_starts(self) -> list[datetime]:
         number = -((self.start - self.end) // self.step)
         return [max(self.start, self.end - index * self.step) for index in range(number, 0, -1)]
 

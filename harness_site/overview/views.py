@@ -22,7 +22,7 @@ from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
 from harness_site.review.selectors.pending_calls import CallFilters
-from harness_site.search.index_status import find_time_of_sums
+from harness_site.search.index_status import find_time_up_to_which_sums_count
 from harness_site.sessions.session_formatting import format_count, format_money
 from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
 
@@ -62,8 +62,8 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     if sessions:
         mark_excerpts_shown_in_response(request, "overview", sessions)
     undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
-    lost, lost_before = current_counts.count_sessions_with_lost_runs(workspace.pk, period, agent)
-    drawn_period, sums = totals.leave_out_empty_start(period, sums)
+    lost, lost_before = current_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
+    drawn_period, sums = totals.leave_out_long_empty_start(period, sums)
     context = {
         "period": period,
         "choices": [(key, label) for key, (label, _days) in utc_periods.CHOICES.items()],
@@ -78,7 +78,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
-        "present": current_counts.load_current_counts(workspace.pk, agent),
+        "present": current_counts.load_current_session_counts(workspace.pk, agent),
         "lost": lost,
         "lost_before": lost_before if sums.preceding.sessions else None,
         "undecided": undecided,
@@ -93,7 +93,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "charts": _draw_charts(drawn_period, sums),
         "slowest_tools": sums.slowest_tools,
         "interrupted_tools": sums.most_interrupted_tools,
-        "sums_at": find_time_of_sums(),
+        "sums_at": find_time_up_to_which_sums_count(),
     }
     return render(request, "overview/overview.html", context | _describe_sums_and_changes(period, sums))
 
@@ -111,23 +111,23 @@ def _draw_charts(period: Period, sums: PeriodTotals) -> dict[str, Any]:
 def _describe_sums_and_changes(period: Period, sums: PeriodTotals) -> dict[str, str]:
     """Put the totals of a period in words, and compare them with the period before."""
     return {
-        "failed_words": _describe_failures(sums.total, sums.preceding),
+        "failed_words": _describe_failed_share_and_change(sums.total, sums.preceding),
         "failed_trend": _get_trend_of_failures(sums.total, sums.preceding),
         "totals_words": _describe_period_of_totals(period, has_comparison=bool(sums.preceding.sessions)),
-        "sessions_change": _describe_change(
+        "sessions_change": _describe_change_since_preceding_period(
             sums.total.sessions, sums.preceding.sessions, format_count(sums.preceding.sessions)
         ),
-        "sessions_trend": _get_neutral_trend(sums.total.sessions, sums.preceding.sessions),
-        "cost_change": _describe_change(
+        "sessions_trend": _get_changed_or_empty_trend(sums.total.sessions, sums.preceding.sessions),
+        "cost_change": _describe_change_since_preceding_period(
             sums.total.cost, sums.preceding.cost, format_money(sums.preceding.cost.quantize(Decimal("0.01")))
         ),
-        "cost_trend": _get_neutral_trend(sums.total.cost, sums.preceding.cost),
+        "cost_trend": _get_changed_or_empty_trend(sums.total.cost, sums.preceding.cost),
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits).replace(" %", "\N{NO-BREAK SPACE}%"),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
     }
 
 
-def _has_really_changed(number: float, preceding: float) -> bool:
+def _has_changed_by_quarter_or_more(number: float, preceding: float) -> bool:
     return abs(number - preceding) >= _REAL_CHANGE * preceding
 
 
@@ -138,7 +138,7 @@ def _get_trend_of_failures(total: SessionTotals, preceding: SessionTotals) -> st
     share = (total.failed + preceding.failed) / (total.sessions + preceding.sessions)
     error = sqrt(share * (1 - share) * (1 / total.sessions + 1 / preceding.sessions))
     change = total.failed_share - preceding.failed_share
-    if abs(change) <= 2 * error or not _has_really_changed(total.failed_share, preceding.failed_share):
+    if abs(change) <= 2 * error or not _has_changed_by_quarter_or_more(total.failed_share, preceding.failed_share):
         return ""
     return "better" if change < 0 else "worse"
 
@@ -147,14 +147,14 @@ def _get_trend_of_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) ->
     """Return `better` or `worse`; empty if there are few decisions, or if they took about as long."""
     if waits.p95 is None or preceding.p95 is None or min(waits.decisions, preceding.decisions) < _ENOUGH_DECISIONS:
         return ""
-    if not _has_really_changed(waits.p95, preceding.p95):
+    if not _has_changed_by_quarter_or_more(waits.p95, preceding.p95):
         return ""
     return "better" if waits.p95 < preceding.p95 else "worse"
 
 
-def _get_neutral_trend(amount: Decimal | int, before: Decimal | int) -> str:
+def _get_changed_or_empty_trend(amount: Decimal | int, before: Decimal | int) -> str:
     """Return `changed` or an empty text: more sessions or cost may be more work, so it is neither better nor worse."""
-    return "changed" if before and _has_really_changed(float(amount), float(before)) else ""
+    return "changed" if before and _has_changed_by_quarter_or_more(float(amount), float(before)) else ""
 
 
 def _describe_period(period: Period) -> str:
@@ -180,7 +180,7 @@ def _describe_period_of_totals(period: Period, *, has_comparison: bool) -> str:
     return _("Last %(period)s, compared with the period before") % values
 
 
-def _describe_change(amount: Decimal | int, before: Decimal | int, preceding: str) -> str:
+def _describe_change_since_preceding_period(amount: Decimal | int, before: Decimal | int, preceding: str) -> str:
     """Describe the change from the preceding period; empty if that had nothing to compare with.
 
     Args:
@@ -201,7 +201,7 @@ def _describe_change(amount: Decimal | int, before: Decimal | int, preceding: st
     return _("%(change)s, was %(preceding)s") % {"change": f"{sign}{abs(percent)} %", "preceding": preceding}
 
 
-def _describe_failures(total: SessionTotals, preceding: SessionTotals) -> str:
+def _describe_failed_share_and_change(total: SessionTotals, preceding: SessionTotals) -> str:
     """Describe the share of failed sessions, and that of the preceding period if it had sessions."""
     if not total.sessions:
         return _("no session started")

@@ -35,7 +35,8 @@ _WAIT_FACTOR: Final = 1.2
 _LAST_WAIT_CLASS: Final = 120
 #: Actors that are people: those who sign in, and those who use an API token.
 DECIDING_PEOPLE: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
-#: Decisions whose waiting time is counted. `build_decision_wait_tally` decides the same about one that is loaded.
+#: Decisions whose waiting time is counted. `build_wait_tally_if_decided_by_person` decides the same about one that is
+#: loaded.
 COUNTED_DECISIONS: Final = (
     Q(final=True, actor_kind__in=sorted(DECIDING_PEOPLE))
     & ~Q(kind=DecisionKind.WITHDRAW)
@@ -65,7 +66,7 @@ class Tally:
     amounts: tuple[float, ...]
 
 
-def build_call_tally(workspace: int, call: Any) -> Tally | None:
+def build_tally_of_settled_call(workspace: int, call: Any) -> Tally | None:
     """Return the amounts of a call that is settled for good.
 
     None for one that did not run, because a person rejected or answered it, and for one of an imported session without
@@ -88,7 +89,7 @@ def build_call_tally(workspace: int, call: Any) -> Tally | None:
     return Tally(ToolSums, (workspace, _truncate_to_utc_hour(call.issued_at), call.session__agent, call.tool), amounts)
 
 
-def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
+def build_wait_tally_if_decided_by_person(workspace: int, decision: Any) -> Tally | None:
     """Return the waiting time of a final decision of a person, else None.
 
     `decision` has the required fields of `Decision` and the times of its call, `tool_call__issued_at` being the time of
@@ -154,7 +155,7 @@ def convert_wait_class_to_seconds(wait: int) -> float:
     return float(_WAIT_FACTOR**wait)
 
 
-def add_tallies_to_sums(tallies: Iterable[Tally]) -> None:
+def add_tallies_to_hour_and_day_sums(tallies: Iterable[Tally]) -> None:
     """Add tallies to the sums.
 
     Each has to be passed once, in the transaction that indexes its row.
@@ -173,10 +174,10 @@ def add_tallies_to_sums(tallies: Iterable[Tally]) -> None:
                 convert_values(connection, model, dict(zip(fields, (*key, *totals), strict=True)))
                 for key, totals in sorted(sums[model].items())
             ]
-            cursor.executemany(_build_add_to_totals_sql(model, fields), rows)
+            cursor.executemany(_build_upsert_sql_that_adds_amounts(model, fields), rows)
 
 
-def _build_add_to_totals_sql(model: type[ToolSums] | type[DecisionSums], fields: tuple[str, ...]) -> str:
+def _build_upsert_sql_that_adds_amounts(model: type[ToolSums] | type[DecisionSums], fields: tuple[str, ...]) -> str:
     additions = ", ".join(f"{name} = {quote_table(model)}.{name} + excluded.{name}" for name in AMOUNTS[model])
     conflict = f"workspace_id, start, hourly, {', '.join(KEYS[model])}"
     return f"{build_insert_sql(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"

@@ -43,7 +43,7 @@ def load_index_status() -> IndexStatus:
     """Load the status in one query, and one more for each kind of which nothing is indexed yet."""
     progress = list(_query_progress_with_last_keys())
     missing_kinds = SOURCES.keys() - {row.kind for row in progress}
-    behind = sum(_estimate_unindexed_texts(row) for row in progress)
+    behind = sum(_estimate_unindexed_newer_texts(row) for row in progress)
     behind += sum(SOURCES[kind]._default_manager.aggregate(last=Max("pk"))["last"] or 0 for kind in missing_kinds)
     older = sum(row.older for row in progress)
     return IndexStatus(
@@ -51,7 +51,7 @@ def load_index_status() -> IndexStatus:
     )
 
 
-def _estimate_unindexed_texts(row: Progress) -> int:
+def _estimate_unindexed_newer_texts(row: Progress) -> int:
     last: int = row.last or 0  # type: ignore[attr-defined]
     return max(0, last - row.reached)
 
@@ -65,7 +65,7 @@ def _query_progress_with_last_keys() -> QuerySet[Progress]:
     return Progress.objects.annotate(last=Case(*last_keys, output_field=BigIntegerField()))
 
 
-def find_time_of_sums() -> datetime | None:
+def find_time_up_to_which_sums_count() -> datetime | None:
     """Return the time as of which the sums of the overview are; None before they are complete for the first time."""
     rows = list(Progress.objects.values_list("complete_at", "sums_at"))
     complete_at = _find_earliest_completion_of_all_kinds(complete_at for complete_at, _sums_at in rows)
@@ -73,7 +73,7 @@ def find_time_of_sums() -> datetime | None:
     return None if complete_at is None or sums_at is None else min(complete_at, sums_at)
 
 
-def estimate_total_backlog(kinds: Iterable[Kind]) -> int:
+def estimate_unindexed_backlog(kinds: Iterable[Kind]) -> int:
     """Estimate how many texts of these kinds existed before the index and are not indexed yet."""
     return sum(_query_backlog_counts(sorted(kinds)))
 

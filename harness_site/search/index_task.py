@@ -29,12 +29,12 @@ class IndexerTask(BackgroundTask):
         while True:
             count = 0
             try:
-                count = await database_sync_to_async(indexer.index_next_batch)()
+                count = await database_sync_to_async(indexer.index_next_batch_of_each_kind)()
                 if clock() >= next_days:
                     next_days = clock() + DAYS_SECONDS
-                    days = await database_sync_to_async(recount_hourly_session_sums.recount_sums_of_changed_sessions)(
-                        days
-                    )
+                    days = await database_sync_to_async(
+                        recount_hourly_session_sums.recount_changed_days_and_record_models
+                    )(days)
                 self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)

@@ -21,7 +21,7 @@ from checkpoints.models import ToolCall
 from harness_site.search import hourly_call_and_decision_sums, index_writer, texts_to_index
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import DecisionSums, Fact, Kind, Passage, Progress, ToolSums
-from harness_site.search.reopen_passages_of_withdrawn_decisions import reopen_passages_of_withdrawn_decisions
+from harness_site.search.reopen_indexed_calls_of_withdrawn_decisions import reopen_indexed_calls_of_withdrawn_decisions
 from harness_site.search.texts_to_index import IndexedText
 
 #: Texts of one batch, few enough for a short transaction.
@@ -34,7 +34,7 @@ _IDLE_RECORD_INTERVAL: Final = timedelta(seconds=10)
 _REREAD_KEYS: Final = 1_000
 
 
-def index_next_batch() -> int:
+def index_next_batch_of_each_kind() -> int:
     """Index the next texts of each kind.
 
     Returns their number; 0 if the index is complete.
@@ -42,7 +42,7 @@ def index_next_batch() -> int:
     return sum(_index_batch_of_kind(kind) for kind in reversed(Kind))
 
 
-def is_other_process_indexing() -> bool:
+def is_any_process_indexing() -> bool:
     """Return whether a process is indexing, or was and its lease has not expired."""
     return Progress.objects.filter(leased_until__gt=Now()).exists()
 
@@ -68,13 +68,13 @@ class _IndexBatch:
 def _index_batch_of_kind(kind: Kind) -> int:
     progress, oldest_open_xid = _get_or_create_progress(kind), _fetch_oldest_open_transaction_id()
     if not progress.older and not _has_new_or_changed_rows(progress):
-        _record_completed_index(progress, oldest_open_xid)
+        _record_complete_index_at_intervals(progress, oldest_open_xid)
         return 0
     lease = _acquire_index_lease(kind)
     if lease is None:
         return 0
     progress, oldest_open_xid = Progress.objects.get(kind=kind), _fetch_oldest_open_transaction_id()
-    batch = _choose_rows_of_batch(progress)
+    batch = _choose_keys_of_batch(progress)
     texts = texts_to_index.load_texts_to_index(kind, batch.keys)
     with _use_non_durable_transaction():
         # Lock all kinds, as keys below all others may be assigned by one process at a time only.
@@ -82,9 +82,9 @@ def _index_batch_of_kind(kind: Kind) -> int:
         if leases.get(kind) != lease:
             return 0  # The lease expired and another process may have taken over.
         _write_batch_to_index_and_sums(kind, batch, texts)
-        _advance_progress(progress, batch, oldest_open_xid)
+        _save_progress_and_release_lease(progress, batch, oldest_open_xid)
     if not batch.keys:
-        _record_completed_index(progress, oldest_open_xid)
+        _record_complete_index_at_intervals(progress, oldest_open_xid)
     return len(batch.keys)
 
 
@@ -119,19 +119,19 @@ def _use_non_durable_transaction() -> Iterator[None]:
         yield
 
 
-def _choose_rows_of_batch(progress: Progress) -> _IndexBatch:
+def _choose_keys_of_batch(progress: Progress) -> _IndexBatch:
     """Choose the rows of the next batch, limited by their size in memory."""
     kind = Kind(progress.kind)
     new = texts_to_index.list_keys_and_text_sizes(kind, _query_new_rows(progress).order_by("pk")[:STEP])
     room = STEP - len(new)
     changed_calls = (
-        texts_to_index.list_keys_and_text_sizes(kind, _query_changed_calls().order_by("pk")[:room])
+        texts_to_index.list_keys_and_text_sizes(kind, _query_open_calls_changed_since_indexed().order_by("pk")[:room])
         if kind == Kind.CALL
         else []
     )
     room -= len(changed_calls)
     backlog = (
-        texts_to_index.list_keys_and_text_sizes(kind, _query_older_rows(progress)[:room]) if progress.older else []
+        texts_to_index.list_keys_and_text_sizes(kind, _query_backlog_rows(progress)[:room]) if progress.older else []
     )
     keys = texts_to_index.list_keys_that_fit_in_memory([*new, *changed_calls, *backlog])
     backlog_keys = keys[len(new) + len(changed_calls) :]
@@ -145,7 +145,7 @@ def _choose_rows_of_batch(progress: Progress) -> _IndexBatch:
     )
 
 
-def _advance_progress(progress: Progress, batch: _IndexBatch, oldest_open_xid: int) -> None:
+def _save_progress_and_release_lease(progress: Progress, batch: _IndexBatch, oldest_open_xid: int) -> None:
     if progress.horizon <= oldest_open_xid:
         # If more follow, there may be unread keys below `reached`.
         last_read = batch.new[-1] if batch.more else progress.reached
@@ -156,7 +156,7 @@ def _advance_progress(progress: Progress, batch: _IndexBatch, oldest_open_xid: i
     progress.save(update_fields=["settled", "reached", "horizon", "older", "leased_until"])
 
 
-def _record_completed_index(progress: Progress, oldest_open_xid: int) -> None:
+def _record_complete_index_at_intervals(progress: Progress, oldest_open_xid: int) -> None:
     """Record that no row was found.
 
     All keys up to `reached` are settled if no transaction from that time is still open.
@@ -208,11 +208,11 @@ def _query_new_rows(progress: Progress) -> QuerySet[Any]:
     return _query_unindexed_rows(progress.kind).filter(pk__gt=max(progress.settled, progress.older))
 
 
-def _query_older_rows(progress: Progress) -> QuerySet[Any]:
+def _query_backlog_rows(progress: Progress) -> QuerySet[Any]:
     return _query_unindexed_rows(progress.kind).filter(pk__lte=progress.older).order_by("-pk")
 
 
-def _query_changed_calls() -> QuerySet[ToolCall]:
+def _query_open_calls_changed_since_indexed() -> QuerySet[ToolCall]:
     """Query calls that have changed since they were indexed while not settled."""
     open_passages = Passage.objects.filter(open=True, part=0, kind=Kind.CALL, source=OuterRef("pk"))
     open_sources = Passage.objects.filter(open=True, part=0, kind=Kind.CALL).values("source")
@@ -220,29 +220,33 @@ def _query_changed_calls() -> QuerySet[ToolCall]:
 
 
 def _has_new_or_changed_rows(progress: Progress) -> bool:
-    return _query_new_rows(progress).exists() or (progress.kind == Kind.CALL and _query_changed_calls().exists())
+    return _query_new_rows(progress).exists() or (
+        progress.kind == Kind.CALL and _query_open_calls_changed_since_indexed().exists()
+    )
 
 
 def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> None:
     Passage.objects.filter(kind=kind, source__in=batch.changed).delete()
     texts = index_writer.lock_sources_and_keep_existing_texts(kind, texts)
     if kind == Kind.CALL:
-        texts = _keep_changed_calls_open(texts)
+        texts = _open_texts_of_calls_changed_since_load(texts)
     elif kind == Kind.DECISION:
-        hourly_call_and_decision_sums.add_tallies_to_sums(reopen_passages_of_withdrawn_decisions(batch.keys))
+        hourly_call_and_decision_sums.add_tallies_to_hour_and_day_sums(
+            reopen_indexed_calls_of_withdrawn_decisions(batch.keys)
+        )
     backlog = set(batch.backlog)
     index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
     index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])
-    hourly_call_and_decision_sums.add_tallies_to_sums(text.tally for text in texts if text.tally)
+    hourly_call_and_decision_sums.add_tallies_to_hour_and_day_sums(text.tally for text in texts if text.tally)
 
 
-def _keep_changed_calls_open(texts: list[IndexedText]) -> list[IndexedText]:
+def _open_texts_of_calls_changed_since_load(texts: list[IndexedText]) -> list[IndexedText]:
     """Return the texts of calls; one that has changed since it was loaded is open, so that it is indexed again."""
     revisions = dict(ToolCall.objects.filter(pk__in=[text.source for text in texts]).values_list("pk", "revision"))
     return [text if revisions[text.source] == text.revision else replace(text, open=True, tally=None) for text in texts]
 
 
-def clear_index_and_sums() -> None:
+def clear_index_with_call_and_decision_sums() -> None:
     """Empty the index, to be rebuilt under the current masking rules."""
     with transaction.atomic():
         ToolSums.objects.all().delete()

@@ -53,7 +53,7 @@ class SearchHit:
     is_question: bool = False
 
 
-def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[int, list[SearchHit]]:
+def load_search_hits_by_session(passages: Sequence[Passage], query: SearchQuery) -> dict[int, list[SearchHit]]:
     """Load the hits by session, both in the order of the passages.
 
     Hits whose source is deleted are left out.
@@ -82,14 +82,18 @@ def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[in
                 version=None if message is None else versions.get(message.segment_id),
                 who=_get_role_tool_or_actor(row),
                 at=_find_row_time(row),
-                stretches=build_excerpt_parts(_strip_leading_names(passage, row, query), query.highlight_pattern),
+                stretches=build_excerpt_parts(
+                    _strip_leading_ids_and_tool_name(passage, row, query), query.highlight_pattern
+                ),
                 is_question=call is not None and call.is_question,
             )
         )
     return dict(hits)
 
 
-def _strip_leading_names(passage: Passage, row: Message | ToolCall | Decision | None, query: SearchQuery) -> str:
+def _strip_leading_ids_and_tool_name(
+    passage: Passage, row: Message | ToolCall | Decision | None, query: SearchQuery
+) -> str:
     """Return the text without the leading id of a message or call, and the name of the tool that the hit shows anyway.
 
     A name stays if nothing behind it matches the query.
@@ -110,10 +114,10 @@ def _strip_leading_names(passage: Passage, row: Message | ToolCall | Decision | 
 
 def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPart, ...]:
     """Build the excerpt around the first of the longest matches in `text`, with all matches in it marked."""
-    plain = _join_values_of_one_key(strip_markdown_marks(text))
+    plain = _join_adjacent_lines_of_same_key(strip_markdown_marks(text))
     text = (plain if pattern.search(plain) else text).rstrip("\n")
     best = max(pattern.finditer(text), key=lambda match: len(match[0]), default=None)
-    start = _find_start_of_word(text, best.start() - _BEFORE, best.start()) if best else 0
+    start = _find_next_word_start(text, best.start() - _BEFORE, best.start()) if best else 0
     end = max(start + _LENGTH, best.end() if best else 0)
     parts = [ExcerptPart("… ", False)] if start else []
     at = start
@@ -128,7 +132,7 @@ def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPar
     )
 
 
-def _join_values_of_one_key(text: str) -> str:
+def _join_adjacent_lines_of_same_key(text: str) -> str:
     """Return a text in which the lines `key: value` of one key after another are one line: the values of a list."""
     lines: list[str] = []
     previous = ""
@@ -142,7 +146,7 @@ def _join_values_of_one_key(text: str) -> str:
     return "\n".join(lines)
 
 
-def _find_start_of_word(text: str, start: int, end: int) -> int:
+def _find_next_word_start(text: str, start: int, end: int) -> int:
     """Return the start of the first word from `start` on; `start` itself if there is none before `end`."""
     if start <= 0:
         return 0

@@ -112,7 +112,7 @@ class Sums(models.Model):
     """Numbers of one hour or one day (UTC), which pages add up for longer periods.
 
     Each day has its sums. Today and the two days before have those of their hours, too, until
-    `hourly_sums_retention.delete_old_hours` deletes these.
+    `hourly_sums_retention.delete_outdated_hourly_sums` deletes these.
     """
 
     workspace = models.ForeignKey(

@@ -142,7 +142,7 @@ def _collect_search_page(
                 cut.add(passage.session_id)
         if not more or len(page) >= PAGE:
             break
-    partly = not more and limits.key is not None and not query.is_findable_by_index
+    partly = not more and limits.key is not None and not query.has_term_findable_by_index
     built = _build_masked_search_page(page, query, before=last if more else None, partly=partly)
     return replace(built, cut_sessions=frozenset(cut))
 
@@ -176,7 +176,7 @@ def _iterate_matches_by_range(
         return
     if before is None or before > limits.key:
         yield filter_passages_by_query_without_index(passages.filter(pk__gt=limits.key), query).order_by("-pk")
-    if not query.is_findable_by_index:
+    if not query.has_term_findable_by_index:
         return
     # Sort by an expression: with the bare key, the planner may walk through all texts until it has enough matches.
     older = filter_passages_by_query_with_index(passages.filter(pk__lte=limits.key), query).order_by(

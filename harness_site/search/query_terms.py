@@ -80,7 +80,7 @@ class SearchQuery:
         return tuple(term.text for term in self.terms)
 
     @property
-    def is_findable_by_index(self) -> bool:
+    def has_term_findable_by_index(self) -> bool:
         """Return whether the index can find one of the terms; otherwise texts have to be read one by one."""
         return any(term.is_findable_by_index for term in self.terms)
 

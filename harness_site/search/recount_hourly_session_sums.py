@@ -20,7 +20,7 @@ from checkpoints.enums import CostBasis, SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import session_models_and_cost_by_model
-from harness_site.search.hourly_sums_retention import delete_old_hours, get_start_of_hourly_sums
+from harness_site.search.hourly_sums_retention import delete_outdated_hourly_sums, get_start_of_kept_hourly_sums
 from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
 #: Number of days that are kept up to date.
@@ -38,7 +38,7 @@ _AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "ready"
 _MODEL_AMOUNTS: Final = ("sessions", "cost")
 
 
-def recount_sums_of_changed_sessions(since: datetime | None) -> datetime:
+def recount_changed_days_and_record_models(since: datetime | None) -> datetime:
     """Recount the days of sessions changed `since`, or the newest days and those that were never counted.
 
     Returns the moment from which changes are not counted yet.
@@ -46,11 +46,11 @@ def recount_sums_of_changed_sessions(since: datetime | None) -> datetime:
     now = read_database_time("default")
     for workspace in Workspace.objects.values_list("pk", flat=True):
         _record_models_of_changed_sessions(workspace, since, now)
-        days = {*_list_days_to_count(workspace, since, now), *_list_days_without_model_sums(workspace)}
+        days = {*_list_changed_or_uncounted_days(workspace, since, now), *_list_days_without_model_sums(workspace)}
         for day in sorted(days):
-            recount_session_sums_of_day(workspace, day, hourly=day >= get_start_of_hourly_sums(now).date())
+            recount_session_sums_of_day(workspace, day, hourly=day >= get_start_of_kept_hourly_sums(now).date())
     if since is None or since.hour != now.hour:
-        delete_old_hours(now)
+        delete_outdated_hourly_sums(now)
     Progress.objects.filter(kind=Kind.SESSION).update(sums_at=now)
     return now
 
@@ -58,12 +58,12 @@ def recount_sums_of_changed_sessions(since: datetime | None) -> datetime:
 def _record_models_of_changed_sessions(workspace: int, since: datetime | None, now: datetime) -> None:
     first = now - timedelta(days=KEPT_DAYS) if since is None else since - _OVERLAP
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=first)
-    session_models_and_cost_by_model.record_models_of_sessions(
+    session_models_and_cost_by_model.record_models_named_by_newest_versions(
         workspace, sessions.values_list("pk", flat=True).iterator()
     )
 
 
-def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -> Iterable[date]:
+def _list_changed_or_uncounted_days(workspace: int, since: datetime | None, now: datetime) -> Iterable[date]:
     if since is None:
         return {*_list_recent_days_to_recount(workspace, now), *_list_uncounted_days(workspace, now)}
     if since.hour != now.hour:
@@ -71,7 +71,7 @@ def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=since - _OVERLAP)
     start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_FULL_RECOUNT_THRESHOLD])
     first = now.date() - timedelta(days=KEPT_DAYS - 1)
-    start_times += _list_start_times_of_imported_sessions(workspace, since)
+    start_times += _list_start_times_of_newly_imported_sessions(workspace, since)
     days = {moment.date() for moment in start_times if moment.date() >= first}
     if len(start_times) >= _FULL_RECOUNT_THRESHOLD:
         return days | _list_recent_days_to_recount(workspace, now)
@@ -96,7 +96,7 @@ def _is_message_backlog_indexed() -> bool:
     return Progress.objects.filter(kind=Kind.MESSAGE, older=0).exists()
 
 
-def _list_start_times_of_imported_sessions(workspace: int, since: datetime) -> list[datetime]:
+def _list_start_times_of_newly_imported_sessions(workspace: int, since: datetime) -> list[datetime]:
     """List when the sessions of files that were imported since began: they carry the times of their transcripts."""
     files = ImportedFile.objects.filter(workspace=workspace, read_at__gt=since - _OVERLAP).order_by("-read_at")
     lists = files.values_list("sessions", flat=True)[:_FULL_RECOUNT_THRESHOLD]
@@ -147,14 +147,14 @@ def recount_session_sums_of_day(workspace: int, day: date, *, hourly: bool) -> N
     start = datetime.combine(day, time.min, UTC)
     sessions = _query_sessions_of_day(workspace, start)
     keys = {"period": TruncHour("created_at", tzinfo=UTC)} if hourly else {}
-    sums = _sum_sessions_by_agent(sessions, start, keys)
+    sums = _sum_sessions_by_period_and_agent(sessions, start, keys)
     agents = [
         SessionSums(agent=agent, start=period, hourly=is_hour, **dict(zip(_AGENT_AMOUNTS, amounts, strict=True)))
         for (is_hour, period, agent), amounts in _build_hour_and_day_sums(sums, start, hourly=hourly).items()
     ]
     _replace_stored_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents)
     if _is_message_backlog_indexed():
-        model_sums = _sum_sessions_by_model(sessions, start, keys)
+        model_sums = _sum_sessions_by_period_agent_and_model(sessions, start, keys)
         models = [
             ModelSums(agent=agent, model=model, several=several, start=period, hourly=is_hour, sessions=n, cost=cost)
             for (is_hour, period, agent, model, several), (n, cost) in _build_hour_and_day_sums(
@@ -213,7 +213,7 @@ def _query_sessions_of_day(workspace: int, start: datetime) -> QuerySet[Session]
     return sessions.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1))
 
 
-def _sum_sessions_by_agent(
+def _sum_sessions_by_period_and_agent(
     sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
 ) -> dict[tuple[datetime, str], tuple[Any, ...]]:
     # A quarantined session has no other status, as in the list that these numbers lead to.
@@ -233,7 +233,7 @@ def _sum_sessions_by_agent(
     return {(row.get("period", start), row["agent"]): tuple(row[name] for name in _AGENT_AMOUNTS) for row in rows}
 
 
-def _sum_sessions_by_model(
+def _sum_sessions_by_period_agent_and_model(
     sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
 ) -> dict[tuple[datetime, str, str, bool], tuple[int, Decimal]]:
     """Count sessions and cost by period, agent, model, and whether the cost is that of several models."""
@@ -247,7 +247,7 @@ def _sum_sessions_by_model(
             totals[row.get("period", start), row["agent"], row["first"] or "", False] = (row["number"], row["cost"])
         mixed = mixed or row["first"] != row["last"]
     for session in _load_sessions_of_several_models(sessions, keys) if mixed else ():
-        for model, several, cost in _divide_session_cost_by_model(session):
+        for model, several, cost in _iterate_model_shares_of_session_cost(session):
             key = (session.get("period", start), session["agent"], model, several)
             number, total = totals[key]
             totals[key] = (number + 1, total + cost)
@@ -262,9 +262,9 @@ def _load_sessions_of_several_models(sessions: QuerySet[Session], keys: dict[str
     return rows.filter(models__gt=1).values("pk", "agent", "budget_spent_usd", "metadata", "usage", **keys).iterator()
 
 
-def _divide_session_cost_by_model(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:
+def _iterate_model_shares_of_session_cost(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:
     """Divide one session of several models; a rest that nothing divides has no model."""
-    costs, rest = session_models_and_cost_by_model.divide_cost_by_model(
+    costs, rest = session_models_and_cost_by_model.divide_cost_by_model_with_rest(
         session["budget_spent_usd"], session["usage"], session["metadata"]
     )
     yield from ((model, False, cost) for model, cost in costs.items())

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from harness_site.search.models import Fact, Trait
 
 
-def build_hour_facts(*moments: datetime | None) -> tuple[tuple[Trait, str], ...]:
+def build_active_hour_facts(*moments: datetime | None) -> tuple[tuple[Trait, str], ...]:
     """Build the facts for the hours of these moments."""
     hours = dict.fromkeys(_format_hour(moment) for moment in moments if moment is not None)
     return tuple((Trait.HOUR, hour) for hour in hours)

@@ -1,7 +1,7 @@
 """Models of sessions from what their versions store, and the part of a session's cost that each model has.
 
 A loop names its model in the usage of a version (`model`, or the keys of `by_model`), in a snapshot, or in the details
-of a phase. Messages that name one are read by `context_facts`.
+of a phase. Messages that name one are read by `message_project_and_model_facts`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COLUMN_LENGTH: Final = 255
 _MOST_MODELS: Final = 100
 
 
-def record_models_of_sessions(workspace: int, session_pks: Iterable[int]) -> None:
+def record_models_named_by_newest_versions(workspace: int, session_pks: Iterable[int]) -> None:
     """Note the models that the newest versions of these sessions name, as facts that the session list finds."""
     keys = sorted(session_pks)
     for start in range(0, len(keys), _CHUNK_SIZE):
@@ -38,7 +38,7 @@ def record_models_of_sessions(workspace: int, session_pks: Iterable[int]) -> Non
 
 def _record_models_of_chunk(workspace: int, sessions: list[int]) -> None:
     models = Fact.objects.filter(session__in=sessions, trait=Trait.MODEL).values_list("session", "value")
-    new = _list_session_model_pairs(sessions) - set(models)
+    new = _list_session_model_pairs_from_versions(sessions) - set(models)
     if not new:
         return
     with transaction.atomic():
@@ -51,7 +51,7 @@ def _record_models_of_chunk(workspace: int, sessions: list[int]) -> None:
         Fact.objects.bulk_create(facts, ignore_conflicts=True)
 
 
-def _list_session_model_pairs(sessions: list[int]) -> set[tuple[int, str]]:
+def _list_session_model_pairs_from_versions(sessions: list[int]) -> set[tuple[int, str]]:
     is_newest = Q(version=F("session__latest_version"))
     rows = Checkpoint.objects.filter(session__in=sessions, version__gt=F("session__latest_version") - _VERSIONS)
     stated: QuerySet[Any, Any] = rows.filter(is_newest | Q(phase=Phase.POST_LLM)).order_by()
@@ -82,7 +82,9 @@ def list_models_named_by_version(usage: Mapping[str, Any], payload: Mapping[str,
     return [model for model in map(_make_storable_name, names) if model]
 
 
-def divide_cost_by_model(cost: Decimal, usage: str | None, metadata: str) -> tuple[dict[str, Decimal], Decimal]:
+def divide_cost_by_model_with_rest(
+    cost: Decimal, usage: str | None, metadata: str
+) -> tuple[dict[str, Decimal], Decimal]:
     """Divide the cost of a session with several models, in US dollars.
 
     Args:

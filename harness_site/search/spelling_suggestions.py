@@ -45,21 +45,23 @@ def suggest_corrected_query(workspace: int, query: SearchQuery) -> SearchQuery |
             len(query.terms) > 1
             and passage_search.search_passages(workspace, SearchQuery((term,)), limits=limits).passages
         )
-        else _find_near_term(workspace, term, limits)
+        else _find_similar_indexed_term(workspace, term, limits)
         for index, term in enumerate(query.terms)
     ]
     known = tuple(term for term in terms if term is not None)
     return SearchQuery(known) if len(known) == len(terms) and known != query.terms else None
 
 
-def _find_near_term(workspace: int, term: SearchTerm, limits: passage_search.ReadLimits) -> SearchTerm | None:
+def _find_similar_indexed_term(
+    workspace: int, term: SearchTerm, limits: passage_search.ReadLimits
+) -> SearchTerm | None:
     typed = fold_case(term.text)
     if not _MIN_TERM_LENGTH <= len(typed) <= _MAX_TERM_LENGTH:
         return None
     words: list[str] = []
     for parts in _list_search_parts_of_word(typed):
         found = passage_search.search_passages(workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits)
-        words += islice(_iterate_words(passage.text for passage in found.passages), _MAX_WORDS)
+        words += islice(_iterate_words_and_path_parts(passage.text for passage in found.passages), _MAX_WORDS)
         if near := difflib.get_close_matches(typed, sorted(set(words)), 1, _SIMILARITY):
             return SearchTerm(near[0])
     return None
@@ -72,7 +74,7 @@ def _list_search_parts_of_word(typed: str) -> list[tuple[str, ...]]:
     return [*combined, (typed[:half],), (typed[-half:],)]
 
 
-def _iterate_words(texts: Iterator[str]) -> Iterator[str]:
+def _iterate_words_and_path_parts(texts: Iterator[str]) -> Iterator[str]:
     """Yield the words of texts, paths as a whole and by their parts."""
     for text in texts:
         for match in _WORD.finditer(fold_case(text)):

@@ -165,7 +165,7 @@ def _get_truncation_problem(extract: ExtractedText) -> Problem | None:
 def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_masked_message_text(row.body, row.message_id)
     facts = (
-        *session_active_hour_facts.build_hour_facts(row.created_at),
+        *session_active_hour_facts.build_active_hour_facts(row.created_at),
         *message_project_and_model_facts.extract_model_and_context_facts(row.body),
     )
     return IndexedText(
@@ -193,16 +193,16 @@ def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
         facts=(
             (Trait.TOOL, row.tool),
             *interrupted,
-            *session_active_hour_facts.build_hour_facts(row.issued_at, row.settled_at),
+            *session_active_hour_facts.build_active_hour_facts(row.issued_at, row.settled_at),
         ),
-        tally=None if still_open else hourly_call_and_decision_sums.build_call_tally(workspace, row),
+        tally=None if still_open else hourly_call_and_decision_sums.build_tally_of_settled_call(workspace, row),
         problem=_get_truncation_problem(extract),
     )
 
 
 def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
     by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
-    facts = (*by, *session_active_hour_facts.build_hour_facts(row.created_at))
+    facts = (*by, *session_active_hour_facts.build_active_hour_facts(row.created_at))
     extract = text_extraction.extract_masked_decision_text(row)
     return IndexedText(
         row.session_id,
@@ -210,14 +210,14 @@ def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
         row.pk,
         extract.text,
         facts=facts,
-        tally=hourly_call_and_decision_sums.build_decision_wait_tally(workspace, row),
+        tally=hourly_call_and_decision_sums.build_wait_tally_if_decided_by_person(workspace, row),
         problem=_get_truncation_problem(extract),
     )
 
 
 def _build_indexed_session(row: Any, workspace: int) -> IndexedText:
     labels = tuple((Trait.LABEL, replace_unencodable(label)) for label in deserialize_labels(row.labels))
-    facts = (*labels, *session_active_hour_facts.build_hour_facts(row.created_at))
+    facts = (*labels, *session_active_hour_facts.build_active_hour_facts(row.created_at))
     extract = text_extraction.extract_masked_session_text(row)
     return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_truncation_problem(extract))
 

@@ -30,7 +30,7 @@ def render_cost_sum(amount: Decimal) -> SafeString | str:
 
 
 @register.filter
-def render_cost_of_sessions(totals: SessionTotals) -> SafeString | str:
+def render_cost_marked_if_estimated(totals: SessionTotals) -> SafeString | str:
     """Format the cost of sessions with cents, and mark it if estimates are a part of it."""
     amount = render_cost_sum(totals.cost)
     if not totals.cost or not totals.estimated:
@@ -62,32 +62,28 @@ def format_share(part: float) -> str:
 @register.simple_tag(name="period_query")
 def build_period_query_string(period: Period, agent: str) -> str:
     """Return the query parameters that select a period, and an agent if one is chosen, in a list."""
-    return f"{period.build_query_string()}{_build_agent_parameter(agent)}"
+    return f"{period.build_query_string()}{build_agent_parameter(agent)}"
 
 
 @register.filter
 def build_agent_parameter(agent: str) -> str:
     """Return the query parameter that selects an agent, with the ampersand before it; empty without an agent."""
-    return _build_agent_parameter(agent)
-
-
-def _build_agent_parameter(agent: str) -> str:
     return f"&{urlencode({'agent': build_masked_reference(agent)})}" if agent else ""
 
 
 @register.simple_tag
-def render_bars(chart: Chart, name: str, agent: str) -> SafeString:
+def render_bars_as_links(chart: Chart, name: str, agent: str) -> SafeString:
     """Render the bars of a chart, whose links keep the agent that is chosen.
 
     There may be hundreds, for which a template would take several times as long.
     """
-    address, chosen = reverse(chart.list_name), _build_agent_parameter(agent)
+    address, chosen = reverse(chart.list_name), build_agent_parameter(agent)
     hatching = f' fill="url(#hatch-{escape(name)})"'
-    bars = [_render_bar(bar, hatching, f"{address}?{bar.query}{chosen}") for bar in chart.bars]
+    bars = [_render_bar_as_link(bar, hatching, f"{address}?{bar.query}{chosen}") for bar in chart.bars]
     return mark_safe("\n".join(bars))  # noqa: S308 - each bar is escaped
 
 
-def _render_bar(bar: Bar, hatching: str, address: str) -> str:
+def _render_bar_as_link(bar: Bar, hatching: str, address: str) -> str:
     # Kinds are words of this program, and shapes are numbers.
     pieces = "".join(
         f'<rect class="{piece.kind}"{hatching if piece.kind == "hatched" else ""}'
@@ -99,7 +95,7 @@ def _render_bar(bar: Bar, hatching: str, address: str) -> str:
 
 
 @register.simple_tag
-def render_time_labels(chart: Chart) -> SafeString:
+def render_time_axis_labels(chart: Chart) -> SafeString:
     return join_html(
         "",
         '<text x="{}" y="12" text-anchor="{}">{}</text>',
@@ -110,7 +106,7 @@ def render_time_labels(chart: Chart) -> SafeString:
 @register.simple_tag
 def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTotals]], agent: str) -> SafeString:
     """Render the rows of the table with the numbers of each step, the newest first; there may be hundreds."""
-    address, chosen = reverse("harness_sessions:sessions"), _build_agent_parameter(agent)
+    address, chosen = reverse("harness_sessions:sessions"), build_agent_parameter(agent)
     cell = '<td class="number">{}</td>'
     row = '<tr><th scope="row"><a href="{}"><time datetime="{}" title="{}">{}</time></a></th>' + cell * 6 + "</tr>"
     return join_html(

@@ -18,7 +18,7 @@ register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def build_search_url(context: Context, **changed: Any) -> str:
+def build_search_url_with_changes(context: Context, **changed: Any) -> str:
     """Return the URL of this search with changed parameters; empty ones are left out."""
     query = context["request"].GET.copy()
     for name, value in changed.items():
@@ -28,7 +28,7 @@ def build_search_url(context: Context, **changed: Any) -> str:
 
 
 @register.simple_tag
-def get_search_hit_url(place: SearchHit, query: SearchQuery) -> str:
+def build_search_hit_url(place: SearchHit, query: SearchQuery) -> str:
     """Return the URL of a hit in a text: the transcript at the message, or the page of the call."""
     find = {"find": str(query)}
     if place.kind in {Kind.CALL, Kind.DECISION}:

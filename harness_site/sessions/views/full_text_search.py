@@ -17,7 +17,7 @@ from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search import passage_search, spelling_suggestions
 from harness_site.search.index_status import load_index_status
 from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
-from harness_site.search.load_search_hits import SearchHit, load_search_hits
+from harness_site.search.load_search_hits import SearchHit, load_search_hits_by_session
 from harness_site.search.models import Kind, Passage
 from harness_site.search.passage_search import SearchPage
 from harness_site.search.query_terms import SearchQuery
@@ -64,7 +64,7 @@ def show_search_results(
         near = spelling_suggestions.suggest_corrected_query(workspace, query)
         if near is not None:
             return redirect(_build_suggestion_url(request, near))
-    by_session = load_search_hits(found.passages, query)
+    by_session = load_search_hits_by_session(found.passages, query)
     if wanted.sort is not Sort.STARTED:
         by_session = _filter_hits_by_time(TimeRange.parse_query(request.GET), by_session)
     pks = tuple(by_session)

@@ -13,7 +13,7 @@ from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
-from harness_site.search.index_status import estimate_total_backlog
+from harness_site.search.index_status import estimate_unindexed_backlog
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
@@ -68,7 +68,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         query=request.GET,
     )
     context = common | {
-        "unread": estimate_total_backlog(get_required_index_kinds(request.GET)) if filters.among else 0,
+        "unread": estimate_unindexed_backlog(get_required_index_kinds(request.GET)) if filters.among else 0,
         "page": page,
         "rows": lines,
         "known": page.known,

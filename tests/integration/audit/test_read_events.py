@@ -114,7 +114,7 @@ def test_search_and_call_lists_create_an_entry_for_each_session(client: Client) 
     one, two, titled = make_session(title="x"), make_session(title="x"), make_session(title="a lamp")
     for session in (one, two):
         make_message(session=session, text="the lamp, again a lamp")
-    while indexer.index_next_batch():
+    while indexer.index_next_batch_of_each_kind():
         pass
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     for _ in range(2):

@@ -217,7 +217,7 @@ def test_excerpt_of_an_altered_text_is_not_shown(
     message = Message.objects.get(position=0)
 
     def search() -> str:
-        while indexer.index_next_batch():
+        while indexer.index_next_batch_of_each_kind():
             pass
         answer = Client().get("/api/v1/search?q=lamp", headers=token)
         return visible_text(reader.get("/sessions/?q=lamp")) + "".join(
@@ -238,7 +238,7 @@ def test_excerpt_of_an_altered_text_is_not_shown(
 
 def test_search_verifies_the_messages_of_all_sessions_together(session: Session, reader: Client) -> None:
     def count_statements() -> int:
-        while indexer.index_next_batch():
+        while indexer.index_next_batch_of_each_kind():
             pass
         with CaptureQueriesContext(connection) as statements:
             shown = visible_text(reader.get("/sessions/?q=sorry"))

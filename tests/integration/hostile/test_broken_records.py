@@ -167,7 +167,7 @@ def unanswered(reader: Client, addresses: Iterable[str], *, altered: bool = Fals
 
 def make_stories(count: int) -> list[Session]:
     made = [make_story(number) for number in range(1, count + 1)]
-    while indexer.index_next_batch():
+    while indexer.index_next_batch_of_each_kind():
         pass
     return made
 

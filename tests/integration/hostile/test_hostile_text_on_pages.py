@@ -41,7 +41,7 @@ def check(response: Any, address: str) -> str:
 @pytest.mark.parametrize("text", TOGETHER)
 def test_every_page_shows_hostile_text_as_text(reader: Client, text: str) -> None:
     session = make_hostile_session(text)
-    while indexer.index_next_batch():
+    while indexer.index_next_batch_of_each_kind():
         pass
     for address in list_pages_of_session(session):
         html = check(reader.get(address), address)

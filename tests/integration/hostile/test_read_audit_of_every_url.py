@@ -38,7 +38,7 @@ def named() -> dict[str, Any]:
     for number in range(2):
         make_call(session=session, call_id=f"lost-{number}", args={"payee": ARGUMENT}, interrupted_at=now)
     asked = make_call(session=session, call_id="asked", args={"payee": ARGUMENT}, issued_at=now, **asking)
-    while indexer.index_next_batch():
+    while indexer.index_next_batch_of_each_kind():
         pass
     return named | {"asked": asked.pk, "revision": asked.revision}
 

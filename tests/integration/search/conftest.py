@@ -12,7 +12,7 @@ Search = Callable[..., list[str]]
 
 
 def complete() -> None:
-    while indexer.index_next_batch():
+    while indexer.index_next_batch_of_each_kind():
         pass
 
 

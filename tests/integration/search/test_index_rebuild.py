@@ -27,7 +27,7 @@ def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest
         make_session(title="other")
     complete()
     monkeypatch.setattr(indexer, "STEP", 3)
-    indexer.clear_index_and_sums()
+    indexer.clear_index_with_call_and_decision_sums()
     complete()
 
     for _ in range(14):

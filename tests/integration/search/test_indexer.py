@@ -167,7 +167,7 @@ def test_existing_texts_are_indexed_newest_first(monkeypatch: pytest.MonkeyPatch
 def test_failed_step_is_rolled_back_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     make_message(session=make_session())
     with monkeypatch.context() as patch:
-        patch.setattr(hourly_call_and_decision_sums, "add_tallies_to_sums", lambda _: 1 / 0)
+        patch.setattr(hourly_call_and_decision_sums, "add_tallies_to_hour_and_day_sums", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             indexer._index_batch_of_kind(Kind.MESSAGE)
     assert texts() == []
@@ -207,7 +207,7 @@ def test_concurrent_indexers_index_each_text_once(monkeypatch: pytest.MonkeyPatc
 
     def work() -> None:
         while not load_index_status().was_ever_complete:
-            indexer.index_next_batch()
+            indexer.index_next_batch_of_each_kind()
         connection.close()
 
     workers = [threading.Thread(target=work) for _ in range(2)]
@@ -272,7 +272,7 @@ def test_call_that_changes_while_it_is_indexed_is_indexed_again(monkeypatch: pyt
 
 def test_one_process_indexes_at_a_time() -> None:
     make_message(session=make_session())
-    indexer.index_next_batch()
+    indexer.index_next_batch_of_each_kind()
     make_message(session=make_session())
     assert indexer._acquire_index_lease(Kind.MESSAGE)
     assert not indexer._acquire_index_lease(Kind.MESSAGE)

@@ -216,7 +216,7 @@ def test_list_is_filtered_by_project_branch_model_and_version(reader: Client, se
     make_message(
         session=make_session(session_id="other", workspace=session.workspace), body={"role": "user", "content": "x"}
     )
-    while indexer.index_next_batch():
+    while indexer.index_next_batch_of_each_kind():
         pass
     for query in ("project=shop", "branch=fix/flaky", "model=large-1", "program=2.1"):
         text = visible_text(reader.get(f"/sessions/?{query}"))

@@ -113,7 +113,7 @@ def test_incomplete_index_finds_the_newest_with_a_note(reader: Client, monkeypat
     monkeypatch.setattr(indexer, "STEP", 1)
     old, new = (make_session(labels='["vip"]') for _ in range(2))
     make_message(session=old, created_at=DAY)
-    indexer.index_next_batch()
+    indexer.index_next_batch_of_each_kind()
     assert listed(reader, "/sessions/?label=vip") == [new.pk]
     page = visible_text(reader.get("/sessions/?label=vip"))
     assert f"The search index is incomplete: {old.pk:,} older text" in page

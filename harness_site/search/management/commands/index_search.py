@@ -26,15 +26,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["rebuild"]:
-            indexer.clear_index_and_sums()
+            indexer.clear_index_with_call_and_decision_sums()
         total = 0
-        while (count := indexer.index_next_batch()) or indexer.is_other_process_indexing():
+        while (count := indexer.index_next_batch_of_each_kind()) or indexer.is_any_process_indexing():
             if not count:
                 sleep(_PATIENCE)
             total += count
             if count and (options["verbosity"] > 1 or total % 20_000 < count):
                 self.stderr.write(f"{total:,} texts …")
-        recount_hourly_session_sums.recount_sums_of_changed_sessions(None)
+        recount_hourly_session_sums.recount_changed_days_and_record_models(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
         self._print_problems()
 

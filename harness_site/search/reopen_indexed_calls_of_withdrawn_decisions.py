@@ -12,7 +12,7 @@ from django.db.models import BooleanField, F, OuterRef, QuerySet, Subquery, Valu
 
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, ToolCall
-from harness_site.search.hourly_call_and_decision_sums import Tally, build_call_tally
+from harness_site.search.hourly_call_and_decision_sums import Tally, build_tally_of_settled_call
 from harness_site.search.models import Kind, Passage
 
 #: Decisions that can be withdrawn and settle a call that counts in the sums, with the status of that call.
@@ -26,7 +26,7 @@ _CALL_FIELDS: Final = (
 )
 
 
-def reopen_passages_of_withdrawn_decisions(decisions: Collection[int]) -> list[Tally]:
+def reopen_indexed_calls_of_withdrawn_decisions(decisions: Collection[int]) -> list[Tally]:
     """Open the passages of settled calls whose decisions were withdrawn, so that the calls are indexed again.
 
     Must run in the transaction that indexes the withdrawals.
@@ -50,10 +50,10 @@ def reopen_passages_of_withdrawn_decisions(decisions: Collection[int]) -> list[T
     )
     calls = list(rows.filter(revision__gt=F("indexed_revision")).values_list(*_CALL_FIELDS, named=True))
     passages.filter(source__in=[call.pk for call in calls]).update(open=True)
-    return [tally for call in calls if (tally := _build_opposite_tally(call))]
+    return [tally for call in calls if (tally := _build_negative_call_tally(call))]
 
 
-def _build_opposite_tally(call: Any) -> Tally | None:
+def _build_negative_call_tally(call: Any) -> Tally | None:
     """Return the negative amounts of a call as it was indexed, None if it does not count in the sums.
 
     A call that was rejected or answered in place of its tool does not count.
@@ -61,5 +61,5 @@ def _build_opposite_tally(call: Any) -> Tally | None:
     if call.settled_by is None:
         return None
     settled = call._replace(status=_COUNTED_OUTCOMES[call.settled_by])
-    tally = build_call_tally(call.workspace_id, settled)
+    tally = build_tally_of_settled_call(call.workspace_id, settled)
     return tally and replace(tally, amounts=tuple(-amount for amount in tally.amounts))
