@@ -13,7 +13,7 @@ from django.utils import translation
 from checkpoints.exceptions import MigrationsMissing, StorageError, StorageUnavailable
 from harness_site.accounts.safe_redirect_targets import is_path_of_site
 from harness_site.api.problem_details import build_problem_response
-from harness_site.core.cached_urls import list_page_paths
+from harness_site.core.cached_urls import list_page_paths_in_all_languages
 from harness_site.installation.migration_state import (
     RETRY_SECONDS,
     StartupProblem,
@@ -44,7 +44,7 @@ class UnmigratedDatabaseMiddleware:
 
 def _is_served_without_tables(path: str) -> bool:
     """Return whether a path is a health probe, or belongs to the project that includes the site."""
-    return not is_path_of_site(path) or path.startswith(list_page_paths("harness:health"))
+    return not is_path_of_site(path) or path.startswith(list_page_paths_in_all_languages("harness:health"))
 
 
 def _build_unavailable_response(request: HttpRequest, problem: StartupProblem) -> HttpResponse:

@@ -21,7 +21,7 @@ from harness_site.audit import (
     invitations_of_audit_entries,
 )
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
-from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
 
@@ -100,8 +100,8 @@ def _parse_audit_filter(query: QueryDict) -> AuditFilter:
     subject = query.get("subject", "")
     return AuditFilter(
         subject=AuditSubject(subject) if subject in AuditSubject.values else None,
-        actor=resolve_masked_reference(query.get("actor", "").strip())[:_MAX_FILTER_LENGTH],
-        session=resolve_masked_reference(query.get("session", "").strip())[:_MAX_FILTER_LENGTH],
+        actor=decrypt_name_if_encrypted(query.get("actor", "").strip())[:_MAX_FILTER_LENGTH],
+        session=decrypt_name_if_encrypted(query.get("session", "").strip())[:_MAX_FILTER_LENGTH],
         times=TimeRange.parse_query(query),
     )
 

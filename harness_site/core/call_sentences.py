@@ -13,8 +13,8 @@ from harness_site.core import formatting
 from harness_site.core.masking.known_secret_value_search import contains_short_secret_value
 from harness_site.core.masking.masker import (
     collect_secret_values,
+    get_masked_text_beginning,
     mask_secret_fields_only,
-    mask_text_beginning,
     mask_values_in_context,
 )
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
@@ -103,7 +103,7 @@ def format_call_sentence(call: DescribedCall) -> str:
         return build_default_call_sentence(call.tool, gettext("its arguments cannot be shown"))
 
 
-def remove_text_of_question(args: Any, sentence: str) -> Any:
+def remove_sentence_from_question_args(args: Any, sentence: str) -> Any:
     """Return what the arguments of a framework's question have beside the text that its sentence shows.
 
     Args:
@@ -138,7 +138,7 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
     """
     if not isinstance(args, dict) or not args:
         return build_default_call_sentence(tool, args)
-    path = _find_file_of_file_tool(tool, args)
+    path = _find_path_argument_of_file_tool(tool, args)
     if path is not None:
         return f"{_put_tool_in_words(tool)} {_shorten_path(path)}"
     (first_name, first), *others = mask_secret_fields_only(args).items()
@@ -146,10 +146,10 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
         first_name: _keep_first_line_of_markdown(first),
         **{name: value for name, value in others[: _MAX_ARGUMENTS - 1] if not _is_long_text(value)},
     }
-    return "".join(text for text, _ in _generate_default_pieces(tool, chosen, omitted=len(args) - len(chosen)))
+    return "".join(text for text, _ in _generate_default_sentence_pieces(tool, chosen, omitted=len(args) - len(chosen)))
 
 
-def _find_file_of_file_tool(tool: str, args: dict[str, Any]) -> str | None:
+def _find_path_argument_of_file_tool(tool: str, args: dict[str, Any]) -> str | None:
     if "".join(filter(str.isalnum, tool)).lower() not in _FILE_TOOLS:
         return None
     path = next((args[name] for name in _FILE_ARGUMENTS if name in args), None)
@@ -169,7 +169,7 @@ def _keep_first_line_of_markdown(value: Any) -> Any:
     """Return the first line of a text with headings or tables, without marks; any other value as it is."""
     if not isinstance(value, str) or not _MARKDOWN_LINE.search(value):
         return value
-    first, _, rest = strip_markdown_marks(mask_text_beginning(value, _SCANNED_MARKDOWN)).strip().partition("\n")
+    first, _, rest = strip_markdown_marks(get_masked_text_beginning(value, _SCANNED_MARKDOWN)).strip().partition("\n")
     return f"{first} …" if rest else first
 
 
@@ -183,7 +183,7 @@ def build_default_call_sentence(tool: str, args: Any) -> str:
     Lists and objects have parentheses: “branches (main, old)”. Those of several values are counted: “customers (100
     entries)”, because the page of the call lists them.
     """
-    return "".join(text for text, _ in _generate_default_pieces(tool, args))
+    return "".join(text for text, _ in _generate_default_sentence_pieces(tool, args))
 
 
 def split_default_call_sentence(tool: str, args: Any) -> list[tuple[str, bool]]:
@@ -192,10 +192,10 @@ def split_default_call_sentence(tool: str, args: Any) -> list[tuple[str, bool]]:
     Secrets are masked as in `build_masked_call_sentence`.
     """
     with mask_values_in_context(collect_secret_values(args)):
-        return list(_generate_default_pieces(tool, args))
+        return list(_generate_default_sentence_pieces(tool, args))
 
 
-def _generate_default_pieces(tool: str, args: Any, *, omitted: int = 0) -> Iterator[tuple[str, bool]]:
+def _generate_default_sentence_pieces(tool: str, args: Any, *, omitted: int = 0) -> Iterator[tuple[str, bool]]:
     """Generate the pieces of a sentence; `omitted` is the number of arguments that are not in `args`."""
     args = mask_secret_fields_only(args)
     name = _put_tool_in_words(tool)
@@ -216,18 +216,20 @@ def _generate_default_pieces(tool: str, args: Any, *, omitted: int = 0) -> Itera
         yield gettext(", and %(count)s more") % {"count": omitted}, False
 
 
-def put_other_arguments_in_words(args: Any, names: Container[str], sentence: str) -> str:
+def describe_arguments_not_in_sentence(args: Any, names: Container[str], sentence: str) -> str:
     """Describe the arguments with these names, without those whose value `sentence` says: “replicas 6 · dry no”."""
     if not isinstance(args, dict):
         return ""
     chosen = {name: value for name, value in mask_secret_fields_only(args).items() if name in names}
     words = [
-        _put_argument_in_words(name, value) for name, value in chosen.items() if not _is_said_in(sentence, name, value)
+        _put_argument_in_words(name, value)
+        for name, value in chosen.items()
+        if not _is_argument_said_in_sentence(sentence, name, value)
     ]
     return " · ".join(words)
 
 
-def _is_said_in(sentence: str, name: str, value: Any) -> bool:
+def _is_argument_said_in_sentence(sentence: str, name: str, value: Any) -> bool:
     said = _put_argument_in_words(name, value)
     if not isinstance(value, bool | dict | list):
         said = _put_scalar_in_words(value)

@@ -13,7 +13,7 @@ from django.utils.formats import number_format
 from django.utils.translation import get_language, gettext, ngettext
 
 from checkpoints.formats import parse_json, parse_json_or_return_text
-from harness_site.core.masking.masker import mask_secret_fields_only, mask_text_beginning
+from harness_site.core.masking.masker import get_masked_text_beginning, mask_secret_fields_only
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
@@ -211,5 +211,5 @@ def mask_and_format_json_or_text(stored: str) -> str:
 def mask_and_shorten_to_one_line(value: Any, limit: int = 60) -> str:
     """Shorten a value to one line for a title."""
     whole = value if isinstance(value, str) else json.dumps(mask_secret_fields_only(value), ensure_ascii=False)
-    text = mask_and_reveal_hidden(" ".join(mask_text_beginning(whole, _SCANNED).split()))
+    text = mask_and_reveal_hidden(" ".join(get_masked_text_beginning(whole, _SCANNED).split()))
     return text if len(text) <= limit and len(whole) <= _SCANNED else f"{text[: limit - 1]}…"

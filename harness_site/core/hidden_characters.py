@@ -69,7 +69,7 @@ def escape_hidden_in_json(json_text: str) -> str:
     return _HIDDEN.sub(_escape_hidden_character, json_text) if _may_have_hidden_characters(json_text) else json_text
 
 
-def replace_unencodable(text: str) -> str:
+def replace_unencodable_characters(text: str) -> str:
     """Replace characters that neither a database column nor a URL can hold by `�`."""
     return _NOT_ENCODABLE.sub("\ufffd", text)
 

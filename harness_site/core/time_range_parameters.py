@@ -39,9 +39,9 @@ class TimeRange:
         A link has to mean the same for every reader, so days without a zone are days in UTC. A range without bounds has
         the zone of the reader, in which a form asks for them.
         """
-        zone = _parse_zone(query.get("zone", ""))
-        since, first = _parse_range_bound(query.get("first", ""), timedelta(), zone)
-        until, last = _parse_range_bound(query.get("last", ""), _DAY, zone)
+        zone = _parse_zone_or_get_utc(query.get("zone", ""))
+        since, first = _parse_and_normalize_range_bound(query.get("first", ""), timedelta(), zone)
+        until, last = _parse_and_normalize_range_bound(query.get("last", ""), _DAY, zone)
         return cls(since, until, first, last, str(zone) if first or last else timezone.get_current_timezone_name())
 
     def __bool__(self) -> bool:
@@ -91,10 +91,10 @@ def parse_date(text: str) -> date | None:
 
 def parse_range_start(text: str) -> datetime | None:
     """Parse a day or a time in UTC; None if it is invalid."""
-    return _parse_range_bound(text, timedelta(), UTC)[0]
+    return _parse_and_normalize_range_bound(text, timedelta(), UTC)[0]
 
 
-def _parse_zone(name: str) -> tzinfo:
+def _parse_zone_or_get_utc(name: str) -> tzinfo:
     """Return the time zone with this name; UTC without one, and for a name that does not exist."""
     if not name or len(name) > _MAX_ZONE_LENGTH:
         return UTC
@@ -104,7 +104,7 @@ def _parse_zone(name: str) -> tzinfo:
         return UTC
 
 
-def _parse_range_bound(text: str, length_of_day: timedelta, zone: tzinfo) -> tuple[datetime | None, str]:
+def _parse_and_normalize_range_bound(text: str, length_of_day: timedelta, zone: tzinfo) -> tuple[datetime | None, str]:
     """Return a bound of a range in UTC and its normal form; a day ends after its length."""
     if (day := parse_date(text)) is not None:
         start = datetime.combine(day + length_of_day, time.min, zone)

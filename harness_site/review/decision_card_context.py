@@ -24,7 +24,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core import formatting
-from harness_site.core.call_sentences import remove_text_of_question
+from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import call_or_use_fallback
@@ -154,7 +154,7 @@ def _omit_arguments_shown_elsewhere(call: ToolCall) -> Any:
     if not call.is_question or not isinstance(args, dict) or args.keys() != {"value"}:
         return args
     show_choices = remove_listed_choices if call.undecided else replace_choices_by_their_texts
-    return remove_text_of_question({"value": show_choices(call, args["value"])}, call.sentence)
+    return remove_sentence_from_question_args({"value": show_choices(call, args["value"])}, call.sentence)
 
 
 def has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:

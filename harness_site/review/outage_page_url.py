@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.masking.reversible_tokens_for_masked_names import (
-    build_masked_reference,
-    resolve_masked_reference,
+    decrypt_name_if_encrypted,
+    encrypt_name_if_masked,
 )
 from harness_site.review.selectors.outage_groups import Outage
 
@@ -36,8 +36,8 @@ class OutageWindow:
     def first_page_url(self) -> str:
         """URL of the first page."""
         query = {
-            "tool": build_masked_reference(self.tool),
-            **({"error": build_masked_reference(self.error_type)} if self.error_type else {}),
+            "tool": encrypt_name_if_masked(self.tool),
+            **({"error": encrypt_name_if_masked(self.error_type)} if self.error_type else {}),
             "from": formatting.format_iso_time(self.first),
             "to": formatting.format_iso_time(self.last),
         }
@@ -70,5 +70,5 @@ def parse_outage_window(query: QueryDict) -> OutageWindow:
         or not fullmatch(r"\d{0,18}", after, ASCII)
     ):
         raise BadRequest(_("The address does not name an outage: it needs a tool, and two times with a time zone."))
-    tool, error_type = resolve_masked_reference(tool), resolve_masked_reference(error_type)
+    tool, error_type = decrypt_name_if_encrypted(tool), decrypt_name_if_encrypted(error_type)
     return OutageWindow(tool, error_type, first, last, int(after) if after else None)

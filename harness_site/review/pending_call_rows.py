@@ -399,4 +399,4 @@ def _build_agreement_row(agreement: Agreement) -> AgreementRow:
 def _is_amount_said(args: Any, sentence: str) -> bool:
     """Return whether the sentence of a call says its amount, with the currency if an argument names that."""
     names = {find_amount_argument_name(args) or "", "currency"}
-    return not call_sentences.put_other_arguments_in_words(args, names, sentence)
+    return not call_sentences.describe_arguments_not_in_sentence(args, names, sentence)

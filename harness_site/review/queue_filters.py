@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.enums import CallStatus, Risk
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts.models import Membership
-from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review import claims_and_presence
 from harness_site.review.selectors.decided_calls import DecisionFilters
@@ -123,7 +123,7 @@ def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
 
 
 def _read_unmasked_text_parameter(query: QueryDict, name: str) -> str:
-    return resolve_masked_reference(query.get(name, "").replace("\0", "").strip())[:_MAX_FILTER_LENGTH]
+    return decrypt_name_if_encrypted(query.get(name, "").replace("\0", "").strip())[:_MAX_FILTER_LENGTH]
 
 
 #: Choices of the filter form by field name: value and label.

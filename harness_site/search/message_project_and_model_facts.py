@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from checkpoints.formats import parse_json
-from harness_site.core.hidden_characters import replace_unencodable
+from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.search.models import Trait
 
 #: Texts of which every body with a context contains one.
@@ -40,4 +40,4 @@ def extract_model_and_context_facts(body: str) -> tuple[tuple[Trait, str], ...]:
 
 
 def _make_storable_value(value: Any) -> str:
-    return replace_unencodable(value)[:_COLUMN_LENGTH] if isinstance(value, str) else ""
+    return replace_unencodable_characters(value)[:_COLUMN_LENGTH] if isinstance(value, str) else ""

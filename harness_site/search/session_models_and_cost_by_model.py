@@ -16,7 +16,7 @@ from django.db.models import F, Q, QuerySet
 from checkpoints.enums import Phase
 from checkpoints.formats import exact_amounts, parse_json
 from checkpoints.models import Checkpoint
-from harness_site.core.hidden_characters import replace_unencodable
+from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.search import index_writer
 from harness_site.search.models import Fact, Kind, Trait
 
@@ -139,4 +139,4 @@ def _parse_json_object_or_empty(stored: str | None) -> dict[str, Any]:
 
 
 def _make_storable_name(value: Any) -> str:
-    return replace_unencodable(value).replace("\0", "")[:_COLUMN_LENGTH] if isinstance(value, str) else ""
+    return replace_unencodable_characters(value).replace("\0", "")[:_COLUMN_LENGTH] if isinstance(value, str) else ""

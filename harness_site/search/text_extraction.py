@@ -25,7 +25,7 @@ from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core.call_sentences import (
     build_masked_call_sentence,
     is_sentence_of_tool,
-    remove_text_of_question,
+    remove_sentence_from_question_args,
 )
 from harness_site.core.masking.masker import mask_json_value, mask_text, mask_values_of_secret_fields_in_context
 
@@ -64,7 +64,9 @@ def extract_masked_call_text(call: ToolCall) -> ExtractedText:
         sentence = build_masked_call_sentence(call.tool, call.sentence, args) if has_sentence else ""
         for text in (call.call_id, call.tool, sentence):
             words.add_text(text)
-        words.add_value(remove_text_of_question(args, call.sentence) if call.tool == INTERRUPT_TOOL else args)
+        words.add_value(
+            remove_sentence_from_question_args(args, call.sentence) if call.tool == INTERRUPT_TOOL else args
+        )
         words.add_text(call.error_type)
         result = parse_json_or_return_text(call.result or "null")
         if not (isinstance(result, str) and call.error_message in result):  # a failed call returns the message

@@ -16,7 +16,7 @@ from checkpoints.models import Workspace
 from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
 from harness_site.accounts import load_masking_rules, session_secrets_from_call_arguments
 from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
-from harness_site.core.hidden_characters import replace_unencodable
+from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking import masker
 from harness_site.search import (
     hourly_call_and_decision_sums,
@@ -216,7 +216,7 @@ def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
 
 
 def _build_indexed_session(row: Any, workspace: int) -> IndexedText:
-    labels = tuple((Trait.LABEL, replace_unencodable(label)) for label in deserialize_labels(row.labels))
+    labels = tuple((Trait.LABEL, replace_unencodable_characters(label)) for label in deserialize_labels(row.labels))
     facts = (*labels, *session_active_hour_facts.build_active_hour_facts(row.created_at))
     extract = text_extraction.extract_masked_session_text(row)
     return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_truncation_problem(extract))

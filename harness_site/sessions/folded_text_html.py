@@ -42,7 +42,7 @@ def render_message_text(content: str, more_url: str, whole: Extent = False, brie
 
 
 def _render_already_masked_prose(masked: str) -> SafeString:
-    return build_html('<div class="prose" dir="auto">{}</div>', markdown.render_markdown(masked))
+    return build_html('<div class="prose" dir="auto">{}</div>', markdown.mask_and_render_markdown(masked))
 
 
 def build_json_tree_context(value: Any, more_url: str, whole: Extent = False) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _build_tree_context(
 ) -> dict[str, Any]:
     """Build the context of a tree; `text` is the text that contains the value, if it is not the value itself."""
     limit = long_text_pagination.MAX_UNPAGED_LENGTH if whole == "page" else None if whole else preview
-    tree = json_tree.render_json_tree(value, limit=limit)
+    tree = json_tree.mask_and_render_json_tree(value, limit=limit)
     page = None
     if whole == "page" and not tree.whole:
         page = long_text_pagination.build_masked_text_page(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from checkpoints.formats.parse_message_parts import OtherPart, Part, ReasoningPart, ResultPart, TextPart
-from harness_site.core.masking.masker import MASK, mask_secret_fields_only, mask_text_slice
+from harness_site.core.masking.masker import MASK, get_masked_text_slice, mask_secret_fields_only
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
 from harness_site.core.rendering.json_tree import dump_json_for_display
 from harness_site.core.rendering.mask_and_shorten_text import get_byte_size
@@ -41,7 +41,7 @@ def build_masked_text_page(text: str, number: int) -> TextPage:
     count = count_pages(text)
     number = max(1, min(number, count))
     start = (number - 1) * PAGE
-    masked = mask_text_slice(text, start, start + PAGE)
+    masked = get_masked_text_slice(text, start, start + PAGE)
     return TextPage(build_text_key(text), masked, number, count, get_byte_size(text))
 
 

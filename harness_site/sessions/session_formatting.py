@@ -17,9 +17,9 @@ from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.sessions.display_status import Standing
 from harness_site.core import formatting, status_labels
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
-from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
+from harness_site.core.masking.masker import get_masked_text_beginning, mask_secret_fields_only, mask_text
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.json_tree import dump_json_for_display, quote_text_except_amount
+from harness_site.core.rendering.json_tree import dump_json_for_display, quote_ambiguous_text_except_amount
 from harness_site.core.rendering.mask_and_shorten_text import (
     cut_text_to_preview,
     format_byte_size,
@@ -263,7 +263,7 @@ def format_json_on_one_line(value: Any) -> str:
 
 def _format_inline_value(value: Any) -> str:
     if isinstance(value, str):
-        return escape_hidden_in_json(" ".join(quote_text_except_amount(value).split()))
+        return escape_hidden_in_json(" ".join(quote_ambiguous_text_except_amount(value).split()))
     return dump_json_for_display(value)
 
 
@@ -281,6 +281,6 @@ def mask_and_format_text_beginning(content: str, *, lines: int = _EXCERPT_LINES)
     beginning = cut_text_to_preview(content, _EXCERPT, lines)
     if beginning.whole:
         return mask_text(content)
-    masked_beginning = mask_text_beginning(content, len(beginning.text))
+    masked_beginning = get_masked_text_beginning(content, len(beginning.text))
     size = format_byte_size(beginning.size - get_byte_size(beginning.text))
     return gettext("%(text)s … %(size)s more") % {"text": masked_beginning, "size": size}

@@ -13,7 +13,7 @@ from checkpoints.enums import DecisionKind, InterruptReason, RunStatus
 from checkpoints.models import Decision, Run, ToolCall
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import SessionFilter, Sort
-from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_search, session_active_hour_facts
 from harness_site.search.hourly_call_and_decision_sums import DECIDING_PEOPLE
@@ -130,7 +130,7 @@ def find_session_pks_matching_words(workspace: int, asked: QueryDict) -> frozens
 
 
 def read_unmasked_text_parameter(asked: QueryDict, name: str) -> str:
-    return resolve_masked_reference(asked.get(name, "").replace("\0", "").strip())[:LONGEST]
+    return decrypt_name_if_encrypted(asked.get(name, "").replace("\0", "").strip())[:LONGEST]
 
 
 def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:

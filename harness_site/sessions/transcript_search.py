@@ -20,7 +20,11 @@ from checkpoints.formats.parse_message_parts import (
     ResultPart,
     TextPart,
 )
-from harness_site.core.masking.masker import mask_text, mask_text_beginning, mask_values_of_secret_fields_in_context
+from harness_site.core.masking.masker import (
+    get_masked_text_beginning,
+    mask_text,
+    mask_values_of_secret_fields_in_context,
+)
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors import find_words_errors_and_decisions
@@ -90,7 +94,7 @@ def iterate_masked_texts_of_part(part: Part) -> Iterator[str]:
         case TextPart(text=text) | ReasoningPart(text=text):
             yield mask_text(text)
         case ImagePart(url=url, alt=description) | AudioPart(url=url, transcript=description):
-            yield mask_text(description) if description else mask_text_beginning(url, _ADDRESS)
+            yield mask_text(description) if description else get_masked_text_beginning(url, _ADDRESS)
         case CallPart(name=name, args=args):
             yield mask_text(name)
             yield mask_and_dump_json(args)

@@ -28,8 +28,8 @@ from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.cached_urls import get_page_path, get_static_path, list_page_paths
-from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable
+from harness_site.core.cached_urls import get_page_path, get_static_url, list_page_paths_in_all_languages
+from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable_characters
 from harness_site.core.management_command_format import format_management_command
 from harness_site.core.masking.masker import (
     is_masking_active,
@@ -38,7 +38,7 @@ from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
 )
 from harness_site.core.masking.reversible_tokens_for_masked_names import (
-    build_masked_reference,
+    encrypt_name_if_masked,
     mask_digest,
     mask_query_string,
 )
@@ -72,12 +72,12 @@ register.filter("indented_json", formatting.mask_and_indent_json)
 register.filter("call_sentence", call_sentences.format_call_sentence)
 register.filter("short_call_sentence", call_sentences.format_short_call_sentence)
 register.filter("visible", mask_and_reveal_hidden)
-register.filter("reference", build_masked_reference)
+register.filter("reference", encrypt_name_if_masked)
 register.filter("shown_query", mask_query_string)
 
 
 register.simple_tag(get_page_path, name="page_path")
-register.simple_tag(get_static_path, name="static")
+register.simple_tag(get_static_url, name="static")
 register.simple_tag(format_management_command, name="management_command")
 
 
@@ -87,7 +87,7 @@ def render_icon(name: str) -> SafeString:
     """Render a decorative icon of the sprite, to accompany a text."""
     return build_html(
         '<svg class="icon" width="16" height="16" aria-hidden="true" viewBox="0 0 24 24"><use href="{}#{}"/></svg>',
-        get_static_path("icons/sprite.svg"),
+        get_static_url("icons/sprite.svg"),
         name,
     )
 
@@ -109,7 +109,7 @@ def render_name_options(names: Iterable[str], selected: str = "") -> SafeString:
         "",
         '<option value="{}"{}>{}</option>',
         (
-            (build_masked_reference(name), _SELECTED if name == selected else "", mask_and_reveal_hidden(name))
+            (encrypt_name_if_masked(name), _SELECTED if name == selected else "", mask_and_reveal_hidden(name))
             for name in names
         ),
     )
@@ -353,7 +353,7 @@ def _translate_copy_labels(_language: str | None) -> tuple[str, str]:
 @register.filter("urlencode", is_safe=False)
 def quote_for_url(text: str, safe: str = "/") -> str:
     """Quote a text for a URL, like Django's filter, which fails on unpaired surrogates."""
-    return quote(replace_unencodable(str(text)), safe=safe)
+    return quote(replace_unencodable_characters(str(text)), safe=safe)
 
 
 @register.filter("same_operation")
@@ -369,7 +369,9 @@ def build_filter_url_from_context(context: Context, **filters: str) -> str:
 
 def build_filter_url(query: QueryDict, **filters: str) -> str:
     """Return the URL of the first page of a list with changed filters. An empty value removes a filter."""
-    references = {name: [build_masked_reference(replace_unencodable(value))] for name, value in filters.items()}
+    references = {
+        name: [encrypt_name_if_masked(replace_unencodable_characters(value))] for name, value in filters.items()
+    }
     changed = dict(query.lists()) | {"after": []} | references
     return f"?{encoded_query({name: values for name, values in changed.items() if values != ['']}, doseq=True)}"
 
@@ -391,14 +393,16 @@ def put_in_quotation_marks(text: str) -> str:
 @register.simple_tag(name="json_value_list")
 def render_json_value_list(content: Any) -> SafeString:
     """Render a JSON value as a labelled list, complete and unfolded."""
-    return json_tree.render_json_tree(content, limit=None, fold=False).html
+    return json_tree.mask_and_render_json_tree(content, limit=None, fold=False).html
 
 
 @register.simple_tag(name="current", takes_context=True)
 def mark_current_section(context: Context, *view_names: str) -> SafeString:
     """Mark a link to a section as current if the path of the request is below one of `view_names`."""
     request = context.get("request")
-    inside = request is not None and any(request.path.startswith(list_page_paths(name)) for name in view_names)
+    inside = request is not None and any(
+        request.path.startswith(list_page_paths_in_all_languages(name)) for name in view_names
+    )
     return build_html(' aria-current="{}"', "page") if inside else SafeString()
 
 

@@ -24,7 +24,7 @@ from checkpoints.models import (
     Workflow,
     WorkflowStep,
 )
-from harness_site.core.hidden_characters import replace_unencodable
+from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.review import evidence_files
 from tests.support.factories import (
     make_call,
@@ -88,7 +88,7 @@ def list_hidden_characters(text: str) -> set[str]:
 
 def stored(text: str) -> str:
     """Return the text as a column can hold it."""
-    return replace_unencodable(text)
+    return replace_unencodable_characters(text)
 
 
 def make_hostile_session(text: str) -> Session:

@@ -28,14 +28,14 @@ _STEPS: Final = 1_000
 _MOST_STEPS: Final = 300_000
 
 
-def iterate_value_texts(value: Any) -> Iterator[str]:
+def iterate_maskable_texts_of_value(value: Any) -> Iterator[str]:
     """Yield the texts and numbers in the value of a secret field, as text."""
     if isinstance(value, dict):
         for inner in value.values():
-            yield from iterate_value_texts(inner)
+            yield from iterate_maskable_texts_of_value(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from iterate_value_texts(inner)
+            yield from iterate_maskable_texts_of_value(inner)
     elif isinstance(value, str):
         if value.strip() and value.strip().lower() not in _SAYING_NOTHING:
             yield value.strip()

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from harness_site.core.linear_regex import LinearPattern, compile_pattern
 from harness_site.core.masking import secret_search_window, secret_shapes, secret_values_by_name
 from harness_site.core.masking.escape_decoding import DecodedText, decode_escapes
-from harness_site.core.masking.known_secret_value_search import KnownValues, iterate_value_texts
+from harness_site.core.masking.known_secret_value_search import KnownValues, iterate_maskable_texts_of_value
 from harness_site.core.masking.secret_shapes import Span
 
 T = TypeVar("T")
@@ -163,11 +163,15 @@ def _collect_secret_texts(content: Any, rules: MaskingRules) -> Iterator[str]:
     if isinstance(content, dict):
         secret_keys = secret_values_by_name.find_secret_object_keys(content, rules.is_secret_name)
         for key, value in content.items():
-            yield from iterate_value_texts(value) if key in secret_keys else _collect_secret_texts(value, rules)
+            yield from (
+                iterate_maskable_texts_of_value(value) if key in secret_keys else _collect_secret_texts(value, rules)
+            )
     elif isinstance(content, list | tuple):
         secret_places = secret_values_by_name.find_indexes_of_secret_list_items(content, rules.is_secret_name)
         for place, item in enumerate(content):
-            yield from iterate_value_texts(item) if place in secret_places else _collect_secret_texts(item, rules)
+            yield from (
+                iterate_maskable_texts_of_value(item) if place in secret_places else _collect_secret_texts(item, rules)
+            )
 
 
 def iterate_under_current_rules(pieces: Iterable[T]) -> Iterator[T]:
@@ -203,7 +207,7 @@ def mask_text(text: str) -> str:
     return _replace_spans_with_mask(text, find_secret_spans(text))
 
 
-def mask_text_beginning(text: str, size: int) -> str:
+def get_masked_text_beginning(text: str, size: int) -> str:
     """Mask the first `size` characters of a text or a few more, without scanning all of it.
 
     Whatever is masked in the whole text is masked here: a value that may continue after the scanned part is secret up
@@ -214,13 +218,13 @@ def mask_text_beginning(text: str, size: int) -> str:
         return text[:size]
     window = text[: size + max(MARGIN, _LONGEST_ESCAPE * rules.known_values.longest_value_length)]
     if len(window) == len(text):
-        return mask_text_slice(text, 0, size)
+        return get_masked_text_slice(text, 0, size)
     spans = _find_secret_spans_with_decoding(window, rules, is_cut=True)
     cut = next((stop for start, stop in spans if start < size < stop), size)
     return _replace_spans_with_mask(window[:cut], [span for span in spans if span[1] <= cut])
 
 
-def mask_text_slice(text: str, start: int, stop: int) -> str:
+def get_masked_text_slice(text: str, start: int, stop: int) -> str:
     """Mask the characters from `start` to `stop` of a text. A secret that only ends or begins there is masked too.
 
     Of a long text, only the surroundings of the slice are searched, unless a secret may extend further.

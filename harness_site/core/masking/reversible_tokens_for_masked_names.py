@@ -19,7 +19,7 @@ from harness_site.core.masking.masker import is_masking_active, mask_text
 _PREFIX: Final = "masked."
 
 
-def build_masked_reference(name: str) -> str:
+def encrypt_name_if_masked(name: str) -> str:
     """Return the value for `name` in a URL or a form: itself, or a token if part of it is masked for the current
     reader.
 
@@ -27,11 +27,11 @@ def build_masked_reference(name: str) -> str:
     """
     if mask_text(name) == name:
         return name
-    sealed = _build_reference_ciphers()[0].encrypt(name.encode("utf-8", "surrogatepass"), None)
+    sealed = _build_name_ciphers()[0].encrypt(name.encode("utf-8", "surrogatepass"), None)
     return _PREFIX + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
 
-def resolve_masked_reference(given: str) -> str:
+def decrypt_name_if_encrypted(given: str) -> str:
     """Return the name of a token; any other text is returned as is."""
     if not given.startswith(_PREFIX):
         return given
@@ -40,7 +40,7 @@ def resolve_masked_reference(given: str) -> str:
         sealed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except (binascii.Error, ValueError):
         return given
-    for cipher in _build_reference_ciphers():
+    for cipher in _build_name_ciphers():
         try:
             return cipher.decrypt(sealed, None).decode("utf-8", "surrogatepass")
         except (InvalidTag, ValueError):
@@ -54,7 +54,7 @@ def mask_query_string(query: str) -> str:
         return query
     masked_query = QueryDict(mutable=True)
     for name, value in parse_qsl(query):
-        masked_query[name] = mask_text(value) if name in {"q", "find"} else build_masked_reference(value)
+        masked_query[name] = mask_text(value) if name in {"q", "find"} else encrypt_name_if_masked(value)
     return masked_query.urlencode()
 
 
@@ -85,6 +85,6 @@ def mask_file_digests(content: Any) -> Any:
     return [mask_file_digests(item) for item in content] if isinstance(content, list) else content
 
 
-def _build_reference_ciphers() -> list[AESSIV]:
+def _build_name_ciphers() -> list[AESSIV]:
     secrets = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
     return [AESSIV(hashlib.blake2b(key.encode(), digest_size=64, person=b"harness names").digest()) for key in secrets]

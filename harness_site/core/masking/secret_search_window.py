@@ -76,7 +76,7 @@ def find_window_start(text: str, start: int, *, longest_value_length: int, hint:
     name contains. Returns 0 if no line is certain to be outside of a secret.
     """
     shortest = max(_SHORTEST_RUN_UP, longest_value_length + 1)
-    begin = _find_line_start(text, start - max(RUN_UP, 2 * shortest))
+    begin = _find_nonempty_line_start_before(text, start - max(RUN_UP, 2 * shortest))
     for _ in range(2 * len(_DELIMITERS)):
         if begin <= 0:
             return 0
@@ -94,7 +94,7 @@ def find_window_start(text: str, start: int, *, longest_value_length: int, hint:
             return 0
         if not near:
             return begin
-        begin = _find_line_start(text, min(near) - _NAME_DISTANCE)
+        begin = _find_nonempty_line_start_before(text, min(near) - _NAME_DISTANCE)
     return 0
 
 
@@ -109,7 +109,7 @@ def iterate_decoded_forms(text: str) -> Iterator[str]:
         yield text
 
 
-def _find_line_start(text: str, at: int) -> int:
+def _find_nonempty_line_start_before(text: str, at: int) -> int:
     """Return the start of the last line before `at` that is not empty; 0 if there is none near."""
     lowest = max(0, at - _LONGEST_RUN_UP)
     while at > lowest:

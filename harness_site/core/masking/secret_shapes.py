@@ -182,7 +182,7 @@ def _iterate_card_spans_in_range(text: str, start: int, end: int) -> Iterator[Sp
         word_bounds = (start, end)
     else:
         word_bounds = (-1, -1)
-    groups = _split_digit_groups(text, start, end)
+    groups = _find_digit_group_spans(text, start, end)
     first = 0
     while first < len(groups):
         begin, stop = groups[first]
@@ -207,7 +207,7 @@ def _iterate_card_spans_in_range(text: str, start: int, end: int) -> Iterator[Sp
             first = card_end + 1
 
 
-def _split_digit_groups(text: str, start: int, end: int) -> list[Span]:
+def _find_digit_group_spans(text: str, start: int, end: int) -> list[Span]:
     return [group.span() for group in _GROUP.finditer(text, start, end)]
 
 

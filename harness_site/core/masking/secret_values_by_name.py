@@ -352,7 +352,7 @@ def _find_pair_value_span(text: str, match: Match, is_secret: IsSecret) -> Span 
         return start, _find_match_end(_LINE, text, start)
     list_items = _YAML_LIST.match(text, start) if text.endswith("- ", 0, start) else None
     end = list_items.end() if list_items is not None else _find_unquoted_value_end(text, start, compared)
-    value = text[start : _trim_sentence_end(text, start, end)]
+    value = text[start : _find_end_before_punctuation(text, start, end)]
     return (start, start + len(value)) if _is_unquoted_value_secret(compared, value, match) else None
 
 
@@ -405,7 +405,7 @@ def _find_option_value_span(text: str, match: Match, is_secret: IsSecret) -> Spa
         return None
     return _find_quoted_span(text, start) or (
         start,
-        _trim_sentence_end(text, start, _find_match_end(_UNQUOTED, text, start)),
+        _find_end_before_punctuation(text, start, _find_match_end(_UNQUOTED, text, start)),
     )
 
 
@@ -493,7 +493,7 @@ def _find_unquoted_value_end(text: str, start: int, compared: str) -> int:
     return _find_match_end(_UNQUOTED, text, start + (scheme.end() if scheme else 0))
 
 
-def _trim_sentence_end(text: str, start: int, end: int) -> int:
+def _find_end_before_punctuation(text: str, start: int, end: int) -> int:
     """Exclude the punctuation at the end of a sentence."""
     while end > start and text[end - 1] in ".:!?" and end - start > 1:
         end -= 1

@@ -24,21 +24,21 @@ _STYLES: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline"}
 CLASSES: Final = frozenset(f"ansi-{name}" for name in (*_COLOURS, *_STYLES.values()))
 
 
-def has_ansi_codes(text: str) -> bool:
+def has_ansi_style_codes(text: str) -> bool:
     return "\x1b[" in text and _CODE.search(text) is not None
 
 
 def render_ansi_as_html(text: str) -> SafeString:
     """Render masked text with its ANSI colours; all other control characters are named."""
-    if not has_ansi_codes(text):
+    if not has_ansi_style_codes(text):
         return join_chunks_as_blocks(
             [conditional_escape(part) for part in split_into_line_chunks(reveal_hidden_characters(text))]
             or [SafeString()]
         )
-    return join_chunks_as_blocks(list(_generate_colored_html(text)))
+    return join_chunks_as_blocks(list(_generate_colored_line_chunks(text)))
 
 
-def _generate_colored_html(text: str) -> Iterator[SafeString]:
+def _generate_colored_line_chunks(text: str) -> Iterator[SafeString]:
     look: frozenset[str] = frozenset()
     codes_left = MAX_CODES
     for stretch in split_into_line_chunks(text):

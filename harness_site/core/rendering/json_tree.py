@@ -14,10 +14,10 @@ from harness_site.core.hidden_characters import escape_hidden_in_json
 from harness_site.core.masking.masker import (
     MASK,
     find_secret_list_item_indexes,
+    get_masked_text_beginning,
     is_secret_number,
     list_fields_with_masked_names,
     mask_json_value,
-    mask_text_beginning,
 )
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.mask_and_shorten_text import (
@@ -68,7 +68,7 @@ class RenderedTree:
     size: int
 
 
-def render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> RenderedTree:
+def mask_and_render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> RenderedTree:
     """Render a JSON value as HTML.
 
     With `limit`, content beyond that many characters or `MAX_NODES` values is omitted with a note. Without `fold`,
@@ -76,7 +76,11 @@ def render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = Tr
     """
     if limit is None and _has_more_nodes_than(value, MAX_NODES):
         text = json.dumps(mask_json_value(value), ensure_ascii=False)
-        html = _render_plain_json(text) if fold else _render_clamped_text(_render_plain_json(text), len(text))
+        html = (
+            _mask_and_render_json_text(text)
+            if fold
+            else _render_clamped_text(_mask_and_render_json_text(text), len(text))
+        )
         return RenderedTree(build_html("{}{}", _NOTE, html), True, get_byte_size(text))
     writer = _Writer(limit, fold)
     html = writer.render_value(value, 0)
@@ -98,7 +102,7 @@ def dump_json_for_display(value: Any, indent: int | None = None) -> str:
     return escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def quote_text_except_amount(text: str) -> str:
+def quote_ambiguous_text_except_amount(text: str) -> str:
     """Format a text as a value of a tree or a line: an amount such as `40.00` as it is, others as
     `quote_ambiguous_text` does."""
     return text if _AMOUNT.fullmatch(text) else quote_ambiguous_text(text)
@@ -123,7 +127,7 @@ def _has_more_nodes_than(value: Any, limit: int) -> bool:
     return count > limit
 
 
-def _render_plain_json(text: str) -> SafeString:
+def _mask_and_render_json_text(text: str) -> SafeString:
     return build_html('<pre class="plain">{}</pre>', mask_and_reveal_hidden(text))
 
 
@@ -142,13 +146,13 @@ class _Writer:
         if isinstance(value, dict | list) and value:
             return self._render_nested_value(value, depth)
         if isinstance(value, str):
-            return self._render_text_value(quote_text_except_amount(value))
+            return self._render_text_value(quote_ambiguous_text_except_amount(value))
         return self._render_text_value(MASK if is_secret_number(value) else mask_and_dump_json(value))
 
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
         if depth >= _DEEP:
             return self._render_text_value(mask_and_dump_json(value))
-        pairs = _list_displayed_pairs(value)
+        pairs = _list_named_values_with_secrecy(value)
         is_clamped = not self.fold and not self.is_clamping and _is_long_enough_to_clamp(value, depth)
         self.is_clamping = self.is_clamping or is_clamped
         rows: list[tuple[str, SafeString]] = []
@@ -186,14 +190,14 @@ class _Writer:
             beginning_of_text = cut_text_to_preview(text, max(self.left, _FOLD_TEXT_LENGTH))
             visible_part, missing = beginning_of_text.text, get_byte_size(text) - get_byte_size(beginning_of_text.text)
         self._subtract_from_size_budget(len(visible_part))
-        beginning = mask_text_beginning(text, len(visible_part)) if missing else visible_part
+        beginning = get_masked_text_beginning(text, len(visible_part)) if missing else visible_part
         masked = mask_and_reveal_hidden(beginning)
         if missing:
             self.whole = False
             return build_html('{}<span class="omission">… {} more</span>', masked, format_byte_size(missing))
         if self.fold and len(text) > _FOLD_TEXT_LENGTH:
             head = mask_and_reveal_hidden(
-                mask_text_beginning(text, len(cut_text_to_preview(text, _FOLD_TEXT_LENGTH // 4).text))
+                get_masked_text_beginning(text, len(cut_text_to_preview(text, _FOLD_TEXT_LENGTH // 4).text))
             )
             summary = build_html('{}… <span class="omission">{}</span>', head, format_byte_size(get_byte_size(text)))
             return build_html('<details class="long"><summary>{}</summary>{}</details>', summary, masked)
@@ -252,7 +256,7 @@ def _render_clamped(content: str, show_all: str, number: int, show_fewer: str) -
     )
 
 
-def _list_displayed_pairs(value: dict[str, Any] | list[Any]) -> list[tuple[str, Any, bool]]:
+def _list_named_values_with_secrecy(value: dict[str, Any] | list[Any]) -> list[tuple[str, Any, bool]]:
     """List the displayed names, the values, and whether they are secret."""
     if isinstance(value, dict):
         return [(field.name, field.value, field.hidden) for field in list_fields_with_masked_names(value)]

@@ -43,7 +43,7 @@ _cleaner = nh3.Cleaner(
 )
 
 
-def render_markdown(text: str) -> SafeString:
+def mask_and_render_markdown(text: str) -> SafeString:
     """Render Markdown as safe HTML; text with terminal colours is not parsed.
 
     Remote images become links, so that a page loads nothing from other hosts.
@@ -67,7 +67,7 @@ def _render_unparsed_with_note(text: str) -> SafeString:
 @lru_cache(maxsize=1024)
 def _render_parsed_markdown(text: str, _rules: MaskingRules | None, _language: str | None) -> SafeString:
     # Cached by the masking rules of the reader, which `_mask_parsed_tokens` uses, and by the language of descriptions.
-    if ansi_colors.has_ansi_codes(text):
+    if ansi_colors.has_ansi_style_codes(text):
         return _render_plain_text(text)
     try:
         html = markdown_work_budget_and_autolinks.render_with_budget(_parser, reveal_hidden_characters(text))

@@ -10,7 +10,7 @@ from django.utils.formats import number_format
 from django.utils.translation import ngettext
 
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
-from harness_site.core.masking.masker import mask_text, mask_text_beginning
+from harness_site.core.masking.masker import get_masked_text_beginning, mask_text
 
 _UNITS = ("KB", "MB", "GB")
 #: Marks of Markdown, and what stands for them in plain text.
@@ -95,4 +95,4 @@ def cut_and_mask_text_to_preview(text: str, limit: int, lines: int | None = None
     beginning = cut_text_to_preview(text, limit, lines)
     if beginning.whole:
         return FoldedText(mask_text(text), True, beginning.size)
-    return FoldedText(mask_text_beginning(text, len(beginning.text)), False, beginning.size)
+    return FoldedText(get_masked_text_beginning(text, len(beginning.text)), False, beginning.size)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.core.formatting import format_iso_time, format_number, format_utc_time
-from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import encrypt_name_if_masked
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.totals import SessionTotals
@@ -68,7 +68,7 @@ def build_period_query_string(period: Period, agent: str) -> str:
 @register.filter
 def build_agent_parameter(agent: str) -> str:
     """Return the query parameter that selects an agent, with the ampersand before it; empty without an agent."""
-    return f"&{urlencode({'agent': build_masked_reference(agent)})}" if agent else ""
+    return f"&{urlencode({'agent': encrypt_name_if_masked(agent)})}" if agent else ""
 
 
 @register.simple_tag

@@ -13,8 +13,8 @@ from django.urls import reverse
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
 from harness_site.core.masking.reversible_tokens_for_masked_names import (
-    build_masked_reference,
-    resolve_masked_reference,
+    decrypt_name_if_encrypted,
+    encrypt_name_if_masked,
 )
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors.outage_groups import PAGE
@@ -31,13 +31,13 @@ class SameApprovals:
 
     @property
     def url(self) -> str:
-        query = {"tool": build_masked_reference(self.tool), "people": self.people}
+        query = {"tool": encrypt_name_if_masked(self.tool), "people": self.people}
         return f"{reverse('harness_review:same-approvals')}?{urlencode(query)}"
 
 
 def parse_same_approvals(query: QueryDict) -> SameApprovals:
     people = query.get("people", "")
-    tool = resolve_masked_reference(query.get("tool", "").replace("\0", ""))
+    tool = decrypt_name_if_encrypted(query.get("tool", "").replace("\0", ""))
     return SameApprovals(tool, int(people) if people.isascii() and people.isdecimal() and len(people) < 5 else 1)
 
 

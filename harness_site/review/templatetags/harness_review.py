@@ -13,9 +13,9 @@ from django.utils.safestring import SafeString
 from checkpoints.db import clock
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.core.cached_urls import get_static_path
+from harness_site.core.cached_urls import get_static_url
 from harness_site.core.call_amounts import find_amount_argument_name
-from harness_site.core.call_sentences import put_other_arguments_in_words
+from harness_site.core.call_sentences import describe_arguments_not_in_sentence
 from harness_site.core.formatting import convert_to_zone, format_date_with_year
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.review.call_event_history import TraceEvent
@@ -45,7 +45,7 @@ _URGENCY: Final = (
 def describe_differing_arguments(row: PendingCallRow, args: Any, names: Set[str]) -> str:
     """Describe the arguments with these names that neither the sentence nor the amount of a row shows."""
     shown = {find_amount_argument_name(args)} if row.amount else set()
-    return put_other_arguments_in_words(args, names - shown, row.sentence)
+    return describe_arguments_not_in_sentence(args, names - shown, row.sentence)
 
 
 @register.simple_tag
@@ -80,8 +80,8 @@ def count_calls_reader_may_decide(context: Context, membership: Membership | Non
 def get_favicon_url(waiting: BoundedCount | None) -> str:
     """Return the address of the tab's icon, which shows how many calls wait."""
     if not waiting:
-        return get_static_path("icons/favicon.svg")
-    return get_static_path(f"icons/favicon-{waiting.number if waiting.number < 10 else 'many'}.svg")
+        return get_static_url("icons/favicon.svg")
+    return get_static_url(f"icons/favicon-{waiting.number if waiting.number < 10 else 'many'}.svg")
 
 
 register.filter("format_date", format_date_with_year)

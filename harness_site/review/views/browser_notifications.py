@@ -21,7 +21,7 @@ from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.masking.masker import mask_values_in_context
-from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import encrypt_name_if_masked
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import (
     find_verification_error_and_quarantine,
@@ -86,7 +86,7 @@ def _verify_calls_and_build_notifications(
     for call in calls:
         outage = outages_by_call.get(call.pk)
         if outage is not None:
-            cause = f"{build_masked_reference(outage.tool)} {build_masked_reference(outage.error_type)}"
+            cause = f"{encrypt_name_if_masked(outage.tool)} {encrypt_name_if_masked(outage.error_type)}"
             tag = f"outage {cause} {formatting.format_iso_time(outage.first)}"
             title = format_outage_title(outage)
             yield BrowserNotification(tag, title, _("Their outcome is unknown."), build_outage_page_url(outage))

@@ -195,13 +195,13 @@ def fold_unchanged_middle(piece: DiffPiece) -> str:
 
 @register.filter
 def render_beginning_as_markdown(content: str) -> SafeString:
-    return markdown.render_markdown(session_formatting.mask_and_format_text_beginning(content))
+    return markdown.mask_and_render_markdown(session_formatting.mask_and_format_text_beginning(content))
 
 
 @register.simple_tag
 def render_json_excerpt_as_tree(value: Any) -> RenderedTree:
     """Build the beginning of a JSON value as a labelled list."""
-    return json_tree.render_json_tree(value, limit=json_tree.PREVIEW)
+    return json_tree.mask_and_render_json_tree(value, limit=json_tree.PREVIEW)
 
 
 @register.simple_tag

@@ -19,8 +19,8 @@ from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details
 from harness_site.core import formatting, status_labels
-from harness_site.core.call_sentences import remove_text_of_question
-from harness_site.core.hidden_characters import replace_unencodable
+from harness_site.core.call_sentences import remove_sentence_from_question_args
+from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
@@ -162,7 +162,7 @@ def render_own_code_without_masking(source: str, language: str) -> SafeString:
 @register.simple_tag
 def render_already_masked_markdown(masked: str) -> SafeString:
     """Render a masked text as Markdown."""
-    return markdown.render_markdown(masked)
+    return markdown.mask_and_render_markdown(masked)
 
 
 @register.inclusion_tag("sessions/parts/stored_json.html")
@@ -194,7 +194,7 @@ def get_call_copy_url_prefix(card: CallCard, address: str) -> str:
     """
     if card.newest_attempt is not None:
         return f"{address}?as="
-    return f"{address}&{urlencode({'call': replace_unencodable(card.call.call_id)})}&as="
+    return f"{address}&{urlencode({'call': replace_unencodable_characters(card.call.call_id)})}&as="
 
 
 @register.filter
@@ -203,7 +203,7 @@ def get_arguments_not_in_sentence(card: CallCard) -> Any:
     record = card.newest_attempt
     if record is None or not record.is_question:
         return card.call.args
-    return remove_text_of_question(card.call.args, record.sentence)
+    return remove_sentence_from_question_args(card.call.args, record.sentence)
 
 
 @register.filter

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_text_beginning
+from harness_site.core.masking.masker import MASK, get_masked_text_beginning, list_fields_with_masked_names
 from harness_site.core.rendering.mask_and_shorten_text import (
     cut_text_to_preview,
     get_byte_size,
@@ -64,14 +64,14 @@ class ToolUse:
         """
         limit, lines = (LONGEST, _UNLIMITED_LINES) if self.is_whole else (PREVIEW, PREVIEW_LINES)
         beginning = cut_text_to_preview(text, limit, lines)
-        masked = mask_text_beginning(text, len(beginning.text))
+        masked = get_masked_text_beginning(text, len(beginning.text))
         shown = masked if is_terminal else reveal_hidden_characters(masked)
         return ShownText(shown, beginning.whole, beginning.size)
 
     def mask_line_for_display(self, text: str) -> str:
         """Mask a short text for display on one line."""
         line = " ".join(text[: _TARGET * 4].split())
-        shown = reveal_hidden_characters(mask_text_beginning(line, min(len(line), _TARGET)))
+        shown = reveal_hidden_characters(get_masked_text_beginning(line, min(len(line), _TARGET)))
         return f"{shown}…" if len(line) > _TARGET or len(text) > _TARGET * 4 else shown
 
 

@@ -20,7 +20,7 @@ from checkpoints.models import Session
 from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
 from harness_site.accounts import audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors import session_rows
@@ -62,7 +62,7 @@ class LabelForm(forms.Form):
 
     def clean_label(self) -> str:
         """Return the label that the value names. Any label of a session can be removed, whatever a new one may be."""
-        label = resolve_masked_reference(self.cleaned_data["label"])
+        label = decrypt_name_if_encrypted(self.cleaned_data["label"])
         if self.data.get("what") == "remove":
             return label.strip() if "query" in self.data else label  # in the list, it was typed
         new_label = forms.CharField(max_length=LONGEST, error_messages=self.fields["label"].error_messages)

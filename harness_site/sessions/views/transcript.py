@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.hidden_characters import replace_unencodable
+from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking import masker
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text, long_text_pagination, transcript_content_choices, transcript_search
@@ -151,7 +151,10 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
         raise _build_missing_message_error(head, place, position)
     if part_name := request.GET.get("as"):
         cards = (part for part in entries[0].parts if isinstance(part, CallCard))
-        card = next((card for card in cards if replace_unencodable(card.call.call_id) == request.GET.get("call")), None)
+        card = next(
+            (card for card in cards if replace_unencodable_characters(card.call.call_id) == request.GET.get("call")),
+            None,
+        )
         return clipboard_text.build_text_response(
             clipboard_text.format_call_for_clipboard(part_name, card)
             if card

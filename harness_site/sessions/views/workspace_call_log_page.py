@@ -9,7 +9,7 @@ from checkpoints.enums import CallStatus
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions import session_formatting
 from harness_site.sessions.call_row_display import WorkspaceCallLine, build_workspace_call_lines, has_any_line_decisions
@@ -56,13 +56,13 @@ def parse_call_filter(asked: QueryDict) -> CallFilter:
     status = asked.get("status", "")
     return CallFilter(
         status=CallStatus(status) if status in CallStatus.values else None,
-        tool=resolve_masked_reference(asked.get("tool", ""))[:_MAX_FILTER_LENGTH],
-        key=resolve_masked_reference(asked.get("key", "").strip())[:_MAX_FILTER_LENGTH],
+        tool=decrypt_name_if_encrypted(asked.get("tool", ""))[:_MAX_FILTER_LENGTH],
+        key=decrypt_name_if_encrypted(asked.get("key", "").strip())[:_MAX_FILTER_LENGTH],
     )
 
 
 def _parse_log_filter(query: QueryDict) -> CallLogFilter:
-    agent = resolve_masked_reference(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
+    agent = decrypt_name_if_encrypted(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
     return CallLogFilter(
         calls=parse_call_filter(query),
         agent=agent,

@@ -1,6 +1,6 @@
 from harness_site.core.rendering import ansi_colors
 from harness_site.core.rendering.line_chunks import LINES
-from harness_site.core.rendering.markdown import render_markdown
+from harness_site.core.rendering.markdown import mask_and_render_markdown
 from tests.support.linear_growth import assert_linear
 
 
@@ -39,7 +39,7 @@ def test_damaged_codes_are_shown_as_text() -> None:
 
 def test_coloured_text_is_not_rendered_as_markdown() -> None:
     assert (
-        render_markdown("\x1b[31m# x\x1b[0m **y**")
+        mask_and_render_markdown("\x1b[31m# x\x1b[0m **y**")
         == '<pre class="plain"><span class="ansi-red"># x</span> **y**</pre>'
     )
 

@@ -4,11 +4,11 @@ from html import unescape
 
 import pytest
 
-from harness_site.core.rendering.json_tree import MAX_INDENTED, MAX_NODES, mask_and_dump_json, render_json_tree
+from harness_site.core.rendering.json_tree import MAX_INDENTED, MAX_NODES, mask_and_dump_json, mask_and_render_json_tree
 
 
 def test_object_is_rendered_as_a_labelled_list() -> None:
-    assert render_json_tree({"order": 17, "amount": "40.00"}).html == (
+    assert mask_and_render_json_tree({"order": 17, "amount": "40.00"}).html == (
         '<dl class="kv"><dt><bdi>order</bdi></dt><dd dir="auto">17</dd>'
         '<dt><bdi>amount</bdi></dt><dd dir="auto">40.00</dd></dl>'
     )
@@ -57,44 +57,44 @@ def test_other_texts_have_no_quotes(text: str) -> None:
 
 
 def _shown_values(values: list[object]) -> list[str]:
-    html = render_json_tree(values).html
+    html = mask_and_render_json_tree(values).html
     return [unescape(piece.split("</dd>")[0]) for piece in html.split('<dd dir="auto">')[1:]]
 
 
 def test_hostile_keys_and_values_are_escaped() -> None:
-    html = render_json_tree({"<script>": "</dd><script>", "\u202ek": "\ud800"}).html
+    html = mask_and_render_json_tree({"<script>": "</dd><script>", "\u202ek": "\ud800"}).html
     assert "<script>" not in html
     assert "‹U+202E›k" in html
     assert "‹U+D800›" in html
 
 
 def test_long_list_is_folded_and_complete() -> None:
-    html = render_json_tree({"all": list(range(100))}).html
+    html = mask_and_render_json_tree({"all": list(range(100))}).html
     assert "<summary>100 items</summary>" in html
     assert '<dd dir="auto">99</dd>' in html
 
 
 def test_long_text_is_folded_and_complete() -> None:
-    found = render_json_tree({"text": "x" * 2000})
+    found = mask_and_render_json_tree({"text": "x" * 2000})
     assert found.whole
     assert f"{'x' * 2000}</details>" in found.html
 
 
 def test_size_limit_is_reported_with_the_missing_size() -> None:
-    found = render_json_tree({"text": "x" * 20_000}, limit=1000)
+    found = mask_and_render_json_tree({"text": "x" * 20_000}, limit=1000)
     assert not found.whole
     assert found.size == 20_012
     assert '<span class="omission">… 19 KB more</span>' in found.html
 
 
 def test_entry_limit_is_reported_with_the_missing_entries() -> None:
-    found = render_json_tree({str(number): "x" * 100 for number in range(100)}, limit=1000)
+    found = mask_and_render_json_tree({str(number): "x" * 100 for number in range(100)}, limit=1000)
     assert not found.whole
     assert '<dd class="omission">90 more</dd>' in found.html
 
 
 def test_tree_without_a_limit_is_complete() -> None:
-    found = render_json_tree({str(number): "x" * 100 for number in range(100)}, limit=None)
+    found = mask_and_render_json_tree({str(number): "x" * 100 for number in range(100)}, limit=None)
     assert found.whole
     assert found.html.count("<dd") == 100
 
@@ -103,11 +103,11 @@ def test_deep_nesting_is_shown_as_text() -> None:
     value: object = "bottom"
     for _ in range(190):
         value = [value]
-    assert "[" * 182 + "&quot;bottom&quot;" in render_json_tree(value).html
+    assert "[" * 182 + "&quot;bottom&quot;" in mask_and_render_json_tree(value).html
 
 
 def test_tree_without_folding_is_expanded() -> None:
-    html = render_json_tree({"few": list(range(12)), "text": "x" * 400}, limit=None, fold=False).html
+    html = mask_and_render_json_tree({"few": list(range(12)), "text": "x" * 400}, limit=None, fold=False).html
     assert "<details" not in html
     assert html.count("<dd") == 14
     assert "x" * 400 in html
@@ -115,14 +115,14 @@ def test_tree_without_folding_is_expanded() -> None:
 
 def test_long_list_is_complete_and_has_a_control_where_nothing_is_folded() -> None:
     value = {"all": list(range(100)), "rows": [{"cells": [1] * 13}], "named": {"few": [2] * 12, "last": 3}}
-    html = render_json_tree(value, limit=None, fold=False).html
+    html = mask_and_render_json_tree(value, limit=None, fold=False).html
     assert html.count("<dd") == 132
     assert re.findall("Show all [0-9]+ values", html) == ["Show all 100 values", "Show all 13 values"]
 
 
 def test_value_with_too_many_entries_is_shown_as_json_text() -> None:
     value = {"items": [{"n": number} for number in range(MAX_NODES)]}
-    found = render_json_tree(value, limit=None)
+    found = mask_and_render_json_tree(value, limit=None)
     assert found.whole
     assert "<dl" not in found.html
     text = unescape(found.html.split("<pre", 1)[1].split(">", 1)[1].removesuffix("</pre>"))
@@ -142,6 +142,6 @@ def test_copied_json_is_compact_if_indentation_would_dominate() -> None:
     ("text", "is_clamped"), [("a" * 481, True), ("a" * 480, False), ("a\n" * 8, True), ("a\n" * 7, False)]
 )
 def test_long_text_is_complete_and_has_a_control_where_nothing_is_folded(text: str, is_clamped: bool) -> None:
-    html = render_json_tree({"note": text}, limit=None, fold=False).html
+    html = mask_and_render_json_tree({"note": text}, limit=None, fold=False).html
     assert text in html
     assert (f"Show all {len(text)} characters" in html) == is_clamped

@@ -33,14 +33,14 @@ def _marked(content: str) -> object:
 
 
 def _whole_tree(content: str) -> object:
-    return json_tree.render_json_tree(session_formatting.parse_stored_value(content), limit=None)
+    return json_tree.mask_and_render_json_tree(session_formatting.parse_stored_value(content), limit=None)
 
 
 RENDERERS: dict[str, Callable[[str], Any]] = {
     "masked": masker.mask_text,
     "visible": mask_and_shorten_text.reveal_hidden_characters,
     "ansi": ansi_colors.render_ansi_as_html,
-    "prose": markdown.render_markdown,
+    "prose": markdown.mask_and_render_markdown,
     "beginning": session_formatting.mask_and_format_text_beginning,
     "marked": _marked,
     "tree": _whole_tree,
@@ -100,7 +100,7 @@ def test_code_of_any_language_is_highlighted_within_a_bound(language: str) -> No
 @pytest.mark.parametrize("name", ["schemes", "addresses with names", "open brackets", "open images", "wide tables"])
 def test_markdown_of_maximum_size_is_rendered_within_a_bound(name: str) -> None:
     content = redos_texts.TEXTS[name](markdown.LIMIT)
-    assert processor_seconds(lambda: markdown.render_markdown(content)) < 2.5
+    assert processor_seconds(lambda: markdown.mask_and_render_markdown(content)) < 2.5
 
 
 def test_unrelated_texts_are_compared_within_a_bound() -> None:

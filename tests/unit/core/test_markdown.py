@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness_site.core.rendering import ansi_colors
-from harness_site.core.rendering.markdown import LIMIT, render_markdown
+from harness_site.core.rendering.markdown import LIMIT, mask_and_render_markdown
 from harness_site.core.rendering.syntax_highlighting import CLASSES
 
 TAGS = {
@@ -34,22 +34,22 @@ def parsed(html: str) -> _Reader:
 
 
 def test_markdown_is_rendered() -> None:
-    assert render_markdown("**bold** and `code`") == "<p><strong>bold</strong> and <code>code</code></p>\n"
+    assert mask_and_render_markdown("**bold** and `code`") == "<p><strong>bold</strong> and <code>code</code></p>\n"
 
 
 def test_line_breaks_are_kept() -> None:
-    assert render_markdown("one\ntwo") == "<p>one<br>\ntwo</p>\n"
+    assert mask_and_render_markdown("one\ntwo") == "<p>one<br>\ntwo</p>\n"
 
 
 def test_headings_are_below_those_of_the_page() -> None:
-    assert render_markdown("# a\n### b\n###### c") == "<h3>a</h3>\n<h4>b</h4>\n<h5>c</h5>\n"
-    assert render_markdown("### a") == "<h3>a</h3>\n"
-    assert "<h6>f</h6>" in render_markdown("# a\n## b\n### c\n#### d\n##### e\n###### f")
+    assert mask_and_render_markdown("# a\n### b\n###### c") == "<h3>a</h3>\n<h4>b</h4>\n<h5>c</h5>\n"
+    assert mask_and_render_markdown("### a") == "<h3>a</h3>\n"
+    assert "<h6>f</h6>" in mask_and_render_markdown("# a\n## b\n### c\n#### d\n##### e\n###### f")
 
 
 def test_html_tags_are_escaped() -> None:
-    assert render_markdown("<script>alert(1)</script>") == "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n"
-    assert render_markdown("<b>unclosed") == "<p>&lt;b&gt;unclosed</p>\n"
+    assert mask_and_render_markdown("<script>alert(1)</script>") == "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n"
+    assert mask_and_render_markdown("<b>unclosed") == "<p>&lt;b&gt;unclosed</p>\n"
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def test_html_tags_are_escaped() -> None:
 )
 def test_other_url_schemes_are_not_linked(address: str) -> None:
     for text in (f"[x]({address})", f"[x](<{address}>)", f"<{address}>", f"![x]({address})", f"[x]: {address}\n\n[x]"):
-        assert [name for _, name, _ in parsed(render_markdown(text)).attributes if name == "href"] == []
+        assert [name for _, name, _ in parsed(mask_and_render_markdown(text)).attributes if name == "href"] == []
 
 
 @pytest.mark.parametrize("written", ["http://a.example/b?c=1", "https://a.example/"])
 def test_url_in_text_becomes_a_link(written: str) -> None:
-    reader = parsed(render_markdown(f"See {written} (or not)."))
+    reader = parsed(mask_and_render_markdown(f"See {written} (or not)."))
     assert ("a", "href", written) in reader.attributes
 
 
@@ -83,47 +83,50 @@ def test_url_in_text_becomes_a_link(written: str) -> None:
 )
 def test_file_and_host_names_are_not_linked(name: str) -> None:
     """Not even beside a URL: a click on `main.py` would request a host that somebody registered under that name."""
-    assert render_markdown(f"See {name}") == f"<p>See {name}</p>\n"
+    assert mask_and_render_markdown(f"See {name}") == f"<p>See {name}</p>\n"
     hrefs = [
         value
-        for _, attribute, value in parsed(render_markdown(f"See {name} and http://b.example")).attributes
+        for _, attribute, value in parsed(mask_and_render_markdown(f"See {name} and http://b.example")).attributes
         if attribute == "href"
     ]
     assert hrefs == ["http://b.example"]
 
 
 def test_links_send_no_referrer() -> None:
-    assert render_markdown("[x](https://a.example/?b=1&c=2)") == (
+    assert mask_and_render_markdown("[x](https://a.example/?b=1&c=2)") == (
         '<p><a href="https://a.example/?b=1&amp;c=2" rel="noopener noreferrer nofollow">x</a></p>\n'
     )
 
 
 def test_remote_image_is_a_link() -> None:
-    assert render_markdown("![a chart](https://a.example/b.png)") == (
+    assert mask_and_render_markdown("![a chart](https://a.example/b.png)") == (
         '<p><a href="https://a.example/b.png" rel="noopener noreferrer nofollow">Image: a chart</a></p>\n'
     )
 
 
 def test_embedded_image_is_named_with_its_size() -> None:
     assert (
-        render_markdown("![a chart](data:image/png;base64,AAAA)")
+        mask_and_render_markdown("![a chart](data:image/png;base64,AAAA)")
         == "<p>[image: a chart, 26 bytes inside the text]</p>\n"
     )
 
 
 def test_code_language_is_not_used_as_a_css_class() -> None:
-    html = render_markdown('```evil" onclick="x\n<b>\n```\n\n```python\nreturn 1\n```')
+    html = mask_and_render_markdown('```evil" onclick="x\n<b>\n```\n\n```python\nreturn 1\n```')
     assert {name for _, name, _ in parsed(html).attributes} == {"class", "tabindex"}
     assert {value for _, _, value in parsed(html).attributes} <= CLASSES | {"code", "0"}
 
 
 def test_hidden_characters_are_shown() -> None:
-    assert render_markdown("a\u202eb\x00\ud800") == "<p>a‹U+202E›b␀‹U+D800›</p>\n"
+    assert mask_and_render_markdown("a\u202eb\x00\ud800") == "<p>a‹U+202E›b␀‹U+D800›</p>\n"
 
 
 def test_very_long_text_is_shown_as_plain_text() -> None:
     text = "**x** <b>" * (LIMIT // 9 + 1)
-    assert render_markdown(text) == f'{NOTE}<pre class="plain">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>'
+    assert (
+        mask_and_render_markdown(text)
+        == f'{NOTE}<pre class="plain">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>'
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,24 +147,24 @@ def test_very_long_text_is_shown_as_plain_text() -> None:
     ],
 )
 def test_url_ends_before_the_punctuation_of_its_sentence(text: str, address: str | None) -> None:
-    hrefs = [value for _, name, value in parsed(render_markdown(text)).attributes if name == "href"]
+    hrefs = [value for _, name, value in parsed(mask_and_render_markdown(text)).attributes if name == "href"]
     assert hrefs == ([] if address is None else [address])
 
 
 def test_url_inside_a_link_is_not_linked_again() -> None:
-    assert render_markdown("[http://b.example](http://a.example)") == (
+    assert mask_and_render_markdown("[http://b.example](http://a.example)") == (
         '<p><a href="http://a.example" rel="noopener noreferrer nofollow">http://b.example</a></p>\n'
     )
 
 
 @pytest.mark.parametrize("text", ["![" * 10_000, f"|{'a|' * 400}\n|{'-|' * 400}\n" + "|\n" * 400])
 def test_text_beyond_the_budget_is_shown_as_plain_text(text: str) -> None:
-    assert render_markdown(text) == f'{NOTE}<pre class="plain">{ansi_colors.render_ansi_as_html(text)}</pre>'
+    assert mask_and_render_markdown(text) == f'{NOTE}<pre class="plain">{ansi_colors.render_ansi_as_html(text)}</pre>'
 
 
 @given(st.text(st.sampled_from("<>&\"'`*_[]()!#|-\n\\/:=ajsx \u202e\ud800"), max_size=200))
 def test_output_contains_only_allowed_tags(text: str) -> None:
-    html = render_markdown(text)
+    html = mask_and_render_markdown(text)
     reader = parsed(html)
     assert reader.tags <= TAGS
     assert {name for _, name, _ in reader.attributes} <= {"href", "title", "rel", "start", "class", "tabindex"}

@@ -157,10 +157,10 @@ def test_masking_is_idempotent() -> None:
 
 SHOWN: dict[str, Callable[[str], str]] = {
     "visible": mask_and_reveal_hidden,
-    "prose": markdown.render_markdown,
+    "prose": markdown.mask_and_render_markdown,
     "highlighted": lambda text: syntax_highlighting.mask_and_highlight_code(f'{{"a": "{text}"}}', "json"),
-    "tree": lambda text: json_tree.render_json_tree({"a": text}).html,
-    "whole tree": lambda text: json_tree.render_json_tree({"a": text}, limit=None, fold=False).html,
+    "tree": lambda text: json_tree.mask_and_render_json_tree({"a": text}).html,
+    "whole tree": lambda text: json_tree.mask_and_render_json_tree({"a": text}, limit=None, fold=False).html,
     "dumped": lambda text: json_tree.mask_and_dump_json({"a": [text]}),
     "beginning": session_formatting.mask_and_format_text_beginning,
 }
@@ -185,7 +185,7 @@ def test_folded_text_does_not_show_part_of_a_secret() -> None:
 
 
 def test_secret_field_name_hides_its_value_in_a_tree() -> None:
-    html = json_tree.render_json_tree({"db": {"password": "hunter2", "deep": {"token": [1, 2, 3]}}}).html
+    html = json_tree.mask_and_render_json_tree({"db": {"password": "hunter2", "deep": {"token": [1, 2, 3]}}}).html
     assert "hunter2" not in html
     assert html.count(MASK) == 2
 

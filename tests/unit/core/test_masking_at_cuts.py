@@ -62,7 +62,7 @@ def test_prefix_of_a_text_masks_what_the_complete_text_masks(name: str, pieces: 
         whole = visible(masker.mask_text(text))
         assert len(whole) < pieces  # the value is masked, so the test can fail
         for cut in cuts(text):
-            assert visible(masker.mask_text_beginning(text, cut)) <= whole, cut
+            assert visible(masker.get_masked_text_beginning(text, cut)) <= whole, cut
 
 
 @pytest.mark.parametrize("name", AROUND)
@@ -72,8 +72,8 @@ def test_secret_across_two_pages_is_masked_on_both(name: str) -> None:
         whole = visible(masker.mask_text(text))
         edges = [0, *cuts(text), len(text)]
         for start, stop in pairwise(edges):
-            assert visible(masker.mask_text_slice(text, start, stop)) <= whole, (start, stop)
-        assert masker.mask_text_slice(text, 0, len(text)) == masker.mask_text(text)
+            assert visible(masker.get_masked_text_slice(text, start, stop)) <= whole, (start, stop)
+        assert masker.get_masked_text_slice(text, 0, len(text)) == masker.mask_text(text)
 
 
 @settings(max_examples=60, deadline=None)
@@ -89,10 +89,10 @@ def test_secrets_among_hostile_texts_are_masked_at_every_cut(parts: list[tuple[s
     )
     whole = masker.find_secret_spans(text)
     cut = data.draw(st.integers(0, len(text)))
-    shown = masker.mask_text_beginning(text, cut)
+    shown = masker.get_masked_text_beginning(text, cut)
     masked = {place for start, stop in whole for place in range(start, stop)}
     unmasked = "".join(letter if place not in masked else "\n" for place, letter in enumerate(text))
     for piece in shown.split(masker.MASK):
         assert piece in unmasked
-    pages = [masker.mask_text_slice(text, 0, cut), masker.mask_text_slice(text, cut, len(text))]
+    pages = [masker.get_masked_text_slice(text, 0, cut), masker.get_masked_text_slice(text, cut, len(text))]
     assert sum(len(page.replace(masker.MASK, "")) for page in pages) == len(text) - len(masked)

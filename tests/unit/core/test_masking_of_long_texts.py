@@ -73,7 +73,7 @@ def test_pages_with_a_secret_at_a_border_are_the_masked_text(name: str, kind: st
         text = put(text, secret, page * PAGE, random.randrange(len(secret)))
     with masker.use_masking_rules(masker.USUAL.with_known_values(known)):
         for start, stop in iterate_pages(text):
-            assert masker.mask_text_slice(text, start, stop) == mask_complete_text(text, start, stop), start
+            assert masker.get_masked_text_slice(text, start, stop) == mask_complete_text(text, start, stop), start
 
 
 @settings(max_examples=6, deadline=None)
@@ -97,7 +97,7 @@ def test_pages_of_mixed_texts_are_the_masked_text(parts: list[tuple[str, str, in
         text += put(fill(kind, PAGE), secret, PAGE, place % min(PAGE, len(secret))) + "\n"
     with masker.use_masking_rules(masker.USUAL.with_known_values(values)):
         for start, stop in iterate_pages(text):
-            assert masker.mask_text_slice(text, start, stop) == mask_complete_text(text, start, stop), start
+            assert masker.get_masked_text_slice(text, start, stop) == mask_complete_text(text, start, stop), start
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_secret_after_hostile_text_is_masked_on_every_page(noise: str, name: str
     )
     with masker.use_masking_rules(masker.USUAL.with_known_values({value} if name == "known value" else set())):
         for start, stop in iterate_pages(text):
-            shown = visible(masker.mask_text_slice(text, start, stop))
+            shown = visible(masker.get_masked_text_slice(text, start, stop))
             assert shown <= visible(mask_complete_text(text, start, stop)), start
 
 
@@ -132,7 +132,7 @@ def test_secret_that_begins_pages_before_is_masked(opening: str, encode: Callabl
     whole = visible(masker.mask_text(text))
     assert len(whole) < 10  # masked, so the test can fail
     for start, stop in iterate_pages(text):
-        assert visible(masker.mask_text_slice(text, start, stop)) <= whole, start
+        assert visible(masker.get_masked_text_slice(text, start, stop)) <= whole, start
 
 
 @pytest.mark.parametrize(
@@ -157,5 +157,5 @@ def test_later_page_searches_only_its_surroundings(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(masker, "_find_secret_spans_with_decoding", count)
     text = fill("secrets", 5 * PAGE)
     for start in islice(range(0, len(text), PAGE), 1, 5):
-        masker.mask_text_slice(text, start, start + PAGE)
+        masker.get_masked_text_slice(text, start, start + PAGE)
     assert max(searched) < 2 * PAGE

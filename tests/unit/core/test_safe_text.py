@@ -8,7 +8,7 @@ from harness_site.core.hidden_characters import (
     format_on_one_line,
     has_hidden_characters,
     replace_hidden_characters_by_names,
-    replace_unencodable,
+    replace_unencodable_characters,
 )
 from harness_site.core.rendering import markdown
 from harness_site.sessions import session_formatting
@@ -57,7 +57,7 @@ def test_joiners_and_selectors_are_kept_only_where_effective(hidden: str, shown:
 
 
 def test_characters_invalid_in_urls_are_replaced() -> None:
-    assert replace_unencodable("a\ud800\x00b") == "a\ufffd\ufffdb"
+    assert replace_unencodable_characters("a\ud800\x00b") == "a\ufffd\ufffdb"
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
@@ -68,7 +68,7 @@ def test_sentence_of_names_and_values_is_one_safe_line(text: str) -> None:
 
 
 def test_html_entity_does_not_restore_a_replaced_character() -> None:
-    assert list_hidden_characters(markdown.render_markdown("a&#x202e;b&zwnj;c `&#8294;`")) == set()
+    assert list_hidden_characters(markdown.mask_and_render_markdown("a&#x202e;b&zwnj;c `&#8294;`")) == set()
 
 
 @pytest.mark.parametrize("address", ["http://x/\ud800", "http://x/\u202egpj.exe", "http://x/\x01", "http://x\x00"])

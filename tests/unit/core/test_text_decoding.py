@@ -11,17 +11,17 @@ from harness_site.core.masking.escape_decoding import decode_escapes
 from harness_site.core.masking.masker import (
     MASK,
     build_masking_rules,
+    get_masked_text_beginning,
     mask_adjacent_texts,
     mask_json_value,
     mask_text,
-    mask_text_beginning,
     mask_values_of_secret_fields_in_context,
     restore_masked_values,
     use_masking_rules,
 )
 from harness_site.core.masking.secret_shapes import is_card_number
 from harness_site.core.rendering import markdown
-from harness_site.core.rendering.json_tree import mask_and_dump_json, render_json_tree
+from harness_site.core.rendering.json_tree import mask_and_dump_json, mask_and_render_json_tree
 from tests.support.linear_growth import assert_linear
 
 TOKEN = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
@@ -210,17 +210,19 @@ class TestMarkdown:
         ],
     )
     def test_rendered_markdown_contains_no_secret(self, text: str) -> None:
-        assert "Lyj" not in markdown.render_markdown(text)
+        assert "Lyj" not in markdown.mask_and_render_markdown(text)
 
     def test_rendered_markdown_is_cached_for_each_reader(self) -> None:
         text = "with sk_live_4eC39Hq[LyjWDarjtT1](https://x.example/)zdp7dc"
         with use_masking_rules(None):
-            assert "LyjWDarjtT1" in markdown.render_markdown(text)
-        assert "LyjWDarjtT1" not in markdown.render_markdown(text)
+            assert "LyjWDarjtT1" in markdown.mask_and_render_markdown(text)
+        assert "LyjWDarjtT1" not in markdown.mask_and_render_markdown(text)
 
 
 def test_tree_masks_every_displayed_value() -> None:
-    html = render_json_tree({TOKEN: {"token": ["x1y2"], "n": 5555555555554444}, "long": f"{'a ' * 3000}{TOKEN}"}).html
+    html = mask_and_render_json_tree(
+        {TOKEN: {"token": ["x1y2"], "n": 5555555555554444}, "long": f"{'a ' * 3000}{TOKEN}"}
+    ).html
     for secret in (TOKEN[:12], "x1y2", "5555"):
         assert secret not in html
 
@@ -228,7 +230,7 @@ def test_tree_masks_every_displayed_value() -> None:
 def test_prefix_of_a_text_shows_no_part_of_a_secret() -> None:
     text = "a" * 90 + f" {TOKEN} " + "b" * 5000
     for size in range(85, 130):
-        assert TOKEN[:4] not in mask_text_beginning(text, size)
+        assert TOKEN[:4] not in get_masked_text_beginning(text, size)
 
 
 def test_only_the_displayed_prefix_is_searched() -> None:
@@ -240,7 +242,7 @@ def test_only_the_displayed_prefix_is_searched() -> None:
             return False
 
     with use_masking_rules(Counted(frozenset(), None, True)):
-        mask_text_beginning("token: a\n" * 500_000, 1_000)
+        get_masked_text_beginning("token: a\n" * 500_000, 1_000)
     assert 0 < len(looked_at) < 5_000
 
 
