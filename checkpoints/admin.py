@@ -159,7 +159,7 @@ _COLUMNS: dict[type[Model], tuple[_Names, _Names, _Names]] = {
 }
 
 
-def _build_admin_class(columns: _Names, filters: _Names, searched: _Names) -> type[ReadOnlyAdmin]:
+def _build_read_only_admin_class(columns: _Names, filters: _Names, searched: _Names) -> type[ReadOnlyAdmin]:
     class LibraryAdmin(ReadOnlyAdmin):
         list_display = columns
         list_filter = filters
@@ -169,4 +169,4 @@ def _build_admin_class(columns: _Names, filters: _Names, searched: _Names) -> ty
 
 
 for _model, _lists in _COLUMNS.items():
-    admin.site.register(_model, _build_admin_class(*_lists))
+    admin.site.register(_model, _build_read_only_admin_class(*_lists))

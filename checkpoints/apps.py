@@ -3,7 +3,7 @@ from django.core import checks
 from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
-from checkpoints.checks import check_databases, check_seal_and_decision_keys
+from checkpoints.checks import check_seal_and_decision_keys, check_settings_of_library_database
 
 
 class CheckpointsConfig(AppConfig):
@@ -17,6 +17,6 @@ class CheckpointsConfig(AppConfig):
         from checkpoints.open_and_migrate import create_default_workspace_if_none
 
         connection_created.connect(register_text_function)
-        checks.register(check_databases, "checkpoints")
+        checks.register(check_settings_of_library_database, "checkpoints")
         checks.register(check_seal_and_decision_keys, "checkpoints")
         post_migrate.connect(create_default_workspace_if_none, sender=self)  # `flush` sends it too

@@ -23,7 +23,7 @@ _PRAGMA_PATTERN = re.compile(r"pragma\s+(?:main\.)?(\w+)\s*[=(]\s*['\"]?(\w+)")
 _FROM_URL_HINT = "checkpoints.database_url.database_from_url makes a whole entry of DATABASES."
 
 
-def check_databases(*, app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+def check_settings_of_library_database(*, app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """Check the entry of `DATABASES` that stores the models of this app. Opens no connection."""
     alias = router.db_for_write(apps.get_model("checkpoints", "Session"))
     database = settings.DATABASES.get(alias, {})

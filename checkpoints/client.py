@@ -86,7 +86,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             DatabaseNotConfigured: The project has no connection `using`.
         """
         options = ClientOptions(url, workspace, lease_seconds, using, migrate, idle_release_seconds, token)
-        self._set_backend(open_backend(options))
+        self._set_backend_and_client_state(open_backend(options))
 
     @classmethod
     def open(
@@ -920,5 +920,5 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
 def build_client_of_backend(backend: ClientBackend) -> SyncCheckpointer:
     """Build the client of a backend that is open already."""
     client = SyncCheckpointer.__new__(SyncCheckpointer)
-    client._set_backend(backend)
+    client._set_backend_and_client_state(backend)
     return client

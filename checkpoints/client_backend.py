@@ -55,9 +55,9 @@ class BackendClient:
 
     backend: ClientBackend
     #: State that this client has in any case; `store` is the same object.
-    state: ClientState
+    client_state: ClientState
 
-    def _set_backend(self, backend: ClientBackend) -> None:
+    def _set_backend_and_client_state(self, backend: ClientBackend) -> None:
         self.backend, self.client_state = backend, backend.store
 
     @property

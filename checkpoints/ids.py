@@ -37,12 +37,12 @@ def validate_id(kind: str, value: object) -> str:
     return value
 
 
-def is_storable(text: str) -> bool:
+def is_storable_text(text: str) -> bool:
     """Return whether a text column can hold `text`: text that none can hold equals no row, and its query fails."""
     return _UNSTORABLE_CHARACTERS.search(text) is None
 
 
-def validate_number(what: str, value: object, *, minimum: int = 0) -> int:
+def validate_integer(what: str, value: object, *, minimum: int = 0) -> int:
     """Validate `value` as an integer from `minimum` that every database can store. Raises `InvalidInput`."""
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= LARGEST_NUMBER:
         raise InvalidInput(f"{what} is {value!r}; it has to be a whole number from {minimum}.")

@@ -105,10 +105,10 @@ def _perform_flow_step(step: Step) -> Any:
         return step.work()
     if isinstance(step, Sleep):
         return time.sleep(step.seconds)
-    return _call_user_code_to_result_or_raise(step)
+    return _invoke_user_code_blocking(step)
 
 
-def _call_user_code_to_result_or_raise(step: Invoke) -> Any:
+def _invoke_user_code_blocking(step: Invoke) -> Any:
     step.mark_started_and_notify()
     if inspect.iscoroutinefunction(step.function):
         return _run_on_daemon_thread(lambda: asyncio.run(_invoke_user_code_async(step))).result()

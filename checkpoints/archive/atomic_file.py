@@ -30,7 +30,7 @@ def open_atomic_replacement(path: Path) -> Iterator[BinaryIO]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned_files(path)
+        _remove_abandoned_temp_files(path)
         temporary = path.with_name(f"{_get_temp_file_prefix(path)}{_build_process_name()}-{secrets.token_hex(4)}.tmp")
         with open(temporary, "xb", opener=_open_file_for_owner_only) as file:
             try:
@@ -77,14 +77,14 @@ def _digest_host_identity(identity: str) -> str:
     return digests.digest_text(identity)[:8] if identity else "unknown"
 
 
-def _remove_abandoned_files(path: Path) -> None:
+def _remove_abandoned_temp_files(path: Path) -> None:
     for file in path.parent.glob(f"{_get_temp_file_prefix(path)}*.tmp"):
-        if _is_file_abandoned(file, file.name.removeprefix(_get_temp_file_prefix(path)).split("-")):
+        if _is_temp_file_abandoned(file, file.name.removeprefix(_get_temp_file_prefix(path)).split("-")):
             with suppress(OSError):
                 file.unlink()
 
 
-def _is_file_abandoned(file: Path, writer: list[str]) -> bool:
+def _is_temp_file_abandoned(file: Path, writer: list[str]) -> bool:
     process = process_identity_and_liveness.get_identity_of_this_process()
     if len(writer) == 4 and writer[0] == _digest_host_identity(process.host_identity) and writer[1].isdecimal():
         return process_identity_and_liveness.is_process_known_dead(process.host_identity, int(writer[1]), writer[2])

@@ -58,7 +58,7 @@ class SessionDirectory:
         self.store = store
         self.directory = Path(directory).absolute()
         if autosave:
-            store.after_save.append(self._export_after_save)
+            store.after_save.append(self._export_unaudited_after_save)
 
     def get_file_path(self, session_id: str) -> Path:
         """Return the path of a session's file. Its name is a digest: an identifier never becomes a path.
@@ -75,7 +75,7 @@ class SessionDirectory:
         digest = digests.digest_key_parts("session file", self.store.workspace, validate_id("session id", session_id))
         return self.directory / f"{digest[:40]}.session"
 
-    def _export_after_save(self, session_id: str) -> None:
+    def _export_unaudited_after_save(self, session_id: str) -> None:
         session_export.export_session(self.store, session_id, self.get_file_path(session_id), audited=False)
 
     def _export_session(self, session_id: str) -> ExportedFile:
@@ -84,7 +84,7 @@ class SessionDirectory:
     def _import_session(self, session_id: str) -> ImportedSession:
         return session_import.import_session_file(self.store, self.get_file_path(session_id), session_id=session_id)
 
-    def _resume_exported_session_flow(
+    def _import_if_missing_and_resume_flow(
         self, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str
     ) -> Flow[ResumePoint]:
         yield Transact(partial(self._import_if_missing, session_id))
@@ -193,7 +193,7 @@ class SyncSessionFiles(SessionDirectory):
         if registry is not None:
             registry.bind(self._checkpointer, session_id)
         return sansio.run_flow(
-            self._resume_exported_session_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
+            self._import_if_missing_and_resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         )
 
 
@@ -225,5 +225,5 @@ class SessionFiles(SessionDirectory):
     ) -> ResumePoint:
         if registry is not None:
             registry.bind(self._checkpointer, session_id)
-        flow = self._resume_exported_session_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
+        flow = self._import_if_missing_and_resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         return await sansio.run_flow_async(flow, self._checkpointer.run_blocking)

@@ -32,7 +32,7 @@ def select_own_and_origin_segments(using: str, session: Session, needed: Mapping
     return (segments.filter(session=session) | segments.filter(pk__in=list(needed))).order_by("pk")
 
 
-def select_segment_messages(using: str, segment: Segment, needed: Mapping[int, int]) -> QuerySet[Message]:
+def select_needed_messages_of_segment(using: str, segment: Segment, needed: Mapping[int, int]) -> QuerySet[Message]:
     """Select the messages of a segment, in order; of a borrowed segment only those that are needed."""
     messages = Message.objects.using(using).filter(segment=segment).order_by("position")
     return messages.filter(position__lt=needed[segment.pk]) if segment.pk in needed else messages

@@ -147,7 +147,7 @@ def _deserialize_field(field: models.Field[Any, Any], value: Any) -> Any:
     return bytes(value) if isinstance(value, memoryview) else value
 
 
-def iterate_foreign_keys(model: type[models.Model]) -> Iterator[models.ForeignKey[Any, Any]]:
+def iterate_serialized_foreign_keys(model: type[models.Model]) -> Iterator[models.ForeignKey[Any, Any]]:
     for field in list_serialized_fields(model):
         if isinstance(field, models.ForeignKey):
             yield field

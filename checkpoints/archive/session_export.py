@@ -37,7 +37,7 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
         with open_atomic_replacement(target) as file:
             header = FileHeader(session_id, store.workspace, session.latest_version, clock.now().isoformat())
             writer = SessionFileWriter(file, header)
-            for kind, row in _iterate_session_rows(store, session):
+            for kind, row in _lock_session_and_iterate_verified_rows(store, session):
                 writer.write_row(kind, row_serializers.serialize_row(row))
             digest = writer.write_end_line()
             exported_file = ExportedFile(target, session_id, session.latest_version, writer.size, digest)
@@ -53,13 +53,13 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
     return exported_file
 
 
-def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
+def _lock_session_and_iterate_verified_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
     verification.lock_session_and_require_rows_complete(store.using, session)
     segment_lengths = fork_origin_segments.find_origin_segment_lengths(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],
         Segment: lambda: fork_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths),
-        Message: lambda: _iterate_messages(store, session, segment_lengths),
+        Message: lambda: _iterate_verified_messages(store, session, segment_lengths),
     }
     for kind, model in row_serializers.TABLES.items():
         rows = model._default_manager.using(store.using).filter(session=session) if model not in special else None
@@ -72,8 +72,8 @@ def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str,
             yield kind, row
 
 
-def _iterate_messages(store: Store, session: Session, segment_lengths: dict[int, int]) -> Iterator[Message]:
+def _iterate_verified_messages(store: Store, session: Session, segment_lengths: dict[int, int]) -> Iterator[Message]:
     """Iterate over the messages by segment and position, so that each comes after its predecessors."""
     for segment in fork_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths):
-        messages = fork_origin_segments.select_segment_messages(store.using, segment, segment_lengths)
+        messages = fork_origin_segments.select_needed_messages_of_segment(store.using, segment, segment_lengths)
         yield from version_seals.iterate_verified_messages(connections[store.using], segment.pk, messages)

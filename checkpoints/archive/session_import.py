@@ -98,11 +98,11 @@ class _SessionImport:
 
     def import_session(self) -> ImportedSession:
         rows = self._deserialize_rows()
-        session = self._create_session(next(rows, None))
+        session = self._verify_and_insert_session(next(rows, None))
         for batch in _batch_rows_by_model(rows):
-            self._insert_batch(session, batch)
-        self._finish_imported_session(session)
-        undecided = len(unfinished_call_queries.list_undecided_calls(self.store, session))
+            self._verify_and_insert_batch(session, batch)
+        self._verify_head_and_record_import(session)
+        undecided = len(unfinished_call_queries.list_undecided_calls_of_session(self.store, session))
         return ImportedSession(session.session_id, session.latest_version, undecided)
 
     def _deserialize_rows(self) -> Iterator[models.Model]:
@@ -118,7 +118,7 @@ class _SessionImport:
                 row_serializers.upgrade_row_values(kind, values, self.reader.header.version),
             )
 
-    def _create_session(self, row: models.Model | None) -> Session:
+    def _verify_and_insert_session(self, row: models.Model | None) -> Session:
         header, store = self.reader.header, self.store
         if not isinstance(row, Session) or row.session_id != header.session_id:
             raise ValueError("its session is not the one of its first line")
@@ -138,19 +138,19 @@ class _SessionImport:
         self.keys[Session] = {old: row.pk}
         return row
 
-    def _insert_batch(self, session: Session, batch: list[models.Model]) -> None:
+    def _verify_and_insert_batch(self, session: Session, batch: list[models.Model]) -> None:
         model = type(batch[0])
         old_keys = [row.pk for row in batch]
         for row in batch:
             self._verify_and_keep_chain(row)
             if isinstance(row, Blob | FrameworkWrite):
-                self._verify_opaque_content(row)
+                self._verify_opaque_digest_and_total_size(row)
             self._assign_new_keys_and_end_open_work(session, row)
         model._default_manager.using(self.store.using).bulk_create(batch)
         new_keys = self.keys.setdefault(model, {})
         new_keys.update(zip(old_keys, [row.pk for row in batch], strict=True))
 
-    def _verify_opaque_content(self, row: Blob | FrameworkWrite) -> None:
+    def _verify_opaque_digest_and_total_size(self, row: Blob | FrameworkWrite) -> None:
         """Require that bytes are those of their digest, and that all of them together are no bomb of a small file."""
         if row.content is None:
             return
@@ -163,7 +163,7 @@ class _SessionImport:
 
     def _assign_new_keys_and_end_open_work(self, session: Session, row: models.Model) -> None:
         """Give a row new keys, and point its foreign keys to the rows in this database."""
-        for relation in row_serializers.iterate_foreign_keys(type(row)):
+        for relation in row_serializers.iterate_serialized_foreign_keys(type(row)):
             old_key = getattr(row, relation.attname)
             if old_key is None:
                 continue
@@ -178,7 +178,7 @@ class _SessionImport:
         if isinstance(row, Run) and row.status in OWNING_RUN_STATUSES:
             row.status, row.ended_at = RunStatus.LOST, row.heartbeat_at
         if isinstance(row, ToolCall):
-            why = require_unaltered_call.find_digest_mismatch(
+            why = require_unaltered_call.describe_digest_mismatch(
                 row.args, row.args_digest, row.result, row.result_digest, row.error_message
             )
             if why is not None:
@@ -236,11 +236,11 @@ class _SessionImport:
             raise ValueError(f"message {position} is not in it")
         return self.chains[segment][position]
 
-    def _finish_imported_session(self, session: Session) -> None:
+    def _verify_head_and_record_import(self, session: Session) -> None:
         session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
         chain = self._get_hash_chain_at(self.head, session.message_count - 1)
         self._require_or_set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
-        undecided = unfinished_call_queries.list_undecided_calls(self.store, session)
+        undecided = unfinished_call_queries.list_undecided_calls_of_session(self.store, session)
         if session.status not in FINISHED_SESSION_STATUSES and undecided:
             session.status = SessionStatus.NEEDS_REVIEW
         session.updated_at = Now()
@@ -255,7 +255,7 @@ class _SessionImport:
         )
         for call in undecided:
             if call.status == CallStatus.INTERRUPTED:
-                insert_unchained_events.record_call_interrupted(self.store, call, actor="import")
+                insert_unchained_events.record_call_interrupted_event(self.store, call, actor="import")
 
 
 def _mark_call_undecided_or_discarded_if_open(call: ToolCall) -> None:
@@ -273,9 +273,7 @@ def _batch_rows_by_model(rows: Iterator[models.Model]) -> Iterator[list[models.M
     """Batch the rows by kind, with a row that points to its own kind in a later batch than its target."""
     batch: list[models.Model] = []
     for row in rows:
-        if batch and (
-            type(row) is not type(batch[0]) or len(batch) == _BATCH_SIZE or _has_foreign_key_to_own_model(row)
-        ):
+        if batch and (type(row) is not type(batch[0]) or len(batch) == _BATCH_SIZE or _points_to_row_of_own_model(row)):
             yield batch
             batch = []
         batch.append(row)
@@ -283,6 +281,10 @@ def _batch_rows_by_model(rows: Iterator[models.Model]) -> Iterator[list[models.M
         yield batch
 
 
-def _has_foreign_key_to_own_model(row: models.Model) -> bool:
-    related = (field for field in row_serializers.iterate_foreign_keys(type(row)) if field.related_model is type(row))
+def _points_to_row_of_own_model(row: models.Model) -> bool:
+    related = (
+        field
+        for field in row_serializers.iterate_serialized_foreign_keys(type(row))
+        if field.related_model is type(row)
+    )
     return any(getattr(row, field.attname) is not None for field in related)

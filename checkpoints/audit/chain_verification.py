@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 from django.db.models.functions import Now
 
-from checkpoints.audit.hash_chain import compute_seal
-from checkpoints.audit.number_and_chain_events import seal_events
+from checkpoints.audit.hash_chain import compute_event_seal
+from checkpoints.audit.number_and_chain_events import seal_events_of_workspace
 from checkpoints.exceptions import IntegrityError, InvalidInput
 from checkpoints.models import AuditChain, AuditEvent
 from checkpoints.seals import row_seals, sealed_model
@@ -78,14 +78,14 @@ def seal_and_verify_chain(
 
     `anchor` is one that an earlier verification returned and somebody kept: it still has to be part of the chain.
     """
-    seal_events(workspace_pk, using=using)
+    seal_events_of_workspace(workspace_pk, using=using)
     chains = AuditChain.objects.using(using).filter(workspace=workspace_pk)
     chain = chains.get()
     reading = _ChainVerifier(anchor)
     for event in _iterate_sealed_events(workspace_pk, chain.number, using):
-        reading.check_event(event)
-    reading.verify_chain_head(chain)
-    reading.report_events_beyond_chain_end(_find_event_numbers_after(workspace_pk, chain.number, using), chains.get())
+        reading.check_event_and_add_flaws(event)
+    reading.check_head_and_add_flaws(chain)
+    reading.add_flaws_of_events_beyond_end(_find_event_numbers_after(workspace_pk, chain.number, using), chains.get())
     verdict = ChainVerdict(reading.checked, chain.number, chain.seal, tuple(reading.flaws))
     problem = " ".join(flaw.what for flaw in verdict.flaws[:3])
     sealed_model.write_sealed_workspace_report(
@@ -121,10 +121,10 @@ class _ChainVerifier:
         self._seal = ""
         self._anchor = anchor
 
-    def check_event(self, event: AuditEvent) -> None:
+    def check_event_and_add_flaws(self, event: AuditEvent) -> None:
         number = event.number or 0
         # An event after a missing one cannot be checked; the missing one is reported.
-        if not self._add_flaw_if_events_are_missing_before(number) and event.seal != compute_seal(
+        if not self._add_flaw_if_events_are_missing_before(number) and event.seal != compute_event_seal(
             self._seal, number, event
         ):
             self._add_chain_flaw(number, f"Entry {number} was changed after it was recorded, or is not where it was.")
@@ -137,7 +137,7 @@ class _ChainVerifier:
         self._number, self._seal = number, event.seal
         self.checked += 1
 
-    def verify_chain_head(self, chain: AuditChain) -> None:
+    def check_head_and_add_flaws(self, chain: AuditChain) -> None:
         self._add_flaw_if_events_are_missing_before(chain.number + 1)
         if self._number == chain.number and self._seal != chain.seal:
             self._add_chain_flaw(chain.number, "The end of the chain is not the seal of its last entry.")
@@ -146,7 +146,7 @@ class _ChainVerifier:
                 self._anchor[0], f"The chain ends at {chain.number}, before the anchor {self._anchor[0]}."
             )
 
-    def report_events_beyond_chain_end(self, numbers: list[int], chain: AuditChain) -> None:
+    def add_flaws_of_events_beyond_end(self, numbers: list[int], chain: AuditChain) -> None:
         for number in numbers:
             if number > chain.number:
                 self._add_chain_flaw(

@@ -11,7 +11,7 @@ from checkpoints.models import AuditEvent
 DIGEST_SIZE = 32
 
 
-def compute_seal(previous: str, number: int, event: AuditEvent) -> str:
+def compute_event_seal(previous: str, number: int, event: AuditEvent) -> str:
     """Compute the seal (hex) of `event` with `number`, after the seal `previous` (empty for the first)."""
     # ASCII, so that the digest does not depend on a database's encoding.
     content = json.dumps(

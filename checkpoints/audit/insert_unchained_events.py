@@ -28,7 +28,7 @@ def record_event(
     **details: Any,
 ) -> None:
     """Append one event. `details` are ids, numbers and names; no text of transcripts or results."""
-    append_event(
+    record_event_of_workspace(
         store.using,
         store.workspace_id,
         kind,
@@ -39,7 +39,7 @@ def record_event(
     )
 
 
-def record_call_interrupted(store: Store, call: ToolCall, *, actor: str) -> None:
+def record_call_interrupted_event(store: Store, call: ToolCall, *, actor: str) -> None:
     """Append the event of a call that has just become interrupted, with why, and the type of its error if it has
     one."""
     error: dict[str, Any] = {"error_type": call.error_type} if call.error_type else {}
@@ -57,7 +57,7 @@ def record_call_interrupted(store: Store, call: ToolCall, *, actor: str) -> None
     )
 
 
-def append_event(
+def record_event_of_workspace(
     using: str,
     workspace_pk: int,
     kind: AuditKind,
@@ -86,7 +86,9 @@ def build_event(
     **details: Any,
 ) -> AuditEvent:
     """Build one event, for `insert_events`."""
-    return _build_event(workspace_pk, kind, session_pk, actor, actor_kind, to_canonical_json(details, "details"))
+    return _build_event_from_json_details(
+        workspace_pk, kind, session_pk, actor, actor_kind, to_canonical_json(details, "details")
+    )
 
 
 def insert_events(using: str, events: Sequence[AuditEvent]) -> None:
@@ -94,7 +96,7 @@ def insert_events(using: str, events: Sequence[AuditEvent]) -> None:
     insert_sealed_rows(using, events)
 
 
-def append_event_for_sessions(
+def record_event_for_each_session(
     using: str,
     workspace_pk: int,
     kind: AuditKind,
@@ -107,12 +109,13 @@ def append_event_for_sessions(
     """Append the same event for each of several sessions, in one statement."""
     details_json = to_canonical_json(details, "details")
     events = [
-        _build_event(workspace_pk, kind, session_pk, actor, actor_kind, details_json) for session_pk in session_pks
+        _build_event_from_json_details(workspace_pk, kind, session_pk, actor, actor_kind, details_json)
+        for session_pk in session_pks
     ]
     insert_events(using, events)
 
 
-def _build_event(
+def _build_event_from_json_details(
     workspace_pk: int, kind: AuditKind, session_pk: int | None, actor: str, actor_kind: ActorKind, details: str
 ) -> AuditEvent:
     event = AuditEvent(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import F
 
-from checkpoints.audit.hash_chain import compute_seal
+from checkpoints.audit.hash_chain import compute_event_seal
 from checkpoints.models import AuditChain, AuditEvent
 
 #: Batch size: sealing holds a lock, on SQLite the write lock.
@@ -22,10 +22,10 @@ def seal_events_of_all_workspaces(using: str = "default") -> int:
     """Seal the waiting events of all workspaces; returns their number. One cheap query if there are none."""
     events = AuditEvent.objects.using(using).filter(number=None)
     workspaces = sorted(set(events.order_by().values_list("workspace_id", flat=True)[:_BATCH_SIZE]))
-    return sum(seal_events(workspace, using=using) for workspace in workspaces)
+    return sum(seal_events_of_workspace(workspace, using=using) for workspace in workspaces)
 
 
-def seal_events(workspace_pk: int, *, using: str = "default") -> int:
+def seal_events_of_workspace(workspace_pk: int, *, using: str = "default") -> int:
     """Seal every committed event of a workspace; returns their number."""
     total = 0
     while count := _number_and_chain_batch(workspace_pk, using):
@@ -37,21 +37,21 @@ def seal_events(workspace_pk: int, *, using: str = "default") -> int:
 
 def _number_and_chain_batch(workspace_pk: int, using: str) -> int:
     with transaction.atomic(using=using):
-        chain = _lock_or_create_chain(workspace_pk, using)
+        chain = _get_or_create_locked_chain(workspace_pk, using)
         unsealed_events = AuditEvent.objects.using(using).filter(workspace=workspace_pk, number=None)
         events = list(unsealed_events.order_by("pk")[:_BATCH_SIZE])
         if not events:
             return 0
         for event in events:
             chain.number += 1
-            chain.seal = compute_seal(chain.seal, chain.number, event)
+            chain.seal = compute_event_seal(chain.seal, chain.number, event)
             event.number, event.seal = chain.number, chain.seal
         AuditEvent.objects.using(using).bulk_update(events, ["number", "seal"])
         chain.save(using=using, update_fields=["number", "seal"])
         return len(events)
 
 
-def _lock_or_create_chain(workspace_pk: int, using: str) -> AuditChain:
+def _get_or_create_locked_chain(workspace_pk: int, using: str) -> AuditChain:
     """Lock the chain until the transaction ends: an update locks on both databases, SQLite has no other row lock."""
     chains = AuditChain.objects.using(using).filter(workspace=workspace_pk)
     if not chains.update(number=F("number")):

@@ -15,7 +15,7 @@ from checkpoints.models import Decision, ToolCall
 from checkpoints.store.database_client_state import Store
 
 
-def load_verify_hook_reasons(store: Store, calls: Iterable[ToolCall]) -> dict[int, str]:
+def load_verify_hook_unknown_reasons(store: Store, calls: Iterable[ToolCall]) -> dict[int, str]:
     """Load the reason of the last verify hook that could not tell, by the primary key of the interrupted call."""
     unknown = [call.pk for call in calls if call.status == CallStatus.INTERRUPTED]
     if not unknown:
@@ -27,7 +27,7 @@ def load_verify_hook_reasons(store: Store, calls: Iterable[ToolCall]) -> dict[in
 def calls_to_dicts_with_verify_hook_answers(store: Store, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     """Convert calls to the dicts that users get, each with the last answer of its verify hook."""
     with database_operation(store.using, writes=False):
-        reasons = load_verify_hook_reasons(store, calls)
+        reasons = load_verify_hook_unknown_reasons(store, calls)
     return [call_to_dict(call, verify_reason=reasons.get(call.pk)) for call in calls]
 
 

@@ -27,7 +27,7 @@ from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 
-def get_call(store: Store, session_id: str, call_pk: int) -> ToolCall:
+def get_verified_call_by_pk(store: Store, session_id: str, call_pk: int) -> ToolCall:
     """Return a logged call. Raises `SessionNotFound` if it was removed: that happens with its session only."""
     with database_operation(store.using, writes=False):
         call = ToolCall.objects.using(store.using).filter(pk=call_pk).first()
@@ -94,10 +94,10 @@ def find_calls_if_all_decided(
         return [DecidedCall(call, actors.get(call.pk, "")) for call in calls]
 
 
-def list_unanswered_calls(store: Store, session_pk: int) -> list[ToolCall]:
+def list_unanswered_calls_matched_by_arguments(store: Store, session_pk: int) -> list[ToolCall]:
     """List the calls of a session's tools that no saved version has answered, oldest first, without their results."""
     with database_operation(store.using, writes=False):
-        return list(_select_calls_without_saved_result(session_pk).using(store.using))
+        return list(_select_unanswered_calls_matched_by_arguments(session_pk).using(store.using))
 
 
 def list_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:
@@ -107,7 +107,7 @@ def list_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Ite
         return set(calls.filter(answered_version__isnull=False).values_list("call_id", flat=True))
 
 
-def _select_calls_without_saved_result(session: int) -> QuerySet[ToolCall]:
+def _select_unanswered_calls_matched_by_arguments(session: int) -> QuerySet[ToolCall]:
     calls = ToolCall.objects.filter(
         session=session,
         key_policy__in=sorted(POLICIES_MATCHING_ARGUMENTS),

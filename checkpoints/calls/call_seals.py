@@ -46,14 +46,16 @@ def _can_version_answer_call(key_policy: str, key_scope: str) -> bool:
     return key_policy in POLICIES_MATCHING_ARGUMENTS and key_scope == KeyScope.SESSION
 
 
-def pop_cached_or_load_issued_call(
+def pop_remembered_or_load_issued_call(
     using: str, owned_session: OwnedSession, keys: SealKeys, call_pk: int
 ) -> SealedCall | None:
     """Return a call before its outcome, which is not remembered any more; None if it is not issued by this run.
 
     Raises `IntegrityError` for a call that does not match its seal.
     """
-    call = owned_session.sealed_calls.pop(call_pk, None) or _load_and_verify_calls(using, keys, [call_pk]).get(call_pk)
+    call = owned_session.sealed_calls.pop(call_pk, None) or _load_and_verify_sealed_calls(using, keys, [call_pk]).get(
+        call_pk
+    )
     if call is None or (call.columns.status, call.run_id) != (CallStatus.ISSUED, owned_session.run_id):
         return None
     return call
@@ -118,7 +120,7 @@ def compute_answered_call_seals(
     remembered = {} if owned_session is None else owned_session.sealed_calls
     known = {pk: remembered[pk] for pk in call_pks if pk in remembered}
     if len(known) < len(call_pks):
-        known |= _load_and_verify_calls(using, keys, [pk for pk in call_pks if pk not in known])
+        known |= _load_and_verify_sealed_calls(using, keys, [pk for pk in call_pks if pk not in known])
     answered = AnsweredCalls()
     for pk in call_pks:
         call = known.get(pk)
@@ -142,12 +144,12 @@ def remember_sealed_call(owned_session: OwnedSession, call_pk: int, call: Sealed
         calls.popitem(last=False)
 
 
-def remove_cached_calls(owned_session: OwnedSession, call_pks: Sequence[int]) -> None:
+def forget_sealed_calls(owned_session: OwnedSession, call_pks: Sequence[int]) -> None:
     for pk in call_pks:
         owned_session.sealed_calls.pop(pk, None)
 
 
-def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) -> dict[int, SealedCall]:
+def _load_and_verify_sealed_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) -> dict[int, SealedCall]:
     """Read calls, by key, and verify them."""
     calls, sealer = {}, row_seals.get_row_sealer(keys.current, ToolCall)
     for call in ToolCall.objects.using(using).filter(pk__in=call_pks):

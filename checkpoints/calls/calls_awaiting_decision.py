@@ -14,7 +14,7 @@ from checkpoints.calls import call_dicts, unfinished_call_queries
 from checkpoints.db import keyset_pagination
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
-from checkpoints.ids import validate_number
+from checkpoints.ids import validate_integer
 from checkpoints.models import ToolCall
 from checkpoints.store.database_client_state import Store
 
@@ -29,17 +29,17 @@ def list_calls_awaiting_decision(
             workspace_id=store.workspace_id, status__in=sorted(UNDECIDED_CALL_STATUSES)
         )
         calls: list[ToolCall] = []
-        for part in (known_calls, unfinished_call_queries.select_abandoned_calls(store)):
+        for part in (known_calls, unfinished_call_queries.select_issued_calls_of_lost_runs(store)):
             if agent is not None:
                 part = part.filter(session__agent=agent.replace("\0", ""))
             if after is not None:
                 # A sum, for the reason given in `keyset_pagination.build_newest_first_ordering`.
-                part = part.alias(key=F("pk") + 0).filter(key__gt=validate_number("after", after))
+                part = part.alias(key=F("pk") + 0).filter(key__gt=validate_integer("after", after))
             calls += part.select_related("session", "run").order_by(keyset_pagination.build_oldest_first_ordering())[
                 :limit
             ]
         page = sorted(calls, key=attrgetter("pk"))[:limit]
-        reasons = call_dicts.load_verify_hook_reasons(store, page)
+        reasons = call_dicts.load_verify_hook_unknown_reasons(store, page)
         return [_undecided_call_to_dict(call, reasons.get(call.pk)) for call in page]
 
 

@@ -33,7 +33,7 @@ def needs_signature(kind: str, actor_kind: str) -> bool:
     return not (kind in HOOK_KINDS and actor_kind == ActorKind.HOOK)
 
 
-def require_signing_key(kind: str, actor_kind: str) -> None:
+def require_signing_key_for_decision(kind: str, actor_kind: str) -> None:
     """Raise `DecisionSigningKeyMissing` if this process cannot record such a decision, because it cannot sign it."""
     keys = get_decision_keys()
     if keys is not None and keys.signing is None and needs_signature(kind, actor_kind):

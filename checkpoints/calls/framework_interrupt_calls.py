@@ -53,7 +53,7 @@ def _update_allowed_decisions(calls: QuerySet[ToolCall], call: ToolCall, allowed
         calls.filter(pk=call.pk).update(allowed_decisions=allowed, revision=F("revision") + 1)
 
 
-def find_newest_run_with_undecided_interrupt_call(store: Store, row: Session) -> Run | None:
+def find_newest_run_if_interrupt_is_undecided(store: Store, row: Session) -> Run | None:
     """Find the newest run of a locked session, if a call of an interrupt awaits a decision in it."""
     call = (
         _select_interrupt_calls(store, row)
@@ -73,7 +73,7 @@ def load_interrupt_calls_by_key(store: Store, row: Session, keys: Collection[str
     return calls
 
 
-def discard_undecided_calls_of_locked_session(
+def discard_undecided_interrupt_calls(
     store: Store,
     row: Session,
     *,
@@ -116,7 +116,7 @@ def discard_undecided_calls_of_locked_session(
     if (
         calls
         and row.status not in FINISHED_SESSION_STATUSES
-        and not unfinished_call_queries.list_undecided_calls(store, row)
+        and not unfinished_call_queries.list_undecided_calls_of_session(store, row)
     ):
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.ACTIVE, revision=F("revision") + 1, updated_at=Now()
@@ -124,7 +124,9 @@ def discard_undecided_calls_of_locked_session(
     return len(calls)
 
 
-def store_results_of_approved_calls(store: Store, call_pks: Iterable[int], results: Mapping[str, str]) -> None:
+def store_results_of_approved_interrupt_calls(
+    store: Store, call_pks: Iterable[int], results: Mapping[str, str]
+) -> None:
     """Store the results of approved calls that the framework made without the guard, from its transcript.
 
     Args:

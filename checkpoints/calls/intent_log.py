@@ -218,25 +218,27 @@ def _issue_call_under_session_lock(
         last = _find_last_attempt_or_raise_conflict(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)
         if live_call is None:
-            log_completeness.require_no_lost_call(store.using, owned_session, session, intent.key, intent.scope)
+            log_completeness.require_no_remembered_call_missing(
+                store.using, owned_session, session, intent.key, intent.scope
+            )
         rejected_call = (
-            None if live_call is not None else _find_rejection_of_operation(store, owned_session, intent, last)
+            None if live_call is not None else _find_rejected_call_of_operation(store, owned_session, intent, last)
         )
         if rejected_call is not None:
             return rejected_call
         if live_call is not None and _is_own_issue_with_lost_commit_answer(store, owned_session, live_call, intent):
             return IssuedCall(live_call.pk, live_call.call_id, live_call.step, live_call.attempt, live_call.args)
         if live_call is not None and live_call.status not in _CONSUMABLE_STATUSES:
-            _require_complete_log_of_answering_session(store, owned_session, live_call)
+            _require_complete_log_if_other_session(store, owned_session, live_call)
             return live_call
         _require_call_may_start(store, owned_session, session, intent, live_call)
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
             log_completeness.require_complete_log(store.using, session)
         if live_call is not None and live_call.status == call_transitions_by_agent_or_system.BEGIN.before:
-            return _start_approved_call(store, owned_session, live_call, intent)
+            return _consume_approval_and_issue_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
-            return _log_call_awaiting_approval(store, owned_session, session, intent, step, attempt)
+            return _log_call_awaiting_approval_or_find_rival(store, owned_session, session, intent, step, attempt)
         return _insert_attempt_and_consume_approval(store, owned_session, session, intent, live_call, (step, attempt))
 
 
@@ -246,7 +248,9 @@ def _require_call_may_start(
     """Require that a mutating call may run now, and that an approval that was found belongs to this session."""
     if call is not None and call.session_id != owned_session.pk:
         raise CallInProgress(call.session.session_id, call.call_id, call.tool)
-    unknown = unfinished_call_queries.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
+    unknown = unfinished_call_queries.list_verified_calls_of_session_with_status(
+        store, session, {CallStatus.INTERRUPTED}
+    )
     if unknown and intent.mutates:
         raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, unknown)
 
@@ -274,11 +278,11 @@ def _insert_attempt_and_consume_approval(
     rival = _find_live_call_with_key(store, session, intent)
     if rival is None:
         raise CallConflict(owned_session.session_id, intent.call_id, step)
-    _require_complete_log_of_answering_session(store, owned_session, rival)
+    _require_complete_log_if_other_session(store, owned_session, rival)
     return rival
 
 
-def _require_complete_log_of_answering_session(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
+def _require_complete_log_if_other_session(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
     """Require that the session of a call that answers this run is complete and in its newest state, if it is another
     one: what a resume has verified is this run's own session. A call without a result answers nothing."""
     if call.session_id != owned_session.pk and call.status in SETTLED_CALL_STATUSES:
@@ -302,7 +306,7 @@ def _find_last_attempt_or_raise_conflict(
     return step_calls.select_related("run", "session").order_by("-attempt").first()
 
 
-def _find_rejection_of_operation(
+def _find_rejected_call_of_operation(
     store: Store, owned_session: OwnedSession, intent: CallIntent, last: ToolCall | None
 ) -> ToolCall | None:
     """Find a person's rejection of the operation. It also holds if the operation is requested by another call id."""
@@ -327,7 +331,7 @@ def _matches_intent(store: Store, call: ToolCall, intent: CallIntent) -> bool:
     )
 
 
-def _log_call_awaiting_approval(
+def _log_call_awaiting_approval_or_find_rival(
     store: Store, owned_session: OwnedSession, session: Session, intent: CallIntent, step: int, attempt: int
 ) -> ToolCall:
     """Log a call that a person has to approve before it runs; the session waits for that."""
@@ -338,7 +342,7 @@ def _log_call_awaiting_approval(
         rival = _find_live_call_with_key(store, session, intent)
         if rival is None:
             raise CallConflict(owned_session.session_id, intent.call_id, step) from error
-        _require_complete_log_of_answering_session(store, owned_session, rival)
+        _require_complete_log_if_other_session(store, owned_session, rival)
         return rival
     logged = ToolCall.objects.using(store.using).select_related("session").get(pk=call.pk)
     logged.run = owned_session.run
@@ -375,7 +379,7 @@ def insert_call_awaiting_approval(
     return call
 
 
-def _start_approved_call(
+def _consume_approval_and_issue_call(
     store: Store, owned_session: OwnedSession, approved: ToolCall, intent: CallIntent
 ) -> IssuedCall:
     """Use up an approval: the call runs once, now, with the arguments that were approved."""

@@ -44,7 +44,9 @@ def list_live_key_hashes(calls: Iterable[ToolCall]) -> set[int]:
     return {hash(call.idempotency_key) for call in calls if call.status in LIVE_CALL_STATUSES}
 
 
-def require_no_lost_call(using: str, owned_session: OwnedSession, session: Session, key: str, scope: str) -> None:
+def require_no_remembered_call_missing(
+    using: str, owned_session: OwnedSession, session: Session, key: str, scope: str
+) -> None:
     """Verify all calls of a session if its log has no live call with a key that this run remembers.
 
     A key that holds in the whole workspace may have belonged to a call of another session; then those of that session

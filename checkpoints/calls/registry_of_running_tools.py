@@ -85,7 +85,7 @@ class ToolRun:
 
     def _wrap_sync_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def call_function_and_end_run(*args: Any, **kwargs: Any) -> Any:
             try:
                 with self._mark_code_as_inside_call():
                     value = function(*args, **kwargs)
@@ -97,14 +97,14 @@ class ToolRun:
             self._count_tool_as_ended()
             return value
 
-        return run
+        return call_function_and_end_run
 
     def _wrap_async_function(self, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         @wraps(function)
-        async def run(*args: Any, **kwargs: Any) -> Any:
+        async def await_function_and_end_run(*args: Any, **kwargs: Any) -> Any:
             return await self._await_and_end_run(function(*args, **kwargs))
 
-        return run
+        return await_function_and_end_run
 
     async def _await_and_end_run(self, value: Awaitable[Any]) -> Any:
         try:

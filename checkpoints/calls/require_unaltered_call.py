@@ -24,14 +24,14 @@ def require_matching_digests(call: ToolCall) -> None:
 
     Rows without a seal have these digests too.
     """
-    why = find_digest_mismatch(call.args, call.args_digest, call.result, call.result_digest, call.error_message)
+    why = describe_digest_mismatch(call.args, call.args_digest, call.result, call.result_digest, call.error_message)
     if why is not None:
         error = IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
         error.session_pk = call.session_id
         raise error
 
 
-def find_digest_mismatch(
+def describe_digest_mismatch(
     args: str, args_digest: str, result: str | None, result_digest: str, error_message: str
 ) -> str | None:
     """Say which of the texts of a call does not match its logged digest; None if all do.

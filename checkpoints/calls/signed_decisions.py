@@ -167,11 +167,13 @@ def verify_decisions_of_session(using: str, session_pk: int) -> None:
 
     Nothing if signatures are not required. Raises what `verify_decisions_of_call` raises, for the first row.
     """
-    for _, error in find_signature_errors(using, [session_pk]):
+    for _, error in iterate_signature_errors_of_sessions(using, [session_pk]):
         raise error
 
 
-def find_signature_errors(using: str, session_pks: Sequence[int]) -> Iterator[tuple[int, IntegrityError]]:
+def iterate_signature_errors_of_sessions(
+    using: str, session_pks: Sequence[int]
+) -> Iterator[tuple[int, IntegrityError]]:
     """Find the decisions of sessions that are not as the site has signed them, and calls that do not follow them.
 
     Yields the key of the session and the error. Nothing if signatures are not required.

@@ -35,10 +35,12 @@ def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
             row = look_up_and_lock_rows.get_session(store, session_id)
         except SessionNotFound:
             return []
-        unsettled = list_calls_with_status(store, row, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
+        unsettled = list_verified_calls_of_session_with_status(
+            store, row, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES}
+        )
         calls = [call for call in unsettled if not call.is_imported]
         alive = {run.pk: run_liveness_check.is_run_alive(run) for run in {call.run for call in calls}}
-        reasons = call_dicts.load_verify_hook_reasons(store, calls)
+        reasons = call_dicts.load_verify_hook_unknown_reasons(store, calls)
         return [
             call_dicts.call_to_dict(
                 call,
@@ -49,7 +51,7 @@ def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
         ]
 
 
-def select_abandoned_calls(store: Store) -> QuerySet[ToolCall]:
+def select_issued_calls_of_lost_runs(store: Store) -> QuerySet[ToolCall]:
     """Select the calls with side effects that lost runs of the workspace have left without an outcome.
 
     A person has to decide about them, although no process has declared the run lost yet.
@@ -62,21 +64,23 @@ def select_abandoned_calls(store: Store) -> QuerySet[ToolCall]:
     return issued_calls.filter(run__in=[run.pk for run in runs if not run_liveness_check.is_run_alive(run, now)])
 
 
-def list_undecided_calls(store: Store, row: Session) -> list[ToolCall]:
+def list_undecided_calls_of_session(store: Store, row: Session) -> list[ToolCall]:
     """List the calls of a session that wait for a decision, oldest first."""
-    return list_calls_with_status(store, row, UNDECIDED_CALL_STATUSES)
+    return list_verified_calls_of_session_with_status(store, row, UNDECIDED_CALL_STATUSES)
 
 
 def list_calls_at_gate(store: Store, row: Session) -> list[ToolCall]:
     """List the undecided calls that hold a run at the gate: all but those that a framework's own interrupt holds."""
     return [
         call
-        for call in list_undecided_calls(store, row)
+        for call in list_undecided_calls_of_session(store, row)
         if call.status == CallStatus.INTERRUPTED or not call.idempotency_key.startswith(INTERRUPT_KEY_PREFIX)
     ]
 
 
-def list_calls_with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:
+def list_verified_calls_of_session_with_status(
+    store: Store, row: Session, statuses: Iterable[CallStatus]
+) -> list[ToolCall]:
     """List the calls of a session with one of `statuses`, oldest first. Raises `IntegrityError`."""
     rows = ToolCall.objects.using(store.using).filter(session=row.pk, status__in=sorted(statuses))
     calls = sorted(rows.select_related("run"), key=attrgetter("pk"))

@@ -57,7 +57,7 @@ def write_call_outcome(
     }
     try:
         with database_operation(store.using) as connection:
-            is_settled = _write_outcome_with_rows_beside(
+            is_settled = _write_outcome_and_value_or_audit_event(
                 store, connection, owned_session, call.pk, values, outcome.value
             )
             if not is_settled and not (is_repeated and _is_outcome_stored(store, owned_session, call, outcome)):
@@ -72,7 +72,7 @@ def write_call_outcome(
 
 
 def _is_outcome_stored(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> bool:
-    row = call_queries.get_call(store, owned_session.session_id, call.pk)
+    row = call_queries.get_verified_call_by_pk(store, owned_session.session_id, call.pk)
     return row.run_id == owned_session.run_id and is_outcome_of_call(row, outcome)
 
 
@@ -81,7 +81,7 @@ def is_outcome_of_call(call: ToolCall, outcome: CallOutcome) -> bool:
     return (call.status, call.result, call.error_message) == (outcome.status, outcome.result, outcome.error_message)
 
 
-def _write_outcome_with_rows_beside(
+def _write_outcome_and_value_or_audit_event(
     store: Store,
     connection: BaseDatabaseWrapper,
     owned_session: OwnedSession,
@@ -93,13 +93,13 @@ def _write_outcome_with_rows_beside(
     interrupted one."""
     is_interrupted = values["status"] == CallStatus.INTERRUPTED
     if value is None and not is_interrupted:
-        return _run_outcome_statement(connection, owned_session, call_pk, values)
+        return _write_outcome_sealed_if_enabled(connection, owned_session, call_pk, values)
     with transaction.atomic(using=connection.alias):
-        is_settled = _run_outcome_statement(connection, owned_session, call_pk, values)
+        is_settled = _write_outcome_sealed_if_enabled(connection, owned_session, call_pk, values)
         if is_settled and is_interrupted:
             call = ToolCall.objects.using(connection.alias).get(pk=call_pk)
             actor = f"run {owned_session.run.number}"
-            insert_unchained_events.record_call_interrupted(store, call, actor=actor)
+            insert_unchained_events.record_call_interrupted_event(store, call, actor=actor)
         if is_settled and value is not None:
             CallValue.objects.using(connection.alias).create(
                 session_id=owned_session.pk, tool_call_id=call_pk, type=value[0], content=value[1]
@@ -118,7 +118,7 @@ def load_encoded_result_value(store: Store, call: ToolCall) -> tuple[str, bytes]
     return row.type, bytes(row.content)
 
 
-def _run_outcome_statement(
+def _write_outcome_sealed_if_enabled(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, call_pk: int, values: dict[str, Any]
 ) -> bool:
     """Run the statement that writes an outcome, with the seal of the call after it. Returns whether it was written."""
@@ -127,17 +127,17 @@ def _run_outcome_statement(
         return hot_statements.update_call_outcome(
             connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
         )
-    if _write_sealed_outcome(connection, owned_session, keys, call_pk, values):
+    if _try_write_sealed_outcome(connection, owned_session, keys, call_pk, values):
         return True
-    retry = partial(_write_sealed_outcome, connection, owned_session, keys, call_pk, values)
+    retry = partial(_try_write_sealed_outcome, connection, owned_session, keys, call_pk, values)
     return bool(optimistic_lock_on_heads.retry_with_stored_head(connection.alias, owned_session, retry))
 
 
-def _write_sealed_outcome(
+def _try_write_sealed_outcome(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call_pk: int, values: dict[str, Any]
 ) -> bool:
     using = connection.alias
-    call = call_seals.pop_cached_or_load_issued_call(using, owned_session, keys, call_pk)
+    call = call_seals.pop_remembered_or_load_issued_call(using, owned_session, keys, call_pk)
     head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
         using, owned_session
     )
@@ -186,7 +186,7 @@ def _require_outcome_stored_after_lost_commit(
     """Read back the outcome after a commit whose answer was lost: only this run may settle the call."""
     with read_back_after_lost_commit(store.using, error):
         look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
-        row = call_queries.get_call(store, owned_session.session_id, call.pk)
+        row = call_queries.get_verified_call_by_pk(store, owned_session.session_id, call.pk)
     if not is_outcome_of_call(row, outcome):
         raise StorageUnavailable(error.what, may_have_happened=False) from error
 
@@ -226,7 +226,9 @@ def store_late_result_and_build_refusal(
     return LateResultRefused(session.session_id, call.call_id, call.status)
 
 
-def interrupt_abandoned_calls(store: Store, owned_session: OwnedSession, *, running_too: bool = False) -> None:
+def interrupt_or_discard_abandoned_calls_of_run(
+    store: Store, owned_session: OwnedSession, *, running_too: bool = False
+) -> None:
     """Interrupt the calls that this run has issued and that nobody executes any more.
 
     With `running_too`, also those that are executing: their results will come too late.
@@ -237,15 +239,15 @@ def interrupt_abandoned_calls(store: Store, owned_session: OwnedSession, *, runn
         )
         for call in list(run_calls):
             if running_too or store.is_call_abandoned(call.pk):
-                interrupt_call(store, owned_session, call)
+                interrupt_or_discard_call(store, owned_session, call)
 
 
-def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
+def interrupt_or_discard_call(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
     """Interrupt a call of this run whose outcome nobody will report."""
     reason = InterruptReason.ABANDONED if call.mutates else ""
     values = {
-        "status": call_transitions_by_agent_or_system.get_transition_for_lost_run(mutates=call.mutates).after,
+        "status": call_transitions_by_agent_or_system.get_transition_of_call_in_lost_run(mutates=call.mutates).after,
         "reason": reason,
     }
     with database_operation(store.using) as connection:
-        _write_outcome_with_rows_beside(store, connection, owned_session, call.pk, values)
+        _write_outcome_and_value_or_audit_event(store, connection, owned_session, call.pk, values)

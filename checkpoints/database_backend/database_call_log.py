@@ -163,7 +163,7 @@ def _assign_operation_key(store: Store, owned_session: OwnedSession, request: Di
         request.call_id,
         step,
         make_key=lambda number: new_key(number=number),
-        read=lambda: call_queries.list_unanswered_calls(store, owned_session.pk),
+        read=lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, owned_session.pk),
     )
 
 
@@ -269,7 +269,9 @@ def _sleep_one_poll_or_raise_flow(
     alive: bool = yield Transact(partial(_is_executing_or_interrupt_abandoned, store, owned_session, other_call))
     if not alive:
         try:
-            call: ToolCall = yield Transact(partial(call_queries.get_call, store, session_id, other_call.pk))
+            call: ToolCall = yield Transact(
+                partial(call_queries.get_verified_call_by_pk, store, session_id, other_call.pk)
+            )
         except SessionNotFound:
             return  # deleted with its session; the next check finds out if it was this one
         if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
@@ -291,7 +293,7 @@ def _is_executing_or_interrupt_abandoned(store: Store, owned_session: OwnedSessi
             return run_liveness_check.is_run_alive(call.run)
     if not store.is_call_abandoned(call.pk):
         return True
-    write_outcomes.interrupt_call(store, owned_session, call)
+    write_outcomes.interrupt_or_discard_call(store, owned_session, call)
     return False
 
 
@@ -299,11 +301,11 @@ def _settle_call_by_verify_hook_flow(
     store: Store, session_id: str, tool: Tool, issued_call: IssuedCall, error: Exception
 ) -> Flow[ToolCall]:
     """Ask the tool's own verify hook about the call. If it cannot tell, a person has to decide."""
-    call: ToolCall = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
+    call: ToolCall = yield Transact(lambda: call_queries.get_verified_call_by_pk(store, session_id, issued_call.pk))
     probe = record_verify_hook_answers.build_probe_with_hook(tool.verify, session_id, call)
     if probe is not None:
         yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(store, probe)
-        call = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
+        call = yield Transact(lambda: call_queries.get_verified_call_by_pk(store, session_id, issued_call.pk))
     if call.status in UNDECIDED_CALL_STATUSES:
         raise (
             yield Transact(partial(call_dicts.load_reasons_and_build_review_required, store, session_id, [call]))

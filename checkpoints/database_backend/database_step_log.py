@@ -80,7 +80,9 @@ class DatabaseStepLog:
 
     def _load_step_value_of_call(self, call_pk: int) -> Any:
         with self._quarantine_on_integrity_error():
-            return step_rows.load_step_value(self._store, call_queries.get_call(self._store, self._session_id, call_pk))
+            return step_rows.load_step_value(
+                self._store, call_queries.get_verified_call_by_pk(self._store, self._session_id, call_pk)
+            )
 
     def list_steps(self) -> list[dict[str, Any]]:
         with self._quarantine_on_integrity_error():

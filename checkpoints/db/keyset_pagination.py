@@ -20,7 +20,7 @@ from django.db.models.lookups import GreaterThan, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
 from checkpoints.exceptions import InvalidInput
-from checkpoints.ids import validate_number
+from checkpoints.ids import validate_integer
 
 #: Format of a time in either database, with a time zone that both accept.
 _TIME_TOKEN = re.compile(
@@ -160,5 +160,5 @@ MAX_LIMIT = 1000
 
 def validate_page_limit(limit: int) -> None:
     """Validate the number of entries that a page may have. Raises `InvalidInput`."""
-    if validate_number("limit", limit, minimum=1) > MAX_LIMIT:
+    if validate_integer("limit", limit, minimum=1) > MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIMIT} is the most.")

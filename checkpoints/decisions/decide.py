@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from checkpoints import tracing
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import require_unaltered_call, signed_decisions, unfinished_call_queries
-from checkpoints.calls.decision_signatures import require_signing_key
+from checkpoints.calls.decision_signatures import require_signing_key_for_decision
 from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.clock import read_database_time
@@ -190,7 +190,7 @@ def record_decision(
 def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdict: DecisionVerdict) -> None:
     rule = RULES[verdict.kind]
     verdict.actor.require_may_decide(rule.action)
-    require_signing_key(verdict.kind, verdict.actor.kind)
+    require_signing_key_for_decision(verdict.kind, verdict.actor.kind)
     reason = require_and_clean_decision_reason(verdict.reason, verdict.actor)
     evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
@@ -433,7 +433,7 @@ def _record_decision_event(store: Store, session: Session, call: ToolCall, verdi
 def _mark_session_ready_if_all_decided(store: Store, session: Session) -> None:
     """Set a session under review to ready after the last decision."""
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
-    if session.status not in FINISHED_SESSION_STATUSES and not unfinished_call_queries.list_undecided_calls(
+    if session.status not in FINISHED_SESSION_STATUSES and not unfinished_call_queries.list_undecided_calls_of_session(
         store, session
     ):
         changes["status"] = SessionStatus.READY

@@ -24,7 +24,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import signed_decisions
-from checkpoints.calls.decision_signatures import require_signing_key
+from checkpoints.calls.decision_signatures import require_signing_key_for_decision
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions.actors import Actor, to_actor
@@ -81,7 +81,7 @@ def withdraw_decision(
     """
     actor = to_actor(actor)
     actor.require_may_decide("withdraw the decision about this call")
-    require_signing_key(DecisionKind.WITHDRAW, actor.kind)
+    require_signing_key_for_decision(DecisionKind.WITHDRAW, actor.kind)
     reason_text = require_and_clean_decision_reason(reason, actor)
     stored_evidence = dump_evidence(evidence)
     if isinstance(target.revision, bool) or not isinstance(target.revision, int):

@@ -99,7 +99,7 @@ def _record_unverified_outcome(store: Store, probe: VerifyProbe, cause: object) 
     )
     with database_operation(store.using), transaction.atomic(using=store.using):
         session = look_up_and_lock_rows.get_session(store, probe.target.session_id, lock=True)
-        call = call_queries.get_call(store, probe.target.session_id, probe.call_pk)
+        call = call_queries.get_verified_call_by_pk(store, probe.target.session_id, probe.call_pk)
         if call.status != CallStatus.INTERRUPTED:
             return
         actor = actors.build_hook_actor(probe.tool)

@@ -19,7 +19,7 @@ from checkpoints.versions.framework_value_blobs import EncodedValue
 def discard_all_undecided_calls(store: Store, session_id: str) -> None:
     """Discard the calls of interrupts that await a decision. Raises what `state_store.save_state` raises."""
     with suppress(SessionNotFound), state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row)
+        framework_interrupt_calls.discard_undecided_interrupt_calls(store, row)
 
 
 def discard_undecided_calls_of_task(
@@ -43,7 +43,7 @@ def discard_undecided_calls_of_task(
     value = state_store.load_value_of_task_write(store, row, *place, position)
     keys = [] if value is None else list_interrupt_keys([value])
     if keys:
-        framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, keys=keys)
+        framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, keys=keys)
 
 
 def discard_undecided_calls_of_earlier_states(
@@ -65,7 +65,7 @@ def discard_undecided_calls_of_earlier_states(
     Raises what `state_store.save_state` raises.
     """
     kept = list_interrupt_keys(state_store.load_values_of_channel_writes_since_state(store, row, channel, state_id))
-    framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, kept_keys=kept)
+    framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, kept_keys=kept)
 
 
 def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: Collection[str]) -> bool:
@@ -75,9 +75,9 @@ def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: 
     of `state_store.save_state`.
     """
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        if framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row, call_ids=call_ids):
+        if framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, call_ids=call_ids):
             return True
-        undecided = unfinished_call_queries.list_undecided_calls(store, row)
+        undecided = unfinished_call_queries.list_undecided_calls_of_session(store, row)
         return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)
 
 
@@ -94,7 +94,7 @@ def find_decisions_if_all_decided(
     """
     with database_operation(store.using, writes=False):
         row = look_up_and_lock_rows.get_session(store, session_id)
-        if unfinished_call_queries.list_undecided_calls(store, row):
+        if unfinished_call_queries.list_undecided_calls_of_session(store, row):
             return None
         calls = framework_interrupt_calls.load_interrupt_calls_by_key(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)

@@ -524,7 +524,7 @@ def _get_or_create_run_of_interrupt(store: Store, row: Session, owned_session: O
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return framework_interrupt_calls.find_newest_run_with_undecided_interrupt_call(
+    return framework_interrupt_calls.find_newest_run_if_interrupt_is_undecided(
         store, row
     ) or take_and_release_ownership.create_ended_run(store, row)
 

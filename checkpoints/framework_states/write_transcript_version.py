@@ -143,9 +143,9 @@ def write_version_to_end_if_changed(
     answered_rows: list[int] = []
     if end.result_counts:
         answered_rows = operations.list_row_keys_answered_by(
-            end.result_counts, lambda: call_queries.list_unanswered_calls(store, row.pk)
+            end.result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
         )
-        framework_interrupt_calls.store_results_of_approved_calls(
+        framework_interrupt_calls.store_results_of_approved_interrupt_calls(
             store, answered_rows, _get_result_texts_by_call_id(end.said)
         )
     if newest is not None and newest.schema_version > SCHEMA_VERSION:

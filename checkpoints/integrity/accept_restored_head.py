@@ -51,7 +51,7 @@ def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) 
         known = kept.find_session(head.name)
         if known is not None and known.knows_head(head.number, head.seal):
             return is_new
-        insert_unchained_events.append_event(
+        insert_unchained_events.record_event_of_workspace(
             using,
             session.workspace_id,
             AuditKind.WITNESS_ADOPTED,

@@ -64,7 +64,7 @@ def seal_unsealed_rows_ignoring_witness(using: str, session_pk: int) -> int:
             session.refresh_from_db(using=using)
             for problem in verification.find_session_problems(using, session, verification.VerificationCounts()):
                 raise problem.to_error()
-            insert_unchained_events.append_event(
+            insert_unchained_events.record_event_of_workspace(
                 using,
                 session.workspace_id,
                 AuditKind.SESSION_SEALED,

@@ -101,7 +101,7 @@ def accept_missing_session(using: str, missing: MissingSession, *, actor: str, r
     if kept is None:
         return
     with transaction.atomic(using=using):
-        insert_unchained_events.append_event(
+        insert_unchained_events.record_event_of_workspace(
             using,
             missing.workspace_pk,
             AuditKind.WITNESS_ADOPTED,

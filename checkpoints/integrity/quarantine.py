@@ -309,7 +309,7 @@ def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: st
         workspace = Workspace.objects.using(using).filter(pk__in=session.values("workspace"))
         workspace_pk = workspace.values_list("pk", flat=True).first()
         if workspace_pk is not None:  # else the session names none, and no audit trail has it
-            insert_unchained_events.append_event(
+            insert_unchained_events.record_event_of_workspace(
                 using,
                 workspace_pk,
                 AuditKind.SESSION_QUARANTINED,

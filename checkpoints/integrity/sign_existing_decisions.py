@@ -49,7 +49,7 @@ def sign_unsigned_decisions_of_session(using: str, session_pk: int, *, actor: st
                 signed_terms=decision.signed_terms, signature=decision.signature
             )
         if unsigned:
-            insert_unchained_events.append_event(
+            insert_unchained_events.record_event_of_workspace(
                 using,
                 session.workspace_id,
                 AuditKind.DECISIONS_SIGNED,

@@ -238,7 +238,7 @@ def _find_problems_of_all_rows(
     found, placed = _list_models_with_rows(using, session_pks), _PlacedRows()
     for model in [model for model in found if model in SESSION_MODELS]:
         yield from _find_row_problems_of_model(using, model, session_pks, counts, placed)
-    for session_pk, error in signed_decisions.find_signature_errors(using, session_pks):
+    for session_pk, error in signed_decisions.iterate_signature_errors_of_sessions(using, session_pks):
         yield session_pk, IntegrityProblem.from_error(error)
     without_sum = {session_pk for session_pk, _ in unknown_keys}
     with_head = [session for session in with_head if session.pk not in without_sum]
@@ -434,7 +434,7 @@ def _find_row_problems_of_model(
 def _find_call_digest_mismatch(values: Sequence[Any]) -> str | None:
     """Say which text of a call does not match its digest, from its sealed columns."""
     select = _build_column_selector(ToolCall, "args", "args_digest", "result", "result_digest", "error_message")
-    return require_unaltered_call.find_digest_mismatch(*select(values))
+    return require_unaltered_call.describe_digest_mismatch(*select(values))
 
 
 def _iterate_batches_of_groups(

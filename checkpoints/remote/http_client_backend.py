@@ -20,7 +20,7 @@ from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidIn
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.non_validating_dataclass_decoder import load_as
-from checkpoints.ids import validate_id, validate_number
+from checkpoints.ids import validate_id, validate_integer
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.loop_state.version_payload import encode_phase
@@ -267,7 +267,7 @@ class RemoteBackend(SingleRequests):
     def append_version(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
-        validate_number("expected_version", expected_version)
+        validate_integer("expected_version", expected_version)
         held = self.store.flush_and_require_owned_session(session_id)
         head = held.head
         known = head.version == expected_version
@@ -292,7 +292,7 @@ class RemoteBackend(SingleRequests):
         expected_version: int | None = None,
     ) -> int:
         if expected_version is not None:
-            validate_number("expected_version", expected_version)
+            validate_integer("expected_version", expected_version)
         held = self.store.flush_and_require_owned_session(session_id)
         head = held.head
         prepared = prepared_transcript.encode_and_digest_transcript(transcript)
@@ -345,7 +345,7 @@ class RemoteBackend(SingleRequests):
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, expected_version: int
     ) -> int:
         validate_id("session id", session_id)
-        validate_number("expected_version", expected_version)
+        validate_integer("expected_version", expected_version)
         prepared = prepared_transcript.encode_and_digest_transcript(messages)
         version = self._post_version(None, "append", prepared, change, expected_version, session_id)
         self.store.notify_save_listeners(session_id)
@@ -365,7 +365,7 @@ class RemoteBackend(SingleRequests):
         held = self.store.flush_and_require_owned_session(session_id)
         fields: dict[str, Any] = encode_phase(details, snapshot)
         if expected_version is not None:
-            fields["expected_version"] = validate_number("expected_version", expected_version)
+            fields["expected_version"] = validate_integer("expected_version", expected_version)
         if not isinstance(plan, Unchanged):
             fields["plan"] = plan
         raw = {}

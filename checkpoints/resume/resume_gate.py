@@ -123,7 +123,9 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
                     return False
                 signed_decisions.verify_decisions_of_session(store.using, owned_session.pk)
                 take_and_release_ownership.store_run_status(store, owned_session, RunStatus.RUNNING)
-                is_waiting = session is not None and unfinished_call_queries.list_undecided_calls(store, session)
+                is_waiting = session is not None and unfinished_call_queries.list_undecided_calls_of_session(
+                    store, session
+                )
                 status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE
                 owned_row.update(status=status, gate_opened_at=Now())
     owned_session.run.status = RunStatus.RUNNING

@@ -27,7 +27,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.tool_calls_in_messages import RequestedCall
-from checkpoints.ids import is_storable
+from checkpoints.ids import is_storable_text
 from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store.client_state import OpenCallRecord
@@ -129,7 +129,7 @@ def _find_unanswered_logged_attempt(
     store: Store, session: Session, requested_call: RequestedCall, tail: TranscriptTail
 ) -> ToolCall | None:
     """Find the newest logged attempt at exactly this call that nothing in the transcript answers."""
-    if not (is_storable(requested_call.call_id) and is_storable(requested_call.tool)):
+    if not (is_storable_text(requested_call.call_id) and is_storable_text(requested_call.tool)):
         return None
     digest = _digest_args(requested_call)
     same_calls = [

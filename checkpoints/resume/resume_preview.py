@@ -35,7 +35,7 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
             messages = latest["transcript"] if latest else []
             first = latest["message_count"] - len(messages) if latest else 0
             plan = resume_plan.plan_resume(store, session, TranscriptTail(messages, position.pending, first))
-        unsettled = unfinished_call_queries.list_calls_with_status(
+        unsettled = unfinished_call_queries.list_verified_calls_of_session_with_status(
             store, session, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES}
         )
         undecided_calls = [call for call in unsettled if call.status != CallStatus.ISSUED and not is_finished]

@@ -189,7 +189,7 @@ def _own_session_and_interrupt_abandoned_calls(
 ) -> OwnedSession:
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None and take_and_release_ownership.touch_session_if_still_owner(store, owned_session):
-        write_outcomes.interrupt_abandoned_calls(store, owned_session)
+        write_outcomes.interrupt_or_discard_abandoned_calls_of_run(store, owned_session)
         owned_session.operations.reset_pairings()
         return owned_session
     return take_and_release_ownership.take_ownership_and_start_heartbeat(

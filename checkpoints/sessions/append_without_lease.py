@@ -32,7 +32,7 @@ from checkpoints.exceptions import (
     VersionConflict,
 )
 from checkpoints.formats import tool_calls_in_messages
-from checkpoints.ids import validate_id, validate_number
+from checkpoints.ids import validate_id, validate_integer
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import check_and_close_paused_tasks, take_and_release_ownership
@@ -61,7 +61,7 @@ def append_version_with_or_without_run(
                 store, session_id, new, change, expected_version=expected_version
             )
     validate_id("session id", session_id)
-    validate_number("expected_version", expected_version)
+    validate_integer("expected_version", expected_version)
     reason = store.build_not_owner_error(session_id)
     if isinstance(reason, ReleasedWhenIdle):
         raise reason
@@ -148,7 +148,7 @@ class _AppendAttempt:
         operations = OpenOperations()  # no run has requested calls, so they are matched by the ids of the log
         answered_rows = (
             operations.list_row_keys_answered_by(
-                end.result_counts, lambda: call_queries.list_unanswered_calls(store, row.pk)
+                end.result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
             )
             if end.result_counts
             else []
@@ -238,7 +238,7 @@ def _end_lost_owner_or_find_append_error(
         return VersionConflict(row.session_id, expected, row.latest_version)
     if check_and_close_paused_tasks.find_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
-    undecided_calls = unfinished_call_queries.list_undecided_calls(store, row)
+    undecided_calls = unfinished_call_queries.list_undecided_calls_of_session(store, row)
     if undecided_calls:
         unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
         kind = ReviewRequired if unknown else ApprovalRequired

@@ -87,17 +87,17 @@ def _interrupt_or_refuse_open_calls(
     review queue.
     """
     if cancelled:
-        write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
+        write_outcomes.interrupt_or_discard_abandoned_calls_of_run(store, owned_session, running_too=True)
     else:
         require_no_running_or_undecided_call(store, owned_session, row)
 
 
 def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSession, row: Session) -> None:
     """Raise `CallInProgress` while a mutating call runs, and `ReviewRequired` while one is undecided."""
-    for call in unfinished_call_queries.list_calls_with_status(store, row, {CallStatus.ISSUED}):
+    for call in unfinished_call_queries.list_verified_calls_of_session_with_status(store, row, {CallStatus.ISSUED}):
         if call.mutates:
             raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
-    undecided_calls = unfinished_call_queries.list_undecided_calls(store, row)
+    undecided_calls = unfinished_call_queries.list_undecided_calls_of_session(store, row)
     if undecided_calls:
         raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, undecided_calls)
 
@@ -150,7 +150,7 @@ def _release_session_if_owned(store: Store, session_id: str) -> bool:
 
 def _interrupt_calls_and_release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
     try:
-        write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
+        write_outcomes.interrupt_or_discard_abandoned_calls_of_run(store, owned_session, running_too=True)
     except IntegrityError as error:
         if not error.is_alteration or not quarantine.try_quarantine_session_if_altered(
             owned_session.pk, using=store.using

@@ -90,7 +90,7 @@ def fork_session(
             source.version,
         )
         copy_calls_and_workflows_to_fork.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
-        undecided = unfinished_call_queries.list_undecided_calls(store, fork)
+        undecided = unfinished_call_queries.list_undecided_calls_of_session(store, fork)
         fork.head_segment = segment
         fork.status = _get_status_of_fork(undecided)
         fork.save(using=store.using, update_fields=["head_segment", "status"])
@@ -133,7 +133,7 @@ def create_fork_without_versions_if_missing(store: Store, session_id: str, new_s
             origin.latest_version,
             with_imported=False,
         )
-        undecided = unfinished_call_queries.list_undecided_calls(store, fork)
+        undecided = unfinished_call_queries.list_undecided_calls_of_session(store, fork)
         fork.status = _get_status_of_fork(undecided)
         fork.save(using=store.using, update_fields=["status"])
         _record_fork_events(store, origin, fork, origin.latest_version, undecided, "fork", ActorKind.MACHINE)
@@ -240,4 +240,4 @@ def _record_fork_events(
         )
         look_up_and_lock_rows.increment_session_revision(store, row.pk)
     for call in undecided:
-        insert_unchained_events.record_call_interrupted(store, call, actor="fork")
+        insert_unchained_events.record_call_interrupted_event(store, call, actor="fork")

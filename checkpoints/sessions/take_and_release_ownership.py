@@ -272,11 +272,11 @@ def _interrupt_or_discard_orphaned_calls(store: Store, row: Session, run: Run | 
             row.status = SessionStatus.NEEDS_REVIEW
         else:
             change = {"settled_at": Now()}
-        status = call_transitions_by_agent_or_system.get_transition_for_lost_run(mutates=call.mutates).after
+        status = call_transitions_by_agent_or_system.get_transition_of_call_in_lost_run(mutates=call.mutates).after
         orphaned_calls.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
         if call.mutates:
             call.reason = InterruptReason.RUN_LOST
-            insert_unchained_events.record_call_interrupted(store, call, actor=actor)
+            insert_unchained_events.record_call_interrupted_event(store, call, actor=actor)
         else:
             insert_unchained_events.record_event(
                 store, AuditKind.CALL_DISCARDED, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool

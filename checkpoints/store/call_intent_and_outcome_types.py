@@ -21,7 +21,7 @@ from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.formats import digests
 from checkpoints.formats.caller_argument_order import encode_argument_order, restore_argument_order_in_json
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id, validate_number
+from checkpoints.ids import validate_id, validate_integer
 
 TOOL_NAME_LENGTH = 200
 _KNOWN_EFFECTS = frozenset(SideEffect.values)
@@ -155,6 +155,6 @@ def build_call_intent(
         args=to_canonical_json(args, "args"),
         args_order=encode_argument_order(args),
         key=validate_id("idempotency key", key),
-        step=None if step is None else validate_number("step", step),
+        step=None if step is None else validate_integer("step", step),
         side_effects=validate_side_effects(side_effects),
     )

@@ -8,7 +8,7 @@ from checkpoints import tracing
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.exceptions import InvalidArguments, NotRepresentable, RegistryNotBound, TooLarge
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id, validate_number
+from checkpoints.ids import validate_id, validate_integer
 from checkpoints.sansio import Flow
 from checkpoints.store.call_intent_and_outcome_types import require_args_dict
 from checkpoints.tools import dispatch
@@ -73,7 +73,7 @@ def _validate_and_dispatch_call_flow(
 ) -> Flow[ToolResult]:
     validate_id("call id", call_id)
     if step is not None:
-        validate_number("step", step)
+        validate_integer("step", step)
     tool = registry.tools.get(name)
     if tool is None:
         return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)

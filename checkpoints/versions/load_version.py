@@ -16,7 +16,7 @@ from checkpoints.db.sql_names_and_values import quote_column, quote_columns, quo
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
 from checkpoints.formats import exact_amounts
 from checkpoints.formats.canonical_json import parse_json, parse_json_object
-from checkpoints.ids import validate_id, validate_number
+from checkpoints.ids import validate_id, validate_integer
 from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -101,10 +101,10 @@ def list_checkpoints(
     store: Store, session_id: str, *, before: int | None = None, limit: int = 50
 ) -> list[dict[str, Any]]:
     """List the versions below `before`, newest first, without transcripts. Raises `SessionNotFound`."""
-    if validate_number("limit", limit, minimum=1) > MAX_LIST_LIMIT:
+    if validate_integer("limit", limit, minimum=1) > MAX_LIST_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIST_LIMIT} is the most.")
     if before is not None:
-        validate_number("before", before)
+        validate_integer("before", before)
     store.flush_pending_writes(session_id)
     with database_operation(store.using, writes=False):
         row = look_up_and_lock_rows.get_session(store, session_id)
@@ -124,8 +124,8 @@ def list_messages(
 
     Only these are read. Raises `SessionNotFound`, `VersionNotFound`, `InvalidInput`, `CheckpointCorrupted`.
     """
-    validate_number("after", after)
-    if validate_number("limit", limit, minimum=1) > MAX_LIST_LIMIT:
+    validate_integer("after", after)
+    if validate_integer("limit", limit, minimum=1) > MAX_LIST_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIST_LIMIT} is the most.")
     with database_operation(store.using, writes=False):
         while (row := _find_version_or_newest(store, session_id, version)) is not None:

@@ -7,7 +7,7 @@ from typing import Self
 
 from checkpoints.enums import Phase
 from checkpoints.exceptions import InvalidInput
-from checkpoints.ids import validate_number
+from checkpoints.ids import validate_integer
 
 #: Phases in which a turn is over or has not begun.
 TURN_PHASES = frozenset({Phase.TURN, Phase.RUN_STARTED, Phase.STEP_STARTED, Phase.RESUMED})
@@ -67,7 +67,7 @@ class Cadence:
         if n is None and seconds is None:
             raise InvalidInput("Say how often: n turns, or seconds.")
         if n is not None:
-            validate_number("n", n, minimum=1)
+            validate_integer("n", n, minimum=1)
         if seconds is not None and (isinstance(seconds, bool) or not seconds > 0):
             raise InvalidInput(f"seconds is {seconds!r}; it has to be a number above 0.")
         return cls(turns=n, seconds=seconds)

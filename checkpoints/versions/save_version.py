@@ -24,7 +24,7 @@ from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, exact_amounts, tool_calls_in_messages
 from checkpoints.formats.canonical_json import parse_json, parse_json_object, to_canonical_json
-from checkpoints.ids import validate_number
+from checkpoints.ids import validate_integer
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -59,7 +59,7 @@ def save_next_version_of_transcript(
     with open_span(SAVE, {SESSION: session_id}):
         change = change.to_state_or_unresolved_change() if isinstance(change, VersionChange) else change
         if expected_version is not None:
-            validate_number("expected_version", expected_version)
+            validate_integer("expected_version", expected_version)
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         version = None
         if owned_session.unanswered is not None:
@@ -150,7 +150,7 @@ def save_next_version_of_new_messages(
 ) -> int:
     """Save the next version from the messages that are new since `expected_version`. Returns its number."""
     with open_span(SAVE, {SESSION: session_id}):
-        validate_number("expected_version", expected_version)
+        validate_integer("expected_version", expected_version)
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         head = owned_session.head
         if head.version != expected_version:
@@ -372,7 +372,9 @@ def count_results_repeated_after_edit(
     """
     edited, edited_bodies = prepared.messages[first - prepared.first :], prepared.bodies[first - prepared.first :]
     results = _count_results_by_call_id(edited)
-    call_ids = operations.filter_paired_call_ids(results, lambda: call_queries.list_unanswered_calls(store, session_pk))
+    call_ids = operations.filter_paired_call_ids(
+        results, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, session_pk)
+    )
     if not call_ids:
         return Counter()
     texts = [to_canonical_json(call_id)[1:-1] for call_id in call_ids]
@@ -405,7 +407,7 @@ def execute_save_statement_if_at_head(
     results = end.result_counts
     answered_rows = (
         owned_session.operations.list_row_keys_answered_by(
-            results, lambda: call_queries.list_unanswered_calls(store, owned_session.pk)
+            results, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, owned_session.pk)
         )
         if results
         else []
@@ -427,7 +429,7 @@ def execute_save_statement_if_at_head(
     if version is None:
         version = optimistic_lock_on_heads.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
     if version is not None:
-        call_seals.remove_cached_calls(owned_session, answered_rows)
+        call_seals.forget_sealed_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
         owned_session.operations.drop_answered_operations(results)
         for call_id in results:

@@ -20,7 +20,7 @@ from checkpoints.exceptions import (
     StorageBusy,
     StorageUnavailable,
 )
-from checkpoints.ids import validate_number
+from checkpoints.ids import validate_integer
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import VersionState
 from checkpoints.versions import save_version
@@ -49,7 +49,7 @@ class BackgroundWriter:
     """
 
     def __init__(self, store: Store, *, cadence: Cadence, coalesce: bool, queue: int, flush_timeout: float) -> None:
-        validate_number("queue", queue, minimum=1)
+        validate_integer("queue", queue, minimum=1)
         if not flush_timeout > 0:
             raise InvalidInput(f"flush_timeout is {flush_timeout!r}; it has to be a number of seconds above 0.")
         if store.behind is not None:

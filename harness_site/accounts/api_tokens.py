@@ -227,7 +227,7 @@ def _record_token_event_once_per_hour(token: ApiToken, kind: AuditKind, now: dat
 def _record_token_event(
     token: ApiToken, kind: AuditKind, actor_kind: ActorKind, name: str, details: dict[str, Any]
 ) -> None:
-    insert_unchained_events.append_event(
+    insert_unchained_events.record_event_of_workspace(
         "default", token.workspace_id, kind, actor=name, actor_kind=actor_kind, details=details
     )
 

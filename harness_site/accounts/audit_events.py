@@ -73,7 +73,7 @@ def _append_person_event_in_workspaces(
 ) -> None:
     address = get_adapter().get_client_ip(request)
     for workspace in workspaces:
-        insert_unchained_events.append_event_for_sessions(
+        insert_unchained_events.record_event_for_each_session(
             "default",
             workspace,
             kind,

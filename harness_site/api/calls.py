@@ -371,7 +371,7 @@ def read_call(
 
 def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
     """Encode the facts of a call, masked for the reader."""
-    reasons = call_dicts.load_verify_hook_reasons(store, [call])
+    reasons = call_dicts.load_verify_hook_unknown_reasons(store, [call])
     return {
         **call_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
         "args_json": to_canonical_json(mask_json_value(parse_json_or_return_text(call.args))),

@@ -7,7 +7,7 @@ from ninja import Router
 
 from checkpoints.enums import AuditKind
 from checkpoints.exceptions import InvalidInput
-from checkpoints.ids import validate_number
+from checkpoints.ids import validate_integer
 from checkpoints.models import Session
 from harness_site.api import response_schemas, session_read_audit
 from harness_site.api.json_responses import build_json_response
@@ -25,7 +25,7 @@ def search(request: HttpRequest, q: str, before: int | None = None) -> HttpRespo
     if not query:
         raise InvalidInput("q has no word to search for.")
     if before is not None:
-        validate_number("before", before)
+        validate_integer("before", before)
     store = get_client_checkpointer(request).store
     page = search_passages(store.workspace_id, query, before=before)
     sessions = Session.objects.in_bulk({passage.session_id for passage in page.passages})

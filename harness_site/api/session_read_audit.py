@@ -33,7 +33,7 @@ def record_session_read(
     )
     if kind == AuditKind.VIEWED and recent.exists():
         return
-    insert_unchained_events.append_event_for_sessions(
+    insert_unchained_events.record_event_for_each_session(
         "default",
         token.workspace_id,
         kind,

@@ -232,7 +232,7 @@ def encode_resume_point(point: ResumePoint) -> dict[str, Any]:
 
 def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
     """Encode a call that waits for a decision, with what a verify hook at the agent has to know."""
-    reasons = call_dicts.load_verify_hook_reasons(store, [call])
+    reasons = call_dicts.load_verify_hook_unknown_reasons(store, [call])
     return {
         **call_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
         "number": call.pk,

@@ -10,7 +10,7 @@ from ninja import Router
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import parse_json_or_return_text
-from checkpoints.ids import validate_number
+from checkpoints.ids import validate_integer
 from checkpoints.models import AuditEvent, Session
 from checkpoints.seals import row_seals
 from harness_site.api import response_schemas
@@ -104,9 +104,9 @@ def read_events(request: HttpRequest, after: int | None = None, limit: int = 100
     With `Accept: text/event-stream` they are streamed as server-sent events, after `Last-Event-ID`.
     """
     workspace = request.token.workspace_id  # type: ignore[attr-defined]
-    if validate_number("limit", limit, minimum=1) > MAX_EVENTS:
+    if validate_integer("limit", limit, minimum=1) > MAX_EVENTS:
         raise InvalidInput(f"limit is {limit}; {MAX_EVENTS} is the most.")
     if after is None:
         return build_json_response({"events": [], "last": get_last_event_number(workspace)})
-    events = list_events(workspace, validate_number("after", after), limit)
+    events = list_events(workspace, validate_integer("after", after), limit)
     return build_json_response({"events": events, "last": events[-1]["id"] if events else after}, waiting=not events)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db.models import QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.audit.hash_chain import compute_seal
+from checkpoints.audit.hash_chain import compute_event_seal
 from checkpoints.enums import AuditKind
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
 from checkpoints.formats import parse_json, parse_json_or_return_text
@@ -342,7 +342,9 @@ def _is_entry_intact(event: AuditEvent, seals: dict[int, str]) -> bool:
     if not row_seals.is_row_genuine(event):
         return False
     number = event.number
-    return number is None or (number - 1 in seals and event.seal == compute_seal(seals[number - 1], number, event))
+    return number is None or (
+        number - 1 in seals and event.seal == compute_event_seal(seals[number - 1], number, event)
+    )
 
 
 def _parse_event_details(stored: str) -> dict[str, Any]:

@@ -26,8 +26,8 @@ WRITING = {
     "versions.save_version._save_version_under_session_lock",
     "calls.intent_log._insert_sealed_call",
     "calls.intent_log._issue_call_under_session_lock",
-    "calls.write_outcomes._run_outcome_statement",
-    "calls.write_outcomes._write_outcome_with_rows_beside",
+    "calls.write_outcomes._write_outcome_sealed_if_enabled",
+    "calls.write_outcomes._write_outcome_and_value_or_audit_event",
 }
 
 

@@ -433,9 +433,9 @@ class ReadableTranscriptWriter(ImportWriter):
         """
         store, owned_session = self.store, self._owned_session
         if owned_session is not None:
-            read = partial(call_queries.list_unanswered_calls, store, row.pk)
+            read = partial(call_queries.list_unanswered_calls_matched_by_arguments, store, row.pk)
             return owned_session.operations.list_row_keys_answered_by(results, read)
-        open_calls = call_queries.list_unanswered_calls(store, row.pk)
+        open_calls = call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
         rows = OpenOperations().list_row_keys_answered_by(results, lambda: open_calls)
         kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
         for call in open_calls:
@@ -483,7 +483,7 @@ def _advance_owned_session_in_memory(
 ) -> None:
     """Let the run of this client go on from a version that was written beside it."""
     owned_session.head, owned_session.sealed_head = head, None
-    call_seals.remove_cached_calls(owned_session, answered_rows)
+    call_seals.forget_sealed_calls(owned_session, answered_rows)
     owned_session.operations.drop_answered_operations(results)
     for call_id in results:
         owned_session.open_calls.pop(call_id, None)

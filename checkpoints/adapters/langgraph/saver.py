@@ -465,7 +465,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
         def withdraw_calls(row: Session) -> None:
             if task_id == NULL_TASK_ID and RESUME in channels:  # a new input answers them all
-                framework_interrupt_calls.discard_undecided_calls_of_locked_session(store, row)
+                framework_interrupt_calls.discard_undecided_interrupt_calls(store, row)
             else:
                 find_decisions_or_discard_interrupt_calls.discard_undecided_calls_of_task(
                     store,

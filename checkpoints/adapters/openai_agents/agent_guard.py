@@ -281,7 +281,9 @@ class AgentGuard:
         """Return whether the log has a call. It is decided then: an undecided one would have held the session."""
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
-        calls = [call for call in call_queries.list_unanswered_calls(store, row.pk) if call.tool == name]
+        calls = [
+            call for call in call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk) if call.tool == name
+        ]
         if any(call.call_id == call_id for call in calls):
             return True
         digest = digests.digest_text(to_canonical_json(args, "args"))
@@ -310,9 +312,11 @@ class AgentGuard:
     def _is_call_logged_and_decided(self, call_id: str) -> bool:
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
-        if unfinished_call_queries.list_undecided_calls(store, row):
+        if unfinished_call_queries.list_undecided_calls_of_session(store, row):
             return False
-        return any(call.call_id == call_id for call in call_queries.list_unanswered_calls(store, row.pk))
+        return any(
+            call.call_id == call_id for call in call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+        )
 
     # ---- ownership
 

@@ -85,7 +85,7 @@ class Command(export_session.Command):
 
 def _record_export_event(workspace: Workspace, head: SessionHead, form: str, *, masked: bool) -> None:
     details = {"what": "session", "form": form, "version": head.row.version, "masked": masked}
-    insert_unchained_events.append_event(
+    insert_unchained_events.record_event_of_workspace(
         "default",
         workspace.pk,
         AuditKind.EXPORTED,

@@ -24,7 +24,7 @@ from checkpoints.enums import (
     DecisionKind,
 )
 from checkpoints.formats.caller_argument_order import restore_argument_order_in_json
-from checkpoints.ids import is_storable
+from checkpoints.ids import is_storable_text
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
@@ -217,7 +217,7 @@ def load_calls_with_ids_or_since_step(
     session_pk: int, call_ids: Iterable[str], *, since_step: int | None = None
 ) -> tuple[CallRecord, ...]:
     """Load the calls with these ids; with `since_step` also the open ones and those issued at that step or later."""
-    storable_ids = [call_id for call_id in call_ids if is_storable(call_id)]
+    storable_ids = [call_id for call_id in call_ids if is_storable_text(call_id)]
     pks = [] if since_step is None else list(_query_keys_of_open_calls_and_those_since_step(session_pk, since_step))
     calls = list(_query_calls_with_ids_or_pks(session_pk, storable_ids, pks)) if storable_ids or pks else []
     return load_decisions_and_build_verified_calls(sorted(calls, key=attrgetter("step", "attempt", "pk")))

@@ -51,7 +51,7 @@ def _generate_records_by_kind(session: Session) -> Iterator[Record]:
     borrowed_segments = fork_origin_segments.find_origin_segment_lengths(DEFAULT_DB_ALIAS, session)
     for segment in fork_origin_segments.select_own_and_origin_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
         yield _build_segment_record(segment, session)
-        messages = fork_origin_segments.select_segment_messages(DEFAULT_DB_ALIAS, segment, borrowed_segments)
+        messages = fork_origin_segments.select_needed_messages_of_segment(DEFAULT_DB_ALIAS, segment, borrowed_segments)
         if segment.pk == session.head_segment_id:
             messages = messages.filter(position__lt=session.message_count)
         yield from _iterate_records_of_rows(messages, "position", _build_message_record)

@@ -26,7 +26,7 @@ from django.db.models import (
 
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
-from checkpoints.ids import is_storable
+from checkpoints.ids import is_storable_text
 from checkpoints.models import Checkpoint, Decision, PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.models.tool_call import IS_QUESTION
 from checkpoints.seals import row_seals
@@ -250,7 +250,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
 
 def find_session_pk(workspace_id: int, session_id: str) -> int | None:
     """Return the primary key of the session with this id; None if there is none."""
-    if not is_storable(session_id):
+    if not is_storable_text(session_id):
         return None
     return _query_session_pk(workspace_id, session_id).first()
 

@@ -48,7 +48,7 @@ def happened(
     workspace: Workspace | None = None,
     **details: Any,
 ) -> AuditEvent:
-    insert_unchained_events.append_event(
+    insert_unchained_events.record_event_of_workspace(
         "default",
         (workspace or make_workspace()).pk,
         kind,
@@ -122,13 +122,13 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
 
 def test_sealed_entry_shows_its_number(reader: Client) -> None:
     happened()
-    audit.seal_events(make_workspace().pk)
+    audit.seal_events_of_workspace(make_workspace().pk)
     assert "#Sealed, number 1" in visible_text(reader.get("/audit/"))
 
 
 def test_an_entry_has_the_mark_of_a_verified_one_only_after_a_verification(reader: Client) -> None:
     happened()
-    audit.seal_events(make_workspace().pk)
+    audit.seal_events_of_workspace(make_workspace().pk)
     entry = '<span class="seal small">'
     assert "shield-check" not in reader.get("/audit/").content.decode().partition(entry)[2].partition("</li>")[0]
     reader.post("/audit/verify/")
@@ -138,7 +138,7 @@ def test_an_entry_has_the_mark_of_a_verified_one_only_after_a_verification(reade
 def test_changed_entry_is_marked(reader: Client) -> None:
     for _ in range(3):
         happened()
-    audit.seal_events(make_workspace().pk)
+    audit.seal_events_of_workspace(make_workspace().pk)
     AuditEvent.objects.filter(number=2).update(actor="mallory")
     page = reader.get("/audit/")
     assert visible_text(page).count("This entry is not as it was recorded.") == 1
@@ -250,7 +250,7 @@ def test_query_count_is_independent_of_the_entries(
     session = make_session()
     for _ in range(count):
         happened(session=session)
-    audit.seal_events(make_workspace().pk)
+    audit.seal_events_of_workspace(make_workspace().pk)
     with django_assert_num_queries(10):
         reader.get("/audit/")
 
@@ -289,7 +289,7 @@ def test_equal_entries_are_folded_and_the_row_opens(reader: Client) -> None:
         for number in range(30)
     ]
     other = happened(AuditKind.EXCERPTED, session=make_session(session_id="other"), page="search").pk
-    audit.seal_events(make_workspace().pk)
+    audit.seal_events_of_workspace(make_workspace().pk)
     page = reader.get("/audit/?actor=alice&views=1")
     assert "alice saw excerpts of 30 sessions on the page “Review”" in visible_text(page)
     assert "Sealed, numbers 1–30" in visible_text(page)
@@ -305,7 +305,7 @@ def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeyp
     session = make_session(session_id="order-17")
     first = happened(session=session, call_id="call_9").pk
     keys = [happened(AuditKind.VIEWED, actor=f"a{number % 4}", session=session).pk for number in range(10)]
-    audit.seal_events(make_workspace().pk)
+    audit.seal_events_of_workspace(make_workspace().pk)
     page = reader.get("/audit/?session=order-17")
     assert (shown_rows(page), "Only page views were recorded in this period." in visible_text(page)) == ([], True)
     assert "9 page views of this period are hidden." in visible_text(page)
@@ -359,7 +359,7 @@ def test_opened_row_has_pages(reader: Client, monkeypatch: pytest.MonkeyPatch) -
 
 def test_altered_entry_is_not_folded(reader: Client) -> None:
     keys = [happened(AuditKind.EXCERPTED, session=make_session(session_id=f"s{number}")).pk for number in range(7)]
-    audit.seal_events(make_workspace().pk)
+    audit.seal_events_of_workspace(make_workspace().pk)
     AuditEvent.objects.filter(pk=keys[3]).update(created_at=timezone.now() + timedelta(hours=1))
     page = reader.get("/audit/?views=1")
     assert shown_rows(page) == [keys[6], keys[3], keys[2]]
@@ -382,7 +382,7 @@ def test_facts_of_one_session_do_not_keep_entries_apart(
 ) -> None:
     for number in range(3):
         details = {"tool": "pay"} | ({differing: f"{number}"} if differing else {})
-        insert_unchained_events.append_event(
+        insert_unchained_events.record_event_of_workspace(
             "default",
             make_workspace().pk,
             kind,
@@ -433,7 +433,7 @@ class TestVerification:
     def test_flaw_is_shown_until_it_is_repaired(self, reader: Client) -> None:
         for _ in range(3):
             happened()
-        audit.seal_events(make_workspace().pk)
+        audit.seal_events_of_workspace(make_workspace().pk)
         AuditEvent.objects.filter(number=2).delete()
         reader.post("/audit/verify/")
         assert "Not intact Entry 2 is missing." in visible_text(reader.get("/audit/"))
@@ -443,7 +443,7 @@ class TestExport:
     def test_export_contains_all_matching_entries_newest_first(self, reader: Client) -> None:
         happened(session=make_session(session_id="order-17"), call_id="call_9")
         happened(AuditKind.SIGNED_IN, actor="bob")
-        audit.seal_events(make_workspace().pk)
+        audit.seal_events_of_workspace(make_workspace().pk)
         response = reader.get("/audit/export/?actor=alice")
         assert response.headers["Content-Type"] == "text/csv; charset=utf-8"
         assert re.fullmatch(
@@ -480,7 +480,7 @@ class TestExport:
 
     def test_changed_entry_is_marked_in_the_export(self, reader: Client) -> None:
         happened()
-        audit.seal_events(make_workspace().pk)
+        audit.seal_events_of_workspace(make_workspace().pk)
         AuditEvent.objects.update(actor="mallory")
         assert lines(reader.get("/audit/export/?subject=decisions"))[1][-1] == "NO"
 
@@ -513,7 +513,7 @@ def test_entry_that_does_not_match_its_keyed_seal_is_marked(
     pks = [happened().pk for _ in range(3)]
     models.QuerySet(AuditEvent).filter(pk=pks[1]).update(**forged)
     if is_chained:  # by somebody who computes the chain, which has no key
-        audit.seal_events(make_workspace().pk)
+        audit.seal_events_of_workspace(make_workspace().pk)
     assert visible_text(reader.get("/audit/")).count("This entry is not as it was recorded.") == 1
 
 
@@ -580,7 +580,7 @@ def test_page_names_a_forged_report_of_the_audit_verification(
     settings.HARNESS_SEAL_KEY = "5e" * 32
     session = make_session()
     happened(session=session)
-    audit.seal_events(make_workspace().pk)
+    audit.seal_events_of_workspace(make_workspace().pk)
     QuerySet(AuditEvent).update(actor="mallory")
     assert not audit.seal_and_verify_chain(make_workspace().pk).is_intact
     assert "Report not genuine" not in visible_text(reader.get("/audit/"))

@@ -153,7 +153,7 @@ def test_events_of_several_sessions_are_inserted_by_one_statement(
     sessions = [make_session() for _ in range(3)]
     settings.HARNESS_SEAL_KEY = key
     with django_assert_num_queries(1):
-        insert_unchained_events.append_event_for_sessions(
+        insert_unchained_events.record_event_for_each_session(
             "default",
             sessions[0].workspace_id,
             AuditKind.VIEWED,

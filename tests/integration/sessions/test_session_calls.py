@@ -276,7 +276,7 @@ class TestIntegrity:
     def test_changed_entry_is_marked_without_a_verification(self, session: Session, reader: Client) -> None:
         event(session, AuditKind.RUN_STARTED)
         event(session, AuditKind.SESSION_FINISHED)
-        audit.seal_events(session.workspace_id)
+        audit.seal_events_of_workspace(session.workspace_id)
         assert "is not what was recorded" not in self.page(reader, session)
         AuditEvent.objects.filter(kind=AuditKind.RUN_STARTED).update(actor="run 7")
         page = self.page(reader, session)
@@ -289,7 +289,7 @@ class TestIntegrity:
     ) -> None:
         for _ in range(events):
             event(session, AuditKind.RUN_STARTED)
-        audit.seal_events(session.workspace_id)
+        audit.seal_events_of_workspace(session.workspace_id)
         self.page(reader, session)  # the first reading is recorded
         with django_assert_num_queries(12):
             reader.get(f"/sessions/{session.pk}/history/")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from checkpoints.checks import check_databases
+from checkpoints.checks import check_settings_of_library_database
 from checkpoints.database_url import database_from_url
 
 SQLITE = database_from_url("sqlite:///agent.db")
@@ -18,7 +18,7 @@ PLAIN = {"ENGINE": "django.db.backends.sqlite3", "NAME": "agent.db"}
 def found(monkeypatch: pytest.MonkeyPatch, **databases: dict[str, Any]) -> dict[str, str]:
     """Return the number and hint of each warning about the given databases."""
     monkeypatch.setattr(settings, "DATABASES", databases)
-    warnings = check_databases(app_configs=None)
+    warnings = check_settings_of_library_database(app_configs=None)
     assert all(warning.msg.endswith(".") and "'default'" in warning.msg for warning in warnings)
     return {str(warning.id).removeprefix("checkpoints."): str(warning.hint) for warning in warnings}
 
@@ -86,4 +86,4 @@ def test_checked_database_is_that_of_the_routers(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("django.db.router.routers", [ToReports()])
     monkeypatch.setattr(settings, "DATABASES", {"default": PLAIN, "reports": SQLITE})
 
-    assert check_databases(app_configs=None) == []
+    assert check_settings_of_library_database(app_configs=None) == []

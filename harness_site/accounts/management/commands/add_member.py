@@ -33,7 +33,7 @@ class Command(BaseCommand):
                 Membership.objects.filter(user=user, workspace=workspace).values_list("role", flat=True).first()
             )
             Membership.objects.update_or_create(user=user, workspace=workspace, defaults={"role": role})
-            insert_unchained_events.append_event(
+            insert_unchained_events.record_event_of_workspace(
                 "default",
                 workspace.pk,
                 AuditKind.MEMBER_ADDED if previous_role is None else AuditKind.ROLE_CHANGED,

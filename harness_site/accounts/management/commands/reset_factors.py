@@ -26,7 +26,7 @@ class Command(BaseCommand):
             removed_count = Authenticator.objects.filter(user=user).delete()[0]
             ended_count = end_user_sessions(user)
             for workspace in Membership.objects.filter(user=user).values_list("workspace_id", flat=True):
-                insert_unchained_events.append_event(
+                insert_unchained_events.record_event_of_workspace(
                     "default",
                     workspace,
                     AuditKind.FACTOR_REMOVED,

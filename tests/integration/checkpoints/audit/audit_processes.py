@@ -22,5 +22,5 @@ def seal_repeatedly(url: str, workspace: int) -> int:
         wait_for_parent()
         sealed = 0
         for _ in range(40):
-            sealed += audit.seal_events(workspace, using=cp.store.using)
+            sealed += audit.seal_events_of_workspace(workspace, using=cp.store.using)
         return sealed

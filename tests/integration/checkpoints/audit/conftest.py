@@ -17,7 +17,7 @@ def record_events(workspace: Workspace) -> RecordEvents:
 
     def record(times: int = 1, *, in_: Workspace = workspace, **details: object) -> None:
         for number in range(times):
-            insert_unchained_events.append_event(
+            insert_unchained_events.record_event_of_workspace(
                 "default",
                 in_.pk,
                 AuditKind.DECIDED,

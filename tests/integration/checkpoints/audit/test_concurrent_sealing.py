@@ -29,7 +29,7 @@ def test_concurrent_writers_and_sealers_build_one_chain_without_gaps(
     for writer in writers:
         writer.result()
     sealed = sum(sealer.result() for sealer in sealers)
-    sealed += audit.seal_events(workspace.pk)
+    sealed += audit.seal_events_of_workspace(workspace.pk)
 
     verdict = audit.seal_and_verify_chain(workspace.pk)
     assert (verdict.flaws, verdict.checked) == ((), sealed)
@@ -50,13 +50,13 @@ def test_sealing_does_not_wait_for_open_transactions(workspace: Workspace, recor
             sealing.join()
             assert sealed == [1]
     sealing.join()
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     assert audit.seal_and_verify_chain(workspace.pk).checked == 2
 
 
 def test_agent_does_not_wait_for_sealing(cp: SyncCheckpointer, workspace: Workspace) -> None:
     """No operation of an agent uses the lock of sealing."""
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     done: list[str] = []
 
     def run_sessions() -> None:
@@ -80,6 +80,6 @@ def test_agent_does_not_wait_for_sealing(cp: SyncCheckpointer, workspace: Worksp
 
 def seal_on_another_connection(workspace: int) -> int:
     try:
-        return audit.seal_events(workspace)
+        return audit.seal_events_of_workspace(workspace)
     finally:
         connection.close()

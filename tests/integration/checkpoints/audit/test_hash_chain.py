@@ -29,7 +29,7 @@ def rebuild_chain(workspace: Workspace) -> None:
     """Delete the chain and seal all entries again, as an attacker who knows the algorithm would."""
     AuditEvent.objects.update(number=None, seal="")
     AuditChain.objects.update(number=0, seal="")
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
 
 
 def test_unchanged_chain_is_intact(workspace: Workspace, record_events: RecordEvents) -> None:
@@ -46,18 +46,18 @@ def test_empty_chain_is_intact(workspace: Workspace) -> None:
 
 def test_numbers_follow_the_order_of_events(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(3)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     record_events(2)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     events = AuditEvent.objects.order_by("pk").values_list("number", "details")
     assert [number for number, _ in events] == [1, 2, 3, 4, 5]
 
 
 def test_second_sealing_changes_nothing(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(3)
-    assert audit.seal_events(workspace.pk) == 3
+    assert audit.seal_events_of_workspace(workspace.pk) == 3
     before = list(AuditEvent.objects.order_by("pk").values())
-    assert audit.seal_events(workspace.pk) == 0
+    assert audit.seal_events_of_workspace(workspace.pk) == 0
     assert list(AuditEvent.objects.order_by("pk").values()) == before
 
 
@@ -89,7 +89,7 @@ CHANGES: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_entry_is_detected(workspace: Workspace, record_events: RecordEvents, change: str) -> None:
     record_events(4)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     CHANGES[change]()
     assert flaws(workspace)[0] == "Entry 2 was changed after it was recorded, or is not where it was."
 
@@ -99,7 +99,7 @@ def test_entry_moved_to_another_workspace_is_detected_in_both(
 ) -> None:
     other = Workspace.objects.create(slug="other", name="Other")
     record_events(3)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     AuditEvent.objects.filter(number=3).update(workspace=other)
     assert flaws(workspace) == ["Entry 3 is missing."]
     assert flaws(other)[0] == "Entry 3 claims a place that the chain, of 0, never gave."
@@ -107,7 +107,7 @@ def test_entry_moved_to_another_workspace_is_detected_in_both(
 
 def test_removed_entry_is_detected(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(5)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     place(2).delete()
     AuditEvent.objects.filter(number__in=[4]).delete()
     assert flaws(workspace) == [
@@ -118,21 +118,21 @@ def test_removed_entry_is_detected(workspace: Workspace, record_events: RecordEv
 
 def test_removed_first_entries_are_detected(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(4)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     AuditEvent.objects.filter(number__lte=2).delete()
     assert flaws(workspace)[0] == "Entries 1 to 2 are missing."
 
 
 def test_removed_newest_entries_are_detected(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(4)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     AuditEvent.objects.filter(number__gte=3).delete()
     assert flaws(workspace) == ["Entries 3 to 4 are missing."]
 
 
 def test_exchanged_entries_are_detected(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(4)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     second, third = place(2), place(3)
     AuditEvent.objects.filter(pk=second.pk).update(number=None)
     AuditEvent.objects.filter(pk=third.pk).update(number=2)
@@ -142,14 +142,14 @@ def test_exchanged_entries_are_detected(workspace: Workspace, record_events: Rec
 
 def test_changed_entry_that_is_sealed_again_is_detected(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(3)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     AuditEvent.objects.filter(number=3).update(number=None, seal="", actor="mallory")
     assert flaws(workspace) == ["Entry 3 is missing."]
 
 
 def test_unassigned_number_is_detected(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(2)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     record_events(1)
     AuditEvent.objects.filter(number=None).update(number=9, seal="0" * 64)
     assert flaws(workspace) == ["Entry 9 claims a place that the chain, of 2, never gave."]
@@ -159,7 +159,7 @@ def test_chain_head_that_differs_from_the_last_seal_is_detected(
     workspace: Workspace, record_events: RecordEvents
 ) -> None:
     record_events(2)
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     AuditChain.objects.update(seal="0" * 64)
     assert flaws(workspace) == ["The end of the chain is not the seal of its last entry."]
 
@@ -232,7 +232,7 @@ def test_audit_trail_of_a_deleted_session_is_kept(cp: SyncCheckpointer, workspac
     cp.start_session("order-17", "Refund", agent="desk")
     cp.finish_session("order-17", "completed")
     before = AuditEvent.objects.count()
-    audit.seal_events(workspace.pk)
+    audit.seal_events_of_workspace(workspace.pk)
     cp.delete_session("order-17")
     assert AuditEvent.objects.count() == before + 1
     deleted = AuditEvent.objects.get(kind="session_deleted")
@@ -253,7 +253,7 @@ class TestCommand:
         self, workspace: Workspace, record_events: RecordEvents
     ) -> None:
         record_events(3)
-        audit.seal_events(workspace.pk)
+        audit.seal_events_of_workspace(workspace.pk)
         place(2).delete()
         complaints = StringIO()
         with pytest.raises(CommandError, match="The audit trail is not what was recorded"):
