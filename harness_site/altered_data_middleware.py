@@ -93,9 +93,9 @@ def _find_error_of_mistyped_value(
         return None
     if session_pk is not None:
         name = Session.objects.filter(pk=session_pk).values_list("session_id", flat=True).first()
-        return quarantine.find_error_of_mistyped_value("default", session_pk, str(name))
+        return quarantine.find_mistyped_value_error_of_session("default", session_pk, str(name))
     if membership is not None:
-        return quarantine.find_error_of_mistyped_value_in_workspace("default", membership.workspace_id)
+        return quarantine.find_mistyped_value_error_of_workspace("default", membership.workspace_id)
     return None
 
 

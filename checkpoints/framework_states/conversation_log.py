@@ -117,16 +117,16 @@ def read_conversation_record(store: Store, framework: str, session_id: str) -> S
     return _build_record(session_id, found[0]) if found else None
 
 
-def is_record_cached(store: Store, framework: str, session_id: str, revision: str) -> bool:
+def is_record_revision_cached(store: Store, framework: str, session_id: str, revision: str) -> bool:
     """Return whether this client has written the record of a session last, and in one statement may write it again.
 
     Nothing is read: another client may have replaced the record, which a write that expects `revision` notices.
     """
-    known = write_cached_session_in_one_statement.find_cached_session(store, session_id)
+    known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id)
     return known is not None and known.facts.get(_get_name_of_record_fact(framework)) == revision
 
 
-def read_conversation_records(store: Store, framework: str) -> list[StoredRecord]:
+def read_conversation_records_of_framework(store: Store, framework: str) -> list[StoredRecord]:
     """Read all records of a framework, in no order. Raises `IntegrityError`."""
     rows = FrameworkState.objects.using(store.using).select_related("session")
     with database_operation(store.using, writes=False):
@@ -156,22 +156,22 @@ def read_entries_up_to(store: Store, head_id: str, *, limit: int | None = None) 
         CheckpointCorrupted: A message is missing or altered.
     """
     with database_operation(store.using, writes=False):
-        last = _get_entry_message(store, head_id)
+        last = _get_message_row_of_entry(store, head_id)
         size = last.position + 1 if limit is None else limit
         while True:
             first = max(0, last.position - size)
-            entries = _read_entries_between(store, last, first)
+            entries = _read_and_verify_entries_from_position(store, last, first)
             if limit is None or first == 0 or len(entries) > limit:
                 return entries if limit is None else entries[max(0, len(entries) - limit) :]
             size = last.position + 1
 
 
-def _read_entries_between(store: Store, last: Message, first: int) -> list[StoredEntry]:
+def _read_and_verify_entries_from_position(store: Store, last: Message, first: int) -> list[StoredEntry]:
     """Read the entries from a position up to `last`; the first of them tells only which one is before the next."""
     connection = connections[store.using]
     rows = read_messages_along_segments.read_message_objects(connection, last.segment_id, last.position + 1, first)
     if len(rows) != last.position + 1 - first:
-        _get_entry_message(store, str(last.message_id))  # deleted meanwhile
+        _get_message_row_of_entry(store, str(last.message_id))  # deleted meanwhile
         raise CheckpointCorrupted(
             last.session.session_id, "the transcript", f"{last.position + 1 - first - len(rows)} messages are missing"
         )
@@ -192,14 +192,14 @@ def read_entry(store: Store, entry_id: str) -> StoredEntry:
     return read_entries_up_to(store, entry_id, limit=1)[0]
 
 
-def _get_entry_message(store: Store, entry_id: str) -> Message:
-    row = _load_messages_by_entry_id(store, [entry_id]).get(entry_id)
+def _get_message_row_of_entry(store: Store, entry_id: str) -> Message:
+    row = _load_message_rows_by_entry_id(store, [entry_id]).get(entry_id)
     if row is None:
         raise LookupError(f"There is no entry {entry_id!r}.")
     return row
 
 
-def _load_messages_by_entry_id(store: Store, entry_ids: Iterable[str]) -> dict[str, Message]:
+def _load_message_rows_by_entry_id(store: Store, entry_ids: Iterable[str]) -> dict[str, Message]:
     rows = Message.objects.using(store.using).select_related("session").defer("body")
     rows = rows.filter(session__workspace=store.workspace_id, message_id__in=list(entry_ids)).exclude(message_id="")
     return {row.message_id: row for row in rows.order_by("pk")}
@@ -269,22 +269,22 @@ def _try_append_to_cached_conversation(
 
     Returns whether that was possible.
     """
-    known = write_cached_session_in_one_statement.find_cached_session(store, session_id)
-    chains = _split_entries_into_chains(entries)
+    known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id)
+    chains = _group_consecutive_entries(entries)
     if known is None or len(chains) != 1 or entries[-1].entry_id != record.head_id or record.deferred_call_ids:
         return False
     version = known.row.latest_version
-    facts = _build_revision_and_head_facts(record.framework, expected_revision, entries[0].parent_id, version)
+    facts = _build_cached_session_facts(record.framework, expected_revision, entries[0].parent_id, version)
     if not facts.items() <= known.facts.items():
         return False
     changed = ChangedRow(
         FrameworkState, {"namespace": record.framework, "state_id": _RECORD_ID}, _build_record_columns(record)
     )
-    after = write_cached_session_in_one_statement.write_simple_version_of_cached_session(
+    after = write_cached_session_in_one_statement.try_write_append_only_version_of_cached_session(
         store,
         session_id,
         replace(
-            known, facts=_build_revision_and_head_facts(record.framework, record.revision, record.head_id, version + 1)
+            known, facts=_build_cached_session_facts(record.framework, record.revision, record.head_id, version + 1)
         ),
         VersionContent(None, added=[entry.message for entry in entries]),
         lambda _: [changed],
@@ -293,7 +293,7 @@ def _try_append_to_cached_conversation(
     return after is not None
 
 
-def _build_revision_and_head_facts(framework: str, revision: str, head_id: str | None, version: int) -> dict[str, str]:
+def _build_cached_session_facts(framework: str, revision: str, head_id: str | None, version: int) -> dict[str, str]:
     """Build what is known of a conversation: the revision of its record, and the last entry of the newest version."""
     head = f"{head_id or ''} in version {version}"
     return {_get_name_of_record_fact(framework): revision, f"{framework} head": head}
@@ -332,7 +332,7 @@ def _lock_and_write_record_and_entries(
         state_store.lock_or_create_session(
             store, session_id, description if expected_revision is None else None, source_ids=origin_ids
         ) as (row, owned_session),
-        write_transcript_version.restore_head_on_error(owned_session),
+        write_transcript_version.restore_owned_session_head_on_error(owned_session),
     ):
         operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
         write = _ConversationWrite(store, row, frozenset(origin_ids), owned_session, record, operations)
@@ -354,13 +354,13 @@ class _ConversationWrite:
         self._write_record_or_raise_conflict(expected_revision)
         versions = [
             self._write_messages_as_next_version(chain[0].parent_id, [entry.message for entry in chain])
-            for chain in _split_entries_into_chains(entries)
+            for chain in _group_consecutive_entries(entries)
         ]
         if not entries or entries[-1].entry_id != self.record.head_id:
             versions.append(self._write_messages_as_next_version(self.record.head_id, []))
         if not any(versions):
             look_up_and_lock_rows.increment_session_revision(self.store, self.row.pk)
-        facts = _build_revision_and_head_facts(
+        facts = _build_cached_session_facts(
             self.record.framework, self.record.revision, self.record.head_id, self.row.latest_version
         )
         write_cached_session_in_one_statement.cache_session_after_commit(
@@ -410,12 +410,12 @@ class _ConversationWrite:
             head = write_transcript_version.move_head_to_segment(
                 self.store, self.row, head, self._create_segment(start)
             )
-        return self._write_version(head, end)
+        return self._write_version_if_changed(head, end)
 
-    def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
+    def _write_version_if_changed(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
         newest = save_version.find_newest_version(self.store.using, self.row.pk)
-        deferred = write_transcript_version.build_empty_results(self.record.deferred_call_ids)
+        deferred = write_transcript_version.build_empty_call_results(self.record.deferred_call_ids)
         end = replace(end, said=[*end.said, *deferred])
         written = write_transcript_version.write_version_to_end_if_changed(
             self.store, self.row, self.owned_session, head, end, change, self.operations, newest
@@ -434,7 +434,7 @@ class _ConversationWrite:
             last = read_messages_along_segments.read_message_field_rows(*place, ("message_id",), head.length - 1)
             if [message_id for (message_id,) in last] == [entry_id]:
                 return head
-        message = _load_messages_by_entry_id(self.store, [entry_id]).get(entry_id)
+        message = _load_message_rows_by_entry_id(self.store, [entry_id]).get(entry_id)
         if message is None:
             raise LogConflict(f"There is no entry {entry_id!r}.")
         if message.session_id != self.row.pk and message.session.session_id not in self.origin_ids:
@@ -448,7 +448,7 @@ class _ConversationWrite:
         return new_messages_and_segments.create_branch_segment(self.store.using, self.row.pk, start, start.length)
 
 
-def _split_entries_into_chains(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:
+def _group_consecutive_entries(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:
     """Split entries where one does not follow the one before it."""
     chains: list[list[NewEntry]] = []
     for entry in entries:

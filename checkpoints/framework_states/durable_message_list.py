@@ -18,7 +18,7 @@ from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.versions import load_version, save_version
 
 
-def list_newest_messages(store: Store, session_id: str, limit: int | None = None) -> list[dict[str, Any]]:
+def list_messages_of_newest_version(store: Store, session_id: str, limit: int | None = None) -> list[dict[str, Any]]:
     """List the messages of the newest version in order.
 
     Args:
@@ -65,7 +65,7 @@ def remove_and_return_last_message(
     def build_version_without_last_message(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         if not row.message_count:
             return None
-        taken.extend(list_newest_messages(store, session_id, 1))
+        taken.extend(list_messages_of_newest_version(store, session_id, 1))
         return VersionContent(None, keep=row.message_count - 1)
 
     write_next_version_atomically(store, session_id, description, build_version_without_last_message)
@@ -118,7 +118,7 @@ def write_next_version_atomically(
         newest = save_version.find_newest_version(store.using, row.pk)
         content = build(row, newest)
         if content is not None:
-            with write_transcript_version.restore_head_on_error(owned_session):
+            with write_transcript_version.restore_owned_session_head_on_error(owned_session):
                 written = write_transcript_version.write_version_of_content_if_changed(
                     store, row, owned_session, content, newest, pairings
                 )
@@ -156,13 +156,13 @@ def try_append_to_cached_session(
         TooLarge: A message is larger than its limit.
         StorageError: A subclass of it says what is wrong with the database.
     """
-    known = write_cached_session_in_one_statement.find_cached_session(store, session_id, description)
+    known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id, description)
     if known is None or not (facts or {}).items() <= known.facts.items():
         return False
     content = build(known.row, known.newest)
     if content is None:
         return False
-    after = write_cached_session_in_one_statement.write_simple_version_of_cached_session(
+    after = write_cached_session_in_one_statement.try_write_append_only_version_of_cached_session(
         store, session_id, known, content
     )
     if after is not None:

@@ -17,7 +17,7 @@ from checkpoints.versions.framework_value_blobs import EncodedValue
 
 
 def discard_all_undecided_calls(store: Store, session_id: str) -> None:
-    """Discard the calls of interrupts that await a decision. Raises what `state_store.save_state` raises."""
+    """Discard the calls of interrupts that await a decision. Raises what `save_state_and_transcript_version` raises."""
     with suppress(SessionNotFound), state_store.lock_or_create_session(store, session_id, None) as (row, _):
         framework_interrupt_calls.discard_undecided_interrupt_calls(store, row)
 
@@ -38,7 +38,7 @@ def discard_undecided_calls_of_task(
         position: Position at which tasks write their interrupts.
         list_interrupt_keys: Function that lists the beginnings of the keys of the calls that such writes ask about.
 
-    Raises what `state_store.save_state` raises.
+    Raises what `state_store.save_state_and_transcript_version` raises.
     """
     value = state_store.load_value_of_task_write(store, row, *place, position)
     keys = [] if value is None else list_interrupt_keys([value])
@@ -46,7 +46,7 @@ def discard_undecided_calls_of_task(
         framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, keys=keys)
 
 
-def discard_undecided_calls_of_earlier_states(
+def discard_undecided_calls_not_asked_since_state(
     store: Store,
     row: Session,
     state_id: str,
@@ -62,7 +62,7 @@ def discard_undecided_calls_of_earlier_states(
         channel: Channel to which tasks write their interrupts.
         list_interrupt_keys: Function that lists the beginnings of the keys of the calls that such writes ask about.
 
-    Raises what `state_store.save_state` raises.
+    Raises what `state_store.save_state_and_transcript_version` raises.
     """
     kept = list_interrupt_keys(state_store.load_values_of_channel_writes_since_state(store, row, channel, state_id))
     framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, kept_keys=kept)
@@ -72,7 +72,7 @@ def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: 
     """Discard the calls of interrupts with these identifiers that await a decision.
 
     Returns whether there were any, or another thread has discarded them since the caller saw them. Errors are those
-    of `state_store.save_state`.
+    of `state_store.save_state_and_transcript_version`.
     """
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
         if framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, call_ids=call_ids):

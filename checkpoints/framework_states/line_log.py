@@ -68,7 +68,7 @@ class LineLog:
         place = (row.workspace_id, row.session_id)
         state = next(iter(state_rows.list_state_by_id_or_newest(store.using, place, "", STATE_ID)), None)
         self._is_new = state is None
-        self.size, self.header = (0, {}) if state is None else _parse_header_body(row.session_id, bytes(state.body))
+        self.size, self.header = (0, {}) if state is None else _parse_size_and_header(row.session_id, bytes(state.body))
 
     def queue_lines(self, contents: Sequence[bytes]) -> None:
         """Add lines; `insert_queued_lines` stores them."""
@@ -81,7 +81,7 @@ class LineLog:
             self._store.using, self.row, FrameworkWrite, self._take_rows_of_queued_lines(messages)
         )
 
-    def take_line_and_header_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
+    def take_rows_of_queued_lines_and_header(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
         """Return the rows of the added lines and of the header, for a statement that stores them with `messages`."""
         place = {"namespace": "", "state_id": STATE_ID}
         return [
@@ -180,10 +180,10 @@ def load_headers_of_logs_in_group(
         if parent_session_id is not None:
             states = states.filter(session__parent_session_id=parent_session_id)
         rows = list(states.order_by("pk").values_list("session__session_id", "body"))
-    return [_parse_header_body(session_id, bytes(body))[1] for session_id, body in rows]
+    return [_parse_size_and_header(session_id, bytes(body))[1] for session_id, body in rows]
 
 
-def _parse_header_body(session_id: str, body: bytes) -> tuple[int, dict[str, Any]]:
+def _parse_size_and_header(session_id: str, body: bytes) -> tuple[int, dict[str, Any]]:
     try:
         parsed = json.loads(body)
         return int(parsed["size"]), dict(parsed["header"])

@@ -83,7 +83,7 @@ def find_session_ids_of_framework_runs(store: Store, run_keys: Collection[str]) 
         return list(states.values_list("session__session_id", flat=True).distinct())
 
 
-def delete_session_with_states(store: Store, session_id: str) -> None:
+def release_and_delete_session(store: Store, session_id: str) -> None:
     """Delete a session with everything in it. One that does not exist is deleted already.
 
     Raises:
@@ -98,7 +98,7 @@ def delete_session_with_states(store: Store, session_id: str) -> None:
         return
 
 
-def copy_states(
+def copy_states_to_session(
     store: Store, source_id: str, target_id: str, build_content: Callable[[], VersionContent | None] = lambda: None
 ) -> None:
     """Copy all states, writes and blobs of a session into another one, which is created if it does not exist.
@@ -145,7 +145,7 @@ def copy_states(
         look_up_and_lock_rows.increment_session_revision(store, target.pk)
         content = build_content()
         if content is not None:
-            with write_transcript_version.restore_head_on_error(owned):
+            with write_transcript_version.restore_owned_session_head_on_error(owned):
                 newest = save_version.find_newest_version(store.using, target.pk)
                 write_transcript_version.write_version_of_content_if_changed(store, target, owned, content, newest)
     store.notify_save_listeners(target_id)

@@ -71,14 +71,14 @@ def list_state_by_id_or_newest(
         state_id: Identifier of the state. None: the newest one.
     """
     place = [namespace] if state_id is None else [namespace, state_id]
-    found = select_rows(using, FrameworkState, _build_state_where_sql(state_id is None), [*place, *session])
+    found = select_rows(using, FrameworkState, _build_where_sql_of_one_state(state_id is None), [*place, *session])
     for row in found:
         row.session = Session.from_db(using, ["id", "workspace_id", "session_id"], [row.session_id, *session])
     return found
 
 
 @cache
-def _build_state_where_sql(is_newest: bool) -> str:
+def _build_where_sql_of_one_state(is_newest: bool) -> str:
     given = ["namespace"] if is_newest else ["namespace", "state_id"]
     place = " AND ".join(f"{quote_column(FrameworkState, name)} = %s" for name in given)
     named = " AND ".join(f"{quote_column(Session, name)} = %s" for name in ("workspace", "session_id"))
@@ -91,18 +91,18 @@ def read_channels_of_states(
     using: str, session: Session, namespace: str, state_ids: Sequence[str]
 ) -> dict[str, Channels]:
     """Read the channels of the states of these identifiers that exist."""
-    where = _build_states_where_sql(len(state_ids))
+    where = _build_where_sql_of_states_by_id(len(state_ids))
     rows = select_rows(using, FrameworkState, where, [session.pk, namespace, *state_ids])
     return {row.state_id: state_channel_digests.parse_channels(session.session_id, row.channels) for row in rows}
 
 
 @cache
-def _build_states_where_sql(count: int) -> str:
+def _build_where_sql_of_states_by_id(count: int) -> str:
     place = " AND ".join(f"{quote_column(FrameworkState, name)} = %s" for name in ("session", "namespace"))
     return f"WHERE {place} AND {quote_column(FrameworkState, 'state_id')} IN ({make_placeholders(count)})"
 
 
-def read_conflicting_writes(
+def read_task_writes_to_replace_or_keep(
     using: str, session: Session, namespace: str, state_id: str, task_id: str, positions: Collection[int]
 ) -> dict[int, FrameworkWrite]:
     """Read what a task has written at these positions after a state, where an insertion would replace or keep it.
@@ -126,7 +126,7 @@ def _build_task_writes_where_sql(count: int) -> str:
     return f"WHERE {place} AND {quote_column(FrameworkWrite, 'position')} IN ({make_placeholders(count)})"
 
 
-def read_writes_of_states(using: str, states: Sequence[FrameworkState]) -> list[FrameworkWrite]:
+def read_writes_by_session_and_state_id(using: str, states: Sequence[FrameworkState]) -> list[FrameworkWrite]:
     """Read all writes after states, and those of states with the same identifiers in other namespaces."""
     sessions, names = sorted({row.session_id for row in states}), sorted({row.state_id for row in states})
     if not states:

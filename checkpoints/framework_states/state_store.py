@@ -199,7 +199,7 @@ def _add_title_if_missing(store: Store, row: Session, description: NewSessionFie
         Session.objects.using(store.using).filter(pk=row.pk).update(title=title)
 
 
-def save_state(
+def save_state_and_transcript_version(
     store: Store,
     session_id: str,
     new: NewState,
@@ -238,7 +238,7 @@ def save_state(
     writer = BlobWriter()
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     if not must_own:
-        known = write_cached_session_in_one_statement.find_cached_session(store, session_id, description)
+        known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id, description)
         if withdraw_calls is None or not _has_undecided_calls(known):
             chain = _try_save_state_of_cached_session(store, known, new, writer, digests, build_content)
             if chain is not None:
@@ -272,16 +272,16 @@ def _try_save_state_of_cached_session(
         return None
     session_id = known.row.session_id
     _require_bases_of_grown_lists(new, before)
-    channels, missing = _split_known_channels(new, digests, before)
+    channels, missing = _split_known_and_missing_channels(new, digests, before)
     if missing:
         return None
     state_row = state_rows.build_rows_of_states_or_writes(FrameworkState, [_build_state_columns(new, channels)])
     content = None if build_content is None else build_content(known.row)
     if content is None:
         rows = [state_row, writer.build_rows()]
-        after = write_cached_session_in_one_statement.write_rows_of_cached_session(store, session_id, known, rows)
+        after = write_cached_session_in_one_statement.try_write_rows_of_cached_session(store, session_id, known, rows)
     else:
-        after = write_cached_session_in_one_statement.write_simple_version_of_cached_session(
+        after = write_cached_session_in_one_statement.try_write_append_only_version_of_cached_session(
             store,
             session_id,
             known,
@@ -323,7 +323,7 @@ def _save_state_of_locked_session(
         channels = _write_state_row(store, row, new, digests)
         content = None if build_content is None else build_content(row)
         if content is not None:
-            with write_transcript_version.restore_head_on_error(owned_session):
+            with write_transcript_version.restore_owned_session_head_on_error(owned_session):
                 newest = save_version.find_newest_version(store.using, row.pk)
                 written = write_transcript_version.write_version_of_content_if_changed(
                     store, row, owned_session, content, newest
@@ -393,7 +393,7 @@ def _find_digest_of_each_channel(
 
     `before` are the channels of the state before it.
     """
-    channels, missing = _split_known_channels(new, digests, before)
+    channels, missing = _split_known_and_missing_channels(new, digests, before)
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
@@ -405,7 +405,7 @@ def _find_digest_of_each_channel(
     return {**channels, **{name: (version, None) for name, version in missing.items()}}
 
 
-def _split_known_channels(
+def _split_known_and_missing_channels(
     new: NewState, digests: Mapping[str, str], before: Channels
 ) -> tuple[Channels, dict[str, ChannelVersion]]:
     """Return the channels that are new or as in the state `before`, and the versions of the others."""
@@ -447,16 +447,16 @@ def save_task_writes_and_interrupt_calls(
     """Store what a task wrote after a state, log the calls that it asks people about, and withdraw those that it has
     answered.
 
-    `withdraw_calls` is as in `save_state`. Raises what that raises.
+    `withdraw_calls` is as in `save_state_and_transcript_version`. Raises what that raises.
     """
     validate_id("session id", session_id)
     validate_id("task id", task_id)
     _validate_namespace_and_ids(namespace, state_id)
     writer = BlobWriter()
-    by_position = {write.position: _build_write_columns(write, writer) for write in writes}
+    by_position = {write.position: _add_value_and_build_write_columns(write, writer) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     if not (requests or must_own):
-        known = write_cached_session_in_one_statement.find_cached_session(store, session_id, description)
+        known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id, description)
         if (withdraw_calls is None or not _has_undecided_calls(known)) and _try_save_writes_of_cached_session(
             store, known, place, task_path, by_position, writer
         ):
@@ -466,7 +466,7 @@ def save_task_writes_and_interrupt_calls(
         owned_session,
     ):
         writer.insert_blobs(store.using, row)
-        stored = state_rows.read_conflicting_writes(store.using, row, **place, positions=by_position)
+        stored = state_rows.read_task_writes_to_replace_or_keep(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
             columns = by_position[position]
             if position < 0 and (write.channel, write.digest) != (columns["channel"], columns["digest"]):
@@ -507,11 +507,13 @@ def _try_save_writes_of_cached_session(
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
     rows = [state_rows.build_rows_of_states_or_writes(FrameworkWrite, writes), writer.build_rows()]
-    after = write_cached_session_in_one_statement.write_rows_of_cached_session(store, known.row.session_id, known, rows)
+    after = write_cached_session_in_one_statement.try_write_rows_of_cached_session(
+        store, known.row.session_id, known, rows
+    )
     return after is not None
 
 
-def _build_write_columns(write: NewWrite, writer: BlobWriter) -> dict[str, Any]:
+def _add_value_and_build_write_columns(write: NewWrite, writer: BlobWriter) -> dict[str, Any]:
     """Build the columns of a write, whose value is added to `writer`; the root of a list is in the row of the write."""
     digest, root = writer.add_value_and_pop_list_root(write.value)
     content = (
@@ -590,7 +592,7 @@ def load_state(
         place = (store.workspace_id, session_id)
         while found := state_rows.list_state_by_id_or_newest(store.using, place, namespace, state_id):
             try:
-                return _load_states(store, found, frozenset(known))[0]
+                return _load_states_of_rows(store, found, frozenset(known))[0]
             except CheckpointCorrupted:
                 if FrameworkState.objects.using(store.using).filter(pk=found[0].pk).exists():
                     raise
@@ -636,12 +638,12 @@ def iterate_states(
         if session_id is None
         else quarantine.quarantine_on_integrity_error(store, session_id)
     ):
-        yield from _iterate_states_of_filter(
+        yield from _iterate_states_without_quarantine(
             store, session_id, namespace, state_id=state_id, before=before, matches=matches, limit=limit
         )
 
 
-def _iterate_states_of_filter(
+def _iterate_states_without_quarantine(
     store: Store,
     session_id: str | None,
     namespace: str | None,
@@ -666,7 +668,7 @@ def _iterate_states_of_filter(
     for start in range(0, len(wanted), _PAGE_SIZE):
         page = wanted[start : start + _PAGE_SIZE]
         with database_operation(store.using, writes=False):
-            loaded = _load_states(store, list(states.filter(pk__in=page)))
+            loaded = _load_states_of_rows(store, list(states.filter(pk__in=page)))
         yield from loaded
 
 
@@ -678,11 +680,11 @@ def select_states(store: Store, session_id: str | None, namespace: str | None) -
     return states if namespace is None else states.filter(namespace=namespace)
 
 
-def _load_states(
+def _load_states_of_rows(
     store: Store, rows: Sequence[FrameworkState], known: frozenset[str] = frozenset()
 ) -> list[LoadedState]:
     row_seals.verify_rows(rows)
-    writes = _load_writes(store, rows)
+    writes = _load_writes_by_state_pk(store, rows)
     channels = {row.pk: state_channel_digests.parse_channels(row.session.session_id, row.channels) for row in rows}
     values: dict[int, dict[str, EncodedValue]] = {}
     for session in {row.session_id: row.session for row in rows}.values():
@@ -701,9 +703,9 @@ def _load_states(
     return [_build_loaded_state(row, channels[row.pk], writes[row.pk], values[row.session_id]) for row in rows]
 
 
-def _load_writes(store: Store, rows: Sequence[FrameworkState]) -> dict[int, list[FrameworkWrite]]:
+def _load_writes_by_state_pk(store: Store, rows: Sequence[FrameworkState]) -> dict[int, list[FrameworkWrite]]:
     by_place: defaultdict[tuple[int, str, str], list[FrameworkWrite]] = defaultdict(list)
-    for write in state_rows.read_writes_of_states(store.using, rows):
+    for write in state_rows.read_writes_by_session_and_state_id(store.using, rows):
         row_seals.verify_row(write)
         by_place[write.session_id, write.namespace, write.state_id].append(write)
     for of_place in by_place.values():
@@ -733,7 +735,10 @@ def _build_loaded_state(
 
 
 def write_version_of_transcript_if_changed(store: Store, session_id: str, content: VersionContent) -> None:
-    """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
+    """Write the version that shows a transcript, if that has changed.
+
+    Raises what `save_state_and_transcript_version` raises.
+    """
     with lock_or_create_session(store, session_id, None) as (row, owned_session):
         newest = save_version.find_newest_version(store.using, row.pk)
         written = write_transcript_version.write_version_of_content_if_changed(

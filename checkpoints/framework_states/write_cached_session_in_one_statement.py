@@ -100,7 +100,7 @@ def _can_write_cached_sessions(store: Store) -> bool:
     return connections[store.using].vendor == "postgresql" and get_seal_keys() is None and store.behind is None
 
 
-def find_cached_session(
+def find_writable_cached_session(
     store: Store, session_id: str, description: NewSessionFields | None = None
 ) -> CachedSession | None:
     """Find a session that this client may write to in one statement.
@@ -148,7 +148,7 @@ def discard_cached_session(store: Store, session_id: str) -> None:
     _get_cached_sessions(store).remember_or_forget(session_id, None)
 
 
-def write_rows_of_cached_session(
+def try_write_rows_of_cached_session(
     store: Store, session_id: str, known: CachedSession, rows: Sequence[NewRows | ChangedRow]
 ) -> CachedSession | None:
     """Insert rows of a session. Returns the session after that; None if it is not as it is known.
@@ -173,7 +173,7 @@ def _count_rows(beside: Sequence[NewRows | ChangedRow]) -> int:
     return sum(len(each.rows) if isinstance(each, NewRows) else 1 for each in beside)
 
 
-def write_simple_version_of_cached_session(
+def try_write_append_only_version_of_cached_session(
     store: Store,
     session_id: str,
     known: CachedSession,
@@ -199,16 +199,16 @@ def write_simple_version_of_cached_session(
         NotRepresentable: A message has no exact JSON form.
     """
     before = save_version.parse_version_state(session_id, known.newest)
-    built = write_transcript_version.build_next_version_if_simple(known.row, before, content, change)
+    built = write_transcript_version.build_next_version_if_append_only(known.row, before, content, change)
     if built is None:
         return None
     end, state, messages = built
-    return write_version_of_cached_session(
+    return try_write_version_of_cached_session(
         store, session_id, known, save_version.VersionToWrite(end, state), None, build_rows(messages)
     )
 
 
-def write_version_of_cached_session(
+def try_write_version_of_cached_session(
     store: Store,
     session_id: str,
     known: CachedSession,

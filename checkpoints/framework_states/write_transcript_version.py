@@ -63,7 +63,7 @@ class WrittenVersion:
     messages: Sequence[StoredMessage]
 
 
-def build_empty_results(call_ids: Iterable[str]) -> list[dict[str, Any]]:
+def build_empty_call_results(call_ids: Iterable[str]) -> list[dict[str, Any]]:
     """Build results that close calls whose own results are kept elsewhere, for `VersionContent.answers`."""
     return [{"type": "function_call_output", "call_id": call_id, "output": ""} for call_id in call_ids]
 
@@ -90,7 +90,7 @@ def write_version_of_content_if_changed(
         VersionConflict: The session was changed without its lock.
     """
     operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
-    head, end = _branch_head_and_build_new_end(
+    head, end = _branch_head_if_needed_and_build_end(
         store, row, get_or_create_head_of_locked_session(store, row), operations, content
     )
     change = VersionChange(payload=content.payload)
@@ -100,7 +100,7 @@ def write_version_of_content_if_changed(
 
 
 @contextmanager
-def restore_head_on_error(owned_session: OwnedSession | None) -> Iterator[None]:
+def restore_owned_session_head_on_error(owned_session: OwnedSession | None) -> Iterator[None]:
     """Restore what this client knows of the transcript if the transaction is rolled back."""
     head = None if owned_session is None else owned_session.head
     try:
@@ -187,7 +187,7 @@ def _compress_bodies_on_sqlite(using: str, end: TranscriptEnd) -> TranscriptEnd:
     return replace(end, new=[each._replace(body=TextToCompress(each.body)) for each in end.new])
 
 
-def build_next_version_if_simple(
+def build_next_version_if_append_only(
     row: Session, before: VersionState, content: VersionContent, change: VersionChange | None = None
 ) -> tuple[TranscriptEnd, VersionState, Sequence[StoredMessage]] | None:
     """Build a version that only appends messages, none of which answers a call.
@@ -223,7 +223,7 @@ def _get_result_texts_by_call_id(said: Sequence[dict[str, Any]]) -> dict[str, st
     }
 
 
-def _branch_head_and_build_new_end(
+def _branch_head_if_needed_and_build_end(
     store: Store, row: Session, head: TranscriptHead, operations: OpenOperations, content: VersionContent
 ) -> tuple[TranscriptHead, TranscriptEnd]:
     """Return the head to continue from, in a new segment if the transcript branches, and the end of the version."""

@@ -12,7 +12,7 @@ from checkpoints.seals import session_heads, witness, witnessed_session_names
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 
 
-def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
+def accept_stored_head_in_witness(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
     """Note the stored head and the name of a session in the witness, where it does not know them.
 
     If it knew another head, an entry of the audit trail says who has noted this one, and why.

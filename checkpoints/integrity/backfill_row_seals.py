@@ -24,14 +24,14 @@ def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
     As `seal_unsealed_rows_ignoring_witness`; `IntegrityError` also if a value has another type than its column, or if
     the witness knows the session and it has no seal, or knows another session of its name.
     """
-    mistyped = mistyped_values.find_mistyped_value(using, session_pk)
+    mistyped = mistyped_values.find_first_mistyped_value_of_session(using, session_pk)
     if mistyped is not None:
         raise mistyped.to_error(str(session_pk))
     with transaction.atomic(using=using):
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is not None:
             _require_seal_was_not_removed(session)
-            _require_name_is_of_no_other_session(session)
+            _require_name_is_of_no_other_witnessed_session(session)
         return seal_unsealed_rows_ignoring_witness(using, session_pk)
 
 
@@ -87,7 +87,7 @@ def _require_seal_was_not_removed(session: Session) -> None:
         raise IntegrityError(Session._meta.db_table, row_seals.describe_row(session), why)
 
 
-def _require_name_is_of_no_other_session(session: Session) -> None:
+def _require_name_is_of_no_other_witnessed_session(session: Session) -> None:
     """Require that the witness, if there is one, knows no other session of this name. Raises `WitnessedSessionMissing`.
 
     Whoever has deleted or renamed that one could put a row without a seal in its place.

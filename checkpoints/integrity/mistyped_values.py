@@ -68,7 +68,7 @@ class MistypedValue(NamedTuple):
         return IntegrityError(self.table, self.row, self.why)
 
 
-def find_mistyped_values(using: str, session_pks: Sequence[int]) -> Iterator[MistypedValue]:
+def find_mistyped_values_of_sessions(using: str, session_pks: Sequence[int]) -> Iterator[MistypedValue]:
     """Find the rows of sessions that have a value of another type than its column, each with the first such column.
 
     Args:
@@ -84,7 +84,7 @@ def find_mistyped_values(using: str, session_pks: Sequence[int]) -> Iterator[Mis
             yield from _find_mistyped_rows(using, model, make_placeholders(len(part)), part)
 
 
-def find_mistyped_values_of_workspace(using: str, workspace_pk: int) -> Iterator[MistypedValue]:
+def find_mistyped_noncontent_values_of_workspace(using: str, workspace_pk: int) -> Iterator[MistypedValue]:
     """Find such values among all sessions of a workspace, except in the tables of messages and of contents.
 
     Args:
@@ -92,7 +92,7 @@ def find_mistyped_values_of_workspace(using: str, workspace_pk: int) -> Iterator
         workspace_pk: Key of the workspace.
 
     Yields:
-        The values, as `find_mistyped_values` does.
+        The values, as `find_mistyped_values_of_sessions` does.
     """
     sessions = f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} "  # noqa: S608 - names of a model
     sessions += f"WHERE {quote_column(Session, 'workspace')} = %s"
@@ -157,6 +157,6 @@ def _build_mistyped_condition(using: str, field: models.Field[Any, Any]) -> str:
     return _CONDITIONS[kind].format(column)
 
 
-def find_mistyped_value(using: str, session_pk: int) -> MistypedValue | None:
+def find_first_mistyped_value_of_session(using: str, session_pk: int) -> MistypedValue | None:
     """Find the first row of a session with a value of another type than its column."""
-    return next(find_mistyped_values(using, [session_pk]), None)
+    return next(find_mistyped_values_of_sessions(using, [session_pk]), None)

@@ -90,7 +90,7 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
     try:
         yield
     except IntegrityError as error:
-        _quarantine_session_of_error(store, session_id, error)
+        _try_quarantine_session_of_error(store, session_id, error)
         raise
     except CheckpointCorrupted:
         if get_seal_keys() is not None and (session_pk := _try_find_session_pk(store, session_id)) is not None:
@@ -103,7 +103,7 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
         if typed is None:
             raise
         if isinstance(typed, IntegrityError):
-            _quarantine_session_of_error(store, session_id, typed)
+            _try_quarantine_session_of_error(store, session_id, typed)
         raise typed from error
 
 
@@ -122,7 +122,7 @@ def quarantine_on_error_of_any_session(store: Store) -> Iterator[None]:
     except UNREADABLE_VALUE_ERRORS as error:
         if isinstance(error, CheckpointsError):
             raise
-        typed = find_error_of_mistyped_value_in_workspace(store.using, store.workspace_id)
+        typed = find_mistyped_value_error_of_workspace(store.using, store.workspace_id)
         if typed is None:
             raise
         if isinstance(typed, IntegrityError) and typed.session_pk is not None:
@@ -147,7 +147,7 @@ def quarantine_and_skip_altered_session(using: str, session_pk: int) -> Iterator
         typed = (
             error
             if isinstance(error, CheckpointsError)
-            else find_error_of_mistyped_value(using, session_pk, str(session_pk))
+            else find_mistyped_value_error_of_session(using, session_pk, str(session_pk))
         )
         if not is_error_about_one_session(typed):
             raise
@@ -176,7 +176,7 @@ def is_error_about_one_session(error: CheckpointsError | None) -> bool:
     return isinstance(error, IntegrityError | CheckpointCorrupted | WitnessAhead | WitnessBehind)
 
 
-def _quarantine_session_of_error(store: Store, session_id: str, error: IntegrityError) -> None:
+def _try_quarantine_session_of_error(store: Store, session_id: str, error: IntegrityError) -> None:
     if not error.is_alteration:
         return
     session_pk = _try_find_session_pk(store, session_id) if error.session_pk is None else error.session_pk
@@ -188,10 +188,10 @@ def _find_mistyped_value_error_by_session_id(
     store: Store, session_id: str
 ) -> IntegrityError | CheckpointCorrupted | None:
     session_pk = _try_find_session_pk(store, session_id)
-    return None if session_pk is None else find_error_of_mistyped_value(store.using, session_pk, session_id)
+    return None if session_pk is None else find_mistyped_value_error_of_session(store.using, session_pk, session_id)
 
 
-def find_error_of_mistyped_value(
+def find_mistyped_value_error_of_session(
     using: str, session_pk: int, session_id: str
 ) -> IntegrityError | CheckpointCorrupted | None:
     """Return the error of a row of a session with a value of another type than its column; None if there is none.
@@ -203,18 +203,20 @@ def find_error_of_mistyped_value(
         session_pk: Key of the session.
         session_id: Name of the session, for the error.
     """
-    value = _try_get_first_value(using, mistyped_values.find_mistyped_values(using, [session_pk]))
+    value = _try_find_first_mistyped_value(using, mistyped_values.find_mistyped_values_of_sessions(using, [session_pk]))
     return None if value is None else value.to_error(session_id)
 
 
-def find_error_of_mistyped_value_in_workspace(
+def find_mistyped_value_error_of_workspace(
     using: str, workspace_pk: int
 ) -> IntegrityError | CheckpointCorrupted | None:
     """Return the error of such a row of any session of a workspace, except of messages and contents; None as above.
 
     The `session_pk` of an `IntegrityError` is the key of its session.
     """
-    value = _try_get_first_value(using, mistyped_values.find_mistyped_values_of_workspace(using, workspace_pk))
+    value = _try_find_first_mistyped_value(
+        using, mistyped_values.find_mistyped_noncontent_values_of_workspace(using, workspace_pk)
+    )
     if value is None:
         return None
     names = _select_sessions_without_verifying_seals(using).filter(pk=value.session_pk)
@@ -224,7 +226,7 @@ def find_error_of_mistyped_value_in_workspace(
     return error
 
 
-def _try_get_first_value(using: str, values: Iterator[MistypedValue]) -> MistypedValue | None:
+def _try_find_first_mistyped_value(using: str, values: Iterator[MistypedValue]) -> MistypedValue | None:
     """Return the first value that is found; None if there is none, or if the database cannot answer."""
     if connections[using].needs_rollback:
         return None
@@ -388,7 +390,7 @@ def _lock_quarantined_session(store: Store, session_id: str) -> Session:
     session_pk = sessions.values_list("pk", flat=True).first()
     if session_pk is None:
         raise SessionNotFound(session_id)
-    mistyped = mistyped_values.find_mistyped_value(store.using, session_pk)
+    mistyped = mistyped_values.find_first_mistyped_value_of_session(store.using, session_pk)
     if mistyped is not None:
         raise QuarantineStays(session_id, 1, mistyped.table, mistyped.row)
     session = sessions.get()
@@ -403,7 +405,7 @@ def _require_intact_rows_or_reseal(using: str, session: Session, *, accept_alter
     Returns the number of rows that were sealed. Raises `QuarantineStays`, `SealKeyMissing`.
     """
     found = list(verification.find_session_problems(using, session, VerificationCounts()))
-    _require_known_keys(found)
+    _raise_on_unknown_seal_key(found)
     problems = [problem for problem in found if problem.is_alteration]
     if not problems:
         return 0
@@ -420,7 +422,7 @@ def _select_sessions_without_verifying_seals(using: str) -> models.QuerySet[Sess
 def _list_problems_of_altered_rows(using: str, session_pk: int) -> list[IntegrityProblem]:
     """List the altered rows of a locked session. If values have another type than their column, only these are read."""
     mistyped = list(
-        map(IntegrityProblem.from_mistyped_value, mistyped_values.find_mistyped_values(using, [session_pk]))
+        map(IntegrityProblem.from_mistyped_value, mistyped_values.find_mistyped_values_of_sessions(using, [session_pk]))
     )
     if mistyped:
         return mistyped
@@ -429,7 +431,7 @@ def _list_problems_of_altered_rows(using: str, session_pk: int) -> list[Integrit
     return [problem for problem in problems if problem.is_alteration]
 
 
-def _require_known_keys(problems: Iterable[IntegrityProblem]) -> None:
+def _raise_on_unknown_seal_key(problems: Iterable[IntegrityProblem]) -> None:
     for problem in problems:
         if problem.unknown_key is not None:
             raise problem.to_error()

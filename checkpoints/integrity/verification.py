@@ -122,7 +122,7 @@ class VerificationCounts:
     rows: int = 0
 
 
-def verify_records_and_hash_live_keys(using: str, session: Session) -> set[int]:
+def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[int]:
     """Verify all calls, decisions, steps and answers of other agents of a session, before a run uses them.
 
     None of them, and no version, may be missing, added, or in a former state. Raises `IntegrityError` naming the first
@@ -230,12 +230,12 @@ def _find_problems_of_all_rows(
     counts.rows += len(sessions)
     with_head: list[Session] = []
     for session in sessions:
-        if (problem := _find_row_problem(session)) is not None:
+        if (problem := _find_seal_problem_of_row(session)) is not None:
             yield session.pk, problem
         elif session.row_seal:
             with_head.append(session)
     session_pks = sorted(session.pk for session in sessions)
-    found, placed = _list_models_with_rows(using, session_pks), _PlacedRows()
+    found, placed = _list_models_with_rows_in_key_range(using, session_pks), _PlacedRows()
     for model in [model for model in found if model in SESSION_MODELS]:
         yield from _find_row_problems_of_model(using, model, session_pks, counts, placed)
     for session_pk, error in signed_decisions.iterate_signature_errors_of_sessions(using, session_pks):
@@ -247,7 +247,7 @@ def _find_problems_of_all_rows(
             yield session_pk, problem
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in placed.ends), b"")
     yield from _find_message_problems(using, placed, counts, chains)
-    yield from _find_version_problems(using, placed, chains)
+    yield from _find_version_end_problems(using, placed, chains)
     with_contents = placed.sessions_with_states | _list_session_keys_with_blobs(using, found, session_pks)
     yield from _find_opaque_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
 
@@ -261,11 +261,11 @@ def find_problems_of_rows_without_session(
     """
     for row in iterate_rows_in_batches(EarlyResponse.objects.using(using).filter(workspace=workspace_pk)):
         counts.rows += 1
-        if (problem := _find_row_problem(row)) is not None:
+        if (problem := _find_seal_problem_of_row(row)) is not None:
             yield problem
 
 
-def _list_models_with_rows(using: str, session_pks: Sequence[int]) -> list[type[models.Model]]:
+def _list_models_with_rows_in_key_range(using: str, session_pks: Sequence[int]) -> list[type[models.Model]]:
     """List the tables that may have rows of sessions, in one statement: most sessions have none in most of them.
 
     A table is also listed for the rows of a session whose key is between those of two given ones.
@@ -328,7 +328,7 @@ def _lock_session_and_find_head_problems(using: str, session_pk: int) -> Iterato
         return
     with transaction.atomic(using=using):
         row = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
-        if row is None or not row.row_seal or _find_row_problem(row) is not None:
+        if row is None or not row.row_seal or _find_seal_problem_of_row(row) is not None:
             return  # deleted, or reported already
         head = session_heads.build_head(row, keys)
         try:
@@ -342,7 +342,7 @@ def _lock_session_and_find_head_problems(using: str, session_pk: int) -> Iterato
             yield IntegrityProblem.from_unknown_key(Session._meta.db_table, row_seals.describe_row(row), error)
 
 
-def _find_row_problem(row: models.Model) -> IntegrityProblem | None:
+def _find_seal_problem_of_row(row: models.Model) -> IntegrityProblem | None:
     try:
         row_seals.verify_row(row)
     except IntegrityError as error:
@@ -384,10 +384,10 @@ class _PlacedRows:
     def collect_from_rows(self, model: type[models.Model], rows: Sequence[tuple[Any, ...]]) -> None:
         """Add rows of a table: the keys of the session and of the row, its seal, and its sealed columns."""
         if model is Segment:
-            select = _build_column_selector(Segment, "parent", "parent_length")
+            select = _build_sealed_column_getter(Segment, "parent", "parent_length")
             self.segments |= {pk: (session_pk, *select(values)) for session_pk, pk, _, *values in rows}
         elif model is Checkpoint:
-            select = _build_column_selector(Checkpoint, "version", "segment", "length", "chain")
+            select = _build_sealed_column_getter(Checkpoint, "version", "segment", "length", "chain")
             for session_pk, pk, seal, *values in rows:
                 number, segment, length, chain = select(values)
                 end = _VersionEnd(
@@ -403,7 +403,7 @@ class _PlacedRows:
 
 
 @cache
-def _build_column_selector(model: type[models.Model], *names: str) -> Callable[[Sequence[Any]], Any]:
+def _build_sealed_column_getter(model: type[models.Model], *names: str) -> Callable[[Sequence[Any]], Any]:
     sealed = row_seals.get_sealed_fields(model)
     return itemgetter(*(sealed.index(name) for name in names))
 
@@ -422,7 +422,7 @@ def _find_row_problems_of_model(
         counts.rows += len(batch)
         placed.collect_from_rows(model, batch)
         for session_pk, pk, seal, *values in batch:
-            if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
+            if (problem := _find_seal_problem_of_columns(using, model, pk, seal, values)) is not None:
                 yield session_pk, problem
             elif model is ToolCall and (why := _find_call_digest_mismatch(values)) is not None:
                 yield (
@@ -433,7 +433,7 @@ def _find_row_problems_of_model(
 
 def _find_call_digest_mismatch(values: Sequence[Any]) -> str | None:
     """Say which text of a call does not match its digest, from its sealed columns."""
-    select = _build_column_selector(ToolCall, "args", "args_digest", "result", "result_digest", "error_message")
+    select = _build_sealed_column_getter(ToolCall, "args", "args_digest", "result", "result_digest", "error_message")
     return require_unaltered_call.describe_digest_mismatch(*select(values))
 
 
@@ -460,7 +460,7 @@ def _iterate_batches_of_groups(
             wanted = models.Q((group, last_group), (f"{by}__gt", last)) | models.Q((f"{group}__in", later))
 
 
-def _find_column_problem(
+def _find_seal_problem_of_columns(
     using: str, model: type[models.Model], pk: Any, seal: bytes | None, values: Sequence[Any]
 ) -> IntegrityProblem | None:
     try:
@@ -502,7 +502,7 @@ def _find_message_problems(
                 known, (session_pk, _, position) = segment_id, placed.segments[segment_id]
                 previous = previous_chains.get(segment_id, digests.EMPTY_CHAIN)
             chain = bytes(values[chain_at])
-            problem_of_seal = _find_column_problem(using, Message, pk, seal, values)
+            problem_of_seal = _find_seal_problem_of_columns(using, Message, pk, seal, values)
             previous = digests.extend_hash_chain(previous, body)
             places = (named_session_pk, place), (session_pk, position)
             why = _find_message_mismatch(*places, is_chain_right=chain == previous)
@@ -559,7 +559,7 @@ def _find_message_mismatch(place: tuple[int, int], expected: tuple[int, int], *,
     return None if place == expected else "it names another session than its segment"
 
 
-def _find_version_problems(
+def _find_version_end_problems(
     using: str, placed: _PlacedRows, chains: dict[tuple[int, int], bytes]
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Verify that each version ends with the message that it names, in a segment of its session.

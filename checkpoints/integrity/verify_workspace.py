@@ -76,7 +76,7 @@ def verify_and_quarantine_workspace(
     keys = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk").values_list("pk", flat=True)
     while batch := list(keys.filter(pk__gt=check.reached)[:BATCH_SIZE]):
         last: CheckedSession | None = None
-        for checked in verify_and_quarantine_readable_sessions(using, batch, counts):
+        for checked in quarantine_unreadable_and_verify_sessions(using, batch, counts):
             if last is not None:
                 yield last
             check.sessions += 1
@@ -112,7 +112,7 @@ def _reset_stored_check_result(using: str, workspace_pk: int) -> IntegrityCheck:
     )
 
 
-def verify_and_quarantine_readable_sessions(
+def quarantine_unreadable_and_verify_sessions(
     using: str, session_pks: Sequence[int], counts: VerificationCounts
 ) -> Iterator[CheckedSession]:
     """Verify sessions as `verify_and_quarantine_sessions` does, and before it whether their rows can be read.
@@ -128,7 +128,7 @@ def verify_and_quarantine_readable_sessions(
         Each session: first those that cannot be read, then the others in the order of the keys.
     """
     unreadable: defaultdict[int, list[IntegrityProblem]] = defaultdict(list)
-    for value in mistyped_values.find_mistyped_values(using, session_pks):
+    for value in mistyped_values.find_mistyped_values_of_sessions(using, session_pks):
         unreadable[value.session_pk].append(IntegrityProblem.from_mistyped_value(value))
     for session_pk, problems in unreadable.items():
         name = Session.objects.using(using).filter(pk=session_pk).values_list("session_id", flat=True).first()

@@ -100,8 +100,11 @@ def parse_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: f
     return snapshot
 
 
-def encode_phase(details: PhaseDetails, snapshot: RuntimeSnapshot | None) -> dict[str, Any]:
-    """Encode a phase as JSON values, for `decode_phase`. Raises `InvalidInput` if a field has the wrong type."""
+def encode_phase_and_snapshot(details: PhaseDetails, snapshot: RuntimeSnapshot | None) -> dict[str, Any]:
+    """Encode a phase and its snapshot as JSON values, for `decode_phase_and_snapshot`.
+
+    Raises `InvalidInput` if a field has the wrong type.
+    """
     compose_version_payload(details, snapshot)  # raises what saving it raises
     encoded: dict[str, Any] = {
         "phase": str(details.phase),
@@ -112,7 +115,7 @@ def encode_phase(details: PhaseDetails, snapshot: RuntimeSnapshot | None) -> dic
     return encoded
 
 
-def decode_phase(
+def decode_phase_and_snapshot(
     phase: str, details: dict[str, Any], snapshot: dict[str, Any] | None
 ) -> tuple[PhaseDetails, RuntimeSnapshot | None]:
     """Decode a phase and its snapshot, of which fields may be left out that have a default. Raises `InvalidInput`."""

@@ -23,7 +23,7 @@ from checkpoints.formats.non_validating_dataclass_decoder import load_as
 from checkpoints.ids import validate_id, validate_integer
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
-from checkpoints.loop_state.version_payload import encode_phase
+from checkpoints.loop_state.version_payload import encode_phase_and_snapshot
 from checkpoints.peers import deliver_notices
 from checkpoints.peers.call_join_and_pause_types import Notice, TakenJoin, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
@@ -363,7 +363,7 @@ class RemoteBackend(SingleRequests):
     ) -> int:
         """Save the next version of an owned session at a phase."""
         held = self.store.flush_and_require_owned_session(session_id)
-        fields: dict[str, Any] = encode_phase(details, snapshot)
+        fields: dict[str, Any] = encode_phase_and_snapshot(details, snapshot)
         if expected_version is not None:
             fields["expected_version"] = validate_integer("expected_version", expected_version)
         if not isinstance(plan, Unchanged):

@@ -50,7 +50,7 @@ def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             session.key_space,
             save_version.get_session_transcript_head(session),
             newest_head=(session.head_number, None if session.row_seal is None else bytes(session.row_seal)),
-            live_keys=verification.verify_records_and_hash_live_keys(store.using, session),
+            live_keys=verification.verify_records_and_hash_live_call_keys(store.using, session),
             at_gate=run.status == RunStatus.WAITING,
         )
         latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT) or EMPTY_VERSION

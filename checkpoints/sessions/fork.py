@@ -60,7 +60,7 @@ def fork_session(
     ):
         origin = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(origin)
-        verification.verify_records_and_hash_live_keys(store.using, origin)
+        verification.verify_records_and_hash_live_call_keys(store.using, origin)
         source = _get_source_version(store, origin, version)
         fork = _create_forked_session(
             store,
@@ -119,7 +119,7 @@ def create_fork_without_versions_if_missing(store: Store, session_id: str, new_s
     ):
         origin = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(origin)
-        verification.verify_records_and_hash_live_keys(store.using, origin)
+        verification.verify_records_and_hash_live_call_keys(store.using, origin)
         fork = _create_forked_session(store, origin, new_session_id)
         run = _create_ended_run_of_fork(store, fork)
         copy_calls_and_workflows_to_fork.copy_calls_to_fork(

@@ -83,7 +83,7 @@ def _take_ownership_in_transaction(
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_supported_schema(store, row)
-        live_keys = verification.verify_records_and_hash_live_keys(store.using, row)
+        live_keys = verification.verify_records_and_hash_live_call_keys(store.using, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run_or_raise_busy(store, row, previous, takeover)

@@ -13,7 +13,7 @@ from ninja import Router
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput, VersionConflict, VersionNotFound
-from checkpoints.loop_state.version_payload import decode_phase
+from checkpoints.loop_state.version_payload import decode_phase_and_snapshot
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
@@ -82,7 +82,7 @@ def save_phase(
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
     expected = parse_if_match(request, body.expected_version, "expected_version")
-    details, snapshot = decode_phase(body.phase, body.details, body.snapshot)
+    details, snapshot = decode_phase_and_snapshot(body.phase, body.details, body.snapshot)
     owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
     phase: Any = {
         "snapshot": snapshot,

@@ -104,7 +104,7 @@ def _quarantine_session_if_altered(session_pk: int, error: Exception) -> bool:
     """Put the session of a row under quarantine if the row was altered. Returns whether it is quarantined now."""
     cause = error
     if not isinstance(error, IntegrityError):
-        cause = quarantine.find_error_of_mistyped_value("default", session_pk, str(session_pk)) or error
+        cause = quarantine.find_mistyped_value_error_of_session("default", session_pk, str(session_pk)) or error
     return (
         isinstance(cause, IntegrityError)
         and cause.is_alteration

@@ -25,7 +25,7 @@ def save_state(cp: SyncCheckpointer, session_id: str, number: int) -> None:
     text = f"{number:04}"
     value = ("json", text.encode())
     new = NewState("", text, "", "", ("json", b"{}"), ("json", b"{}"), {"a": number}, {"a": value}, ["a"])
-    state_store.save_state(cp.store, session_id, new, description=NewSessionFields())
+    state_store.save_state_and_transcript_version(cp.store, session_id, new, description=NewSessionFields())
 
 
 def run_with_own_connection(work: Callable[[], Any]) -> Any:
@@ -72,7 +72,7 @@ def test_copy_beside_a_write_to_its_source_is_complete(cp: SyncCheckpointer, ope
     save_state(cp, "s", 1)
     other = open_checkpointer()
     with beside_first_statement(f'FROM "{Blob._meta.db_table}"', lambda: save_state(other, "s", 2)) as writes:
-        remove_and_copy_states.copy_states(cp.store, "s", "copy")
+        remove_and_copy_states.copy_states_to_session(cp.store, "s", "copy")
     writes[0].result()
     copied = list(state_store.iterate_states(cp.store, "copy"))
     assert [(state.state_id, state.values) for state in copied] == [("0001", {"a": ("json", b"0001")})]
@@ -89,10 +89,10 @@ def test_two_copies_in_opposite_directions_both_end(cp: SyncCheckpointer, open_c
 
     def copy_back() -> None:
         with pytest.raises(SessionExists):
-            remove_and_copy_states.copy_states(other.store, "a", "b")
+            remove_and_copy_states.copy_states_to_session(other.store, "a", "b")
 
     with beside_first_statement(lock, copy_back) as copies:
-        remove_and_copy_states.copy_states(cp.store, "b", "a")
+        remove_and_copy_states.copy_states_to_session(cp.store, "b", "a")
         if not copies:  # SQLite, which locks no rows
             copy_back()
     for copy in copies:

@@ -82,7 +82,7 @@ class RichPlayer(Player):
         parent = str(self.calls - 1) if number else ""
         body, values = ("json", b"{}"), {"a": ("json", f"{self.calls}".encode() * 200)}
         state = NewState("ns", str(self.calls), parent, "run", body, body, {"a": self.calls}, values, ["a"])
-        state_store.save_state(self.checkpointer.store, self.session_id, state)
+        state_store.save_state_and_transcript_version(self.checkpointer.store, self.session_id, state)
 
     def _write(self, number: int) -> None:
         self._own()

@@ -91,7 +91,7 @@ class SubagentCalls:
         for session_id, call_id in continued:
             self._claims.release_session_when_idle(session_id)
             if closes_calls:
-                content = VersionContent(None, write_transcript_version.build_empty_results([call_id]))
+                content = VersionContent(None, write_transcript_version.build_empty_call_results([call_id]))
                 state_store.write_version_of_transcript_if_changed(self._checkpointer.store, session_id, content)
 
     def _choose_session_and_take_continuable_call(self, key: TranscriptKey, kind: CallFingerprint) -> str:

@@ -241,9 +241,9 @@ class MirrorTransaction:
             raise SessionChanged
         session_id = known.row.session_id
         after = (
-            write_cached_session_in_one_statement.write_rows_of_cached_session(self._store, session_id, known, rows)
+            write_cached_session_in_one_statement.try_write_rows_of_cached_session(self._store, session_id, known, rows)
             if pending is None
-            else write_cached_session_in_one_statement.write_version_of_cached_session(
+            else write_cached_session_in_one_statement.try_write_version_of_cached_session(
                 self._store, session_id, known, pending.content, pending.run_id, rows
             )
         )

@@ -165,7 +165,7 @@ class HarnessSessionStore(SessionStore):
                 mirror, before = self._append_lines_under_lock(key, mirror, lines)
             if mirror is not None:
                 self._remember_version_number_if_next(session_id, before, mirror.version)
-                known = write_cached_session_in_one_statement.find_cached_session(store, session_id)
+                known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id)
                 mirror.revision = None if known is None else known.row.revision
                 with self._lock:
                     self._mirrors[session_id] = mirror
@@ -182,7 +182,7 @@ class HarnessSessionStore(SessionStore):
         `SessionChanged`.
         """
         store = self.sync_checkpointer.store
-        known = write_cached_session_in_one_statement.find_cached_session(store, key.session_id)
+        known = write_cached_session_in_one_statement.find_writable_cached_session(store, key.session_id)
         if known is None or mirror.revision != known.row.revision or self._clock_lead is None:
             return None
         if len(_list_new_lines(lines, mirror.keys)) < len(lines):
@@ -199,7 +199,7 @@ class HarnessSessionStore(SessionStore):
             ):  # the header is a row, too
                 mirror.lock_session_and_write_queued_version()
             if mirror.is_without_lock:
-                mirror.write_without_lock(log.take_line_and_header_rows(mirror.written))
+                mirror.write_without_lock(log.take_rows_of_queued_lines_and_header(mirror.written))
             else:
                 log.row = mirror.row
                 log.insert_queued_lines(mirror.written)
@@ -242,7 +242,7 @@ class HarnessSessionStore(SessionStore):
         """
         store = self.sync_checkpointer.store
         with database_operation(store.using), transaction.atomic(using=store.using):
-            remove_and_copy_states.delete_session_with_states(store, key.session_id)
+            remove_and_copy_states.release_and_delete_session(store, key.session_id)
             create_forked_session.create_forked_session_if_missing(store, key, lines)
             return self._append_lines_to_log(key, None, [*notes, *lines])
 
@@ -431,7 +431,7 @@ class HarnessSessionStore(SessionStore):
             with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(each.session_id):
                 with self._lock:
                     self._mirrors.pop(each.session_id, None)
-                remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, each.session_id)
+                remove_and_copy_states.release_and_delete_session(self.sync_checkpointer.store, each.session_id)
 
 
 def _list_new_lines(lines: Sequence[Line], known_keys: Collection[str]) -> list[Line]:

@@ -357,13 +357,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
         def withdraw_calls(row: Session) -> None:
             # The tasks of subgraphs work on states that are later than that of the root graph.
-            find_decisions_or_discard_interrupt_calls.discard_undecided_calls_of_earlier_states(
+            find_decisions_or_discard_interrupt_calls.discard_undecided_calls_not_asked_since_state(
                 self.sync_checkpointer.store, row, checkpoint["id"], INTERRUPT, self._list_interrupt_keys
             )
 
         is_shown = self.transcript_channel in versions
         with self._session_claims.lock_session_claims(thread_id):
-            chain = state_store.save_state(
+            chain = state_store.save_state_and_transcript_version(
                 self.sync_checkpointer.store,
                 thread_id,
                 new,
@@ -584,7 +584,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             find_decisions_or_discard_interrupt_calls.discard_all_undecided_calls(
                 self.sync_checkpointer.store, str(thread_id)
             )
-            remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))
+            remove_and_copy_states.release_and_delete_session(self.sync_checkpointer.store, str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the states of runs with their writes. Transcripts and calls stay."""
@@ -613,7 +613,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             )
 
         with self._session_claims.lock_session_claims(target):
-            remove_and_copy_states.copy_states(store, str(source_thread_id), target, build_version_content_of_copy)
+            remove_and_copy_states.copy_states_to_session(
+                store, str(source_thread_id), target, build_version_content_of_copy
+            )
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete the states of threads: all with `delete`; with `keep_latest` all but those a resume needs.

@@ -86,10 +86,10 @@ class HarnessSession:
         run = find_run_context(self)
         if run is None or run.continued_from is None:
             return await self.client.run_database_work_to_end(
-                partial(durable_message_list.list_newest_messages, self.client.store, self.session_id, count)
+                partial(durable_message_list.list_messages_of_newest_version, self.client.store, self.session_id, count)
             )
         history = await self.client.run_database_work_to_end(
-            partial(durable_message_list.list_newest_messages, self.client.store, self.session_id)
+            partial(durable_message_list.list_messages_of_newest_version, self.client.store, self.session_id)
         )
         if run.answer is not None:  # it is not history for a run that gets it as an answer
             del history[run.answer_first : run.answer_first + len(run.answer)]

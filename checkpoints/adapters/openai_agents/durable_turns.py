@@ -252,7 +252,7 @@ def _build_content_and_remaining_runs(
     run = found if own is None else own.run
     if run is None or not run.count:
         return VersionContent(None, added=items), run, found
-    messages = durable_message_list.list_newest_messages(store, row.session_id)
+    messages = durable_message_list.list_messages_of_newest_version(store, row.session_id)
     end = run.first + run.count
     answer, later = messages[run.first : end], messages[end:]
     if own is not None and list(map(_build_item_key, answer)) != list(map(_build_item_key, own.answer)):
@@ -267,7 +267,7 @@ def _build_content_and_remaining_runs(
     held = found.held if found is not None and is_found else run.held
     turn = [*held, *_list_items_not_in_answer(rest, held)]
     if calls <= results | stored_results | _find_call_and_result_ids(turn)[1]:
-        closed = write_transcript_version.build_empty_results(answered)
+        closed = write_transcript_version.build_empty_call_results(answered)
         content = VersionContent(None, closed, added=turn, always=True)
         after = run.copy_without_answer() if calls else None
         if found is None or not is_found:
@@ -292,7 +292,9 @@ def is_turn_over_for_call(store: Store, session_id: str, own: ContinuedRun, call
     later = row.message_count - own.run.first - own.run.count
     if not own.answer or later <= 0:
         return False
-    results = _find_call_and_result_ids(durable_message_list.list_newest_messages(store, session_id, later))[1]
+    results = _find_call_and_result_ids(durable_message_list.list_messages_of_newest_version(store, session_id, later))[
+        1
+    ]
     calls = _find_call_and_result_ids(own.answer)[0]
     return call_id in results or (call_id not in calls and calls <= results)
 

@@ -128,7 +128,7 @@ class HarnessConversationStore(ConversationStore):
         record, store = self._written.pop(conversation_id, None), self.sync_checkpointer.store
         if record is None or record.revision != revision:
             return None
-        is_known = conversation_log.is_record_cached(store, _FRAMEWORK, conversation_id, revision)
+        is_known = conversation_log.is_record_revision_cached(store, _FRAMEWORK, conversation_id, revision)
         return record if is_known else None
 
     async def find_revision(self, conversation_id: str) -> str | None:
@@ -147,7 +147,7 @@ class HarnessConversationStore(ConversationStore):
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         stored = await self._run_blocking(
-            partial(conversation_log.read_conversation_records, self.sync_checkpointer.store, _FRAMEWORK)
+            partial(conversation_log.read_conversation_records_of_framework, self.sync_checkpointer.store, _FRAMEWORK)
         )
         records = [message_conversion.decode_record(record) for record in stored]
         chosen = [record for record in records if scope is None or record.scope == scope]

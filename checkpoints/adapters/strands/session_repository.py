@@ -150,7 +150,7 @@ class HarnessSessionRepository(SessionRepository):
                     )
                     is not None
                 ):
-                    remove_and_copy_states.delete_session_with_states(store, child_id)
+                    remove_and_copy_states.release_and_delete_session(store, child_id)
                 self._known.pop(child_id, None)
 
         self._run_blocking(delete_session_and_agent_sessions)
@@ -205,7 +205,7 @@ class HarnessSessionRepository(SessionRepository):
     def _has_results_as_last_message(self, place: str) -> bool:
         """Return whether the last message has results of tools. Then the calls of which an interrupt was are over,
         although the process died before it stored the state of the agent without the interrupt."""
-        newest = durable_message_list.list_newest_messages
+        newest = durable_message_list.list_messages_of_newest_version
         messages = self._run_blocking(lambda: newest(self.client.store, place, 1))
         return any("toolResult" in block for message in messages for block in message["content"])
 
@@ -314,7 +314,9 @@ class HarnessSessionRepository(SessionRepository):
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Read a message. Returns None if there is none."""
         place = self.load_session_id_of_agent(session_id, agent_id)
-        messages = self._run_blocking(partial(durable_message_list.list_newest_messages, self.client.store, place))
+        messages = self._run_blocking(
+            partial(durable_message_list.list_messages_of_newest_version, self.client.store, place)
+        )
         known = 0 <= message_id < len(messages)
         return message_conversion.decode_message(messages[message_id], message_id) if known else None
 
@@ -336,7 +338,7 @@ class HarnessSessionRepository(SessionRepository):
             number = session_message.message_id
             if not 0 <= number < row.message_count:
                 raise SessionException(f"Message {number} does not exist")
-            tail = durable_message_list.list_newest_messages(
+            tail = durable_message_list.list_messages_of_newest_version(
                 self.client.store, row.session_id, row.message_count - number
             )
             session_message.created_at = message_conversion.decode_message(tail[0], number).created_at
@@ -370,7 +372,7 @@ class HarnessSessionRepository(SessionRepository):
 
         def load_messages_of_agent() -> list[dict[str, Any]]:
             self._get_agent_document_or_raise(place, session_id, agent_id)
-            return durable_message_list.list_newest_messages(self.client.store, place)
+            return durable_message_list.list_messages_of_newest_version(self.client.store, place)
 
         decoded = [
             message_conversion.decode_message(message, number)
@@ -416,7 +418,7 @@ class HarnessSessionRepository(SessionRepository):
             if exists and self._load_document(session_id, name) is None:
                 raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
             self._save_document(row, name, state)
-            return VersionContent(None, write_transcript_version.build_empty_results(closed))
+            return VersionContent(None, write_transcript_version.build_empty_call_results(closed))
 
         self._write_session_change_under_lock(_validate_identifier(session_id), save_multi_agent_document)
         for agent in agents:

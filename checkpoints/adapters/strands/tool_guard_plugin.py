@@ -194,7 +194,7 @@ class Harness(Plugin):
 
     def _require_newest_message_has_call(self, place: str, call_id: str) -> None:
         """Require that nobody has continued the session since the model made a call. Raises `SessionConflict`."""
-        newest = durable_message_list.list_newest_messages(self._client.store, place, 1)
+        newest = durable_message_list.list_messages_of_newest_version(self._client.store, place, 1)
         blocks = [block for message in newest for block in message["content"] if "toolUse" in block]
         if newest and not any(block["toolUse"]["toolUseId"] == call_id for block in blocks):
             raise SessionConflict(

@@ -78,7 +78,7 @@ class Command(BaseCommand):
         if options["session"] is not None:
             sessions = Session.objects.using(using).filter(session_id=options["session"]).order_by("pk")
             keys = list(sessions.values_list("pk", flat=True))
-            yield from verify_workspace.verify_and_quarantine_readable_sessions(using, keys, counts)
+            yield from verify_workspace.quarantine_unreadable_and_verify_sessions(using, keys, counts)
             return
         resume, missing = options["resume"], missing_sessions.find_missing_sessions(using)
         for workspace_pk in verify_workspace.list_workspace_keys_to_check(using, resume=resume):

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.integrity import missing_sessions
-from checkpoints.integrity.accept_restored_head import accept_stored_head
+from checkpoints.integrity.accept_restored_head import accept_stored_head_in_witness
 from checkpoints.models import Session
 from checkpoints.seals.witness import SETTING, get_witness
 from checkpoints.seals.witness_database import DatabaseWitness
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         changed = 0
         for pk in pks:
             try:
-                changed += accept_stored_head(using, pk, actor=getpass.getuser(), reason=options["reason"])
+                changed += accept_stored_head_in_witness(using, pk, actor=getpass.getuser(), reason=options["reason"])
             except CheckpointsError as error:
                 raise CommandError(f"{changed} of {len(pks)} sessions were noted. {error}") from error
         self.stdout.write(f"{changed} of {len(pks)} sessions were noted; the others were known as they are.")

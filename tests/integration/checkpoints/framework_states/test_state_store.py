@@ -76,7 +76,9 @@ def _save(
         values.keys(),
     )
     content = None if transcript is None else VersionContent(transcript, payload={"state": number})
-    state_store.save_state(cp.store, session_id, new, build_content=lambda row: content, description=NewSessionFields())
+    state_store.save_state_and_transcript_version(
+        cp.store, session_id, new, build_content=lambda row: content, description=NewSessionFields()
+    )
 
 
 def _load(cp: SyncCheckpointer, state_id: str | None = None, session_id: str = "s") -> dict[str, EncodedValue]:
@@ -181,7 +183,7 @@ def test_removed_states_remove_their_blobs(cp: SyncCheckpointer) -> None:
     assert _load(cp) == {"messages": kept}
     assert not FrameworkWrite.objects.exists()
     assert Blob.objects.count() == 40 + 5 + 1  # five full groups, and the list
-    remove_and_copy_states.delete_session_with_states(cp.store, "s")
+    remove_and_copy_states.release_and_delete_session(cp.store, "s")
     assert not Blob.objects.exists()
 
 
@@ -215,7 +217,7 @@ def test_base_of_a_patch_stays_as_long_as_the_patch(cp: SyncCheckpointer) -> Non
     remove_and_copy_states.delete_selected_states(cp.store, "s", lambda states: [states[-1]])
     assert _load(cp) == {"messages": [value]}
     assert Blob.objects.count() == 3
-    remove_and_copy_states.copy_states(cp.store, "s", "copy")
+    remove_and_copy_states.copy_states_to_session(cp.store, "s", "copy")
     assert _load(cp, session_id="copy") == {"messages": [value]}
     remove_and_copy_states.delete_selected_states(cp.store, "s")
     assert not Blob.objects.filter(session__session_id="s").exists()
@@ -311,7 +313,7 @@ def test_states_that_rebuild_a_value_are_kept(cp: SyncCheckpointer) -> None:
             ["delta", "trigger"],
             ["delta"],
         )
-        state_store.save_state(cp.store, "s", new, description=NewSessionFields())
+        state_store.save_state_and_transcript_version(cp.store, "s", new, description=NewSessionFields())
     assert remove_and_copy_states.delete_superseded_states(cp.store, "s") == 2
     assert [state.state_id for state in state_store.iterate_states(cp.store, "s")] == ["0005", "0004", "0003", "0002"]
 
@@ -321,12 +323,12 @@ def test_copy_is_complete_and_independent(cp: SyncCheckpointer) -> None:
     state_store.save_task_writes_and_interrupt_calls(
         cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))]
     )
-    remove_and_copy_states.copy_states(cp.store, "s", "copy")
-    remove_and_copy_states.delete_session_with_states(cp.store, "s")
+    remove_and_copy_states.copy_states_to_session(cp.store, "s", "copy")
+    remove_and_copy_states.release_and_delete_session(cp.store, "s")
     assert len(_load(cp, session_id="copy")["messages"]) == 20
     assert FrameworkWrite.objects.get().session.session_id == "copy"
     with pytest.raises(SessionExists):
-        remove_and_copy_states.copy_states(cp.store, "copy", "copy")
+        remove_and_copy_states.copy_states_to_session(cp.store, "copy", "copy")
 
 
 def _make_text(number: int, size: int = 2000) -> str:
@@ -373,12 +375,12 @@ def test_value_outlives_the_message_that_has_its_text(cp: SyncCheckpointer, tmp_
     expected = _save_with_text(cp, "msgpack")
     _save(cp, 2, transcript=[text_message("other")], versions={"a": 1})
     cp.export_session("s", tmp_path / "s.jsonl")
-    remove_and_copy_states.copy_states(cp.store, "s", "copy")
+    remove_and_copy_states.copy_states_to_session(cp.store, "s", "copy")
     cp.prune("s", keep_last=1)
     assert cp.load("s", 3)["transcript"] == [text_message("other")]
     assert _load(cp) == expected[1]
     assert not Blob.objects.exclude(base_segment=None).exists()
-    remove_and_copy_states.delete_session_with_states(cp.store, "s")
+    remove_and_copy_states.release_and_delete_session(cp.store, "s")
     cp.import_session(tmp_path / "s.jsonl")
     for session_id in ("copy", "s"):
         assert [_load(cp, f"{number:04}", session_id) for number in range(2)] == expected
@@ -412,7 +414,7 @@ def test_value_that_is_deleted_during_a_verification_is_no_problem(
     read = opaque_bytes_as_differences.read_contents_or_errors
 
     def delete_and_read(using: str, rows: Any) -> Any:
-        remove_and_copy_states.delete_session_with_states(cp.store, "s")
+        remove_and_copy_states.release_and_delete_session(cp.store, "s")
         return read(using, rows)
 
     monkeypatch.setattr(opaque_bytes_as_differences, "read_contents_or_errors", delete_and_read)
@@ -423,7 +425,7 @@ def test_states_are_exported_with_the_session(cp: SyncCheckpointer, tmp_path: An
     _save(cp, 0, transcript=conversation("ab"), messages=[_item(number) for number in range(20)])
     cp.export_session("s", tmp_path / "s.jsonl")
     before = _load(cp)
-    remove_and_copy_states.delete_session_with_states(cp.store, "s")
+    remove_and_copy_states.release_and_delete_session(cp.store, "s")
     cp.import_session(tmp_path / "s.jsonl")
     assert _load(cp) == before
     assert Session.objects.get().latest_version == 1
@@ -460,7 +462,9 @@ def _save_in_turn(cp: SyncCheckpointer, number: int) -> None:
     def build_content(row: Session) -> VersionContent:
         return VersionContent(None, added=[message], payload={"number": number})
 
-    state_store.save_state(cp.store, "s", new, build_content=build_content, description=NewSessionFields("Hello"))
+    state_store.save_state_and_transcript_version(
+        cp.store, "s", new, build_content=build_content, description=NewSessionFields("Hello")
+    )
     state_store.save_task_writes_and_interrupt_calls(
         cp.store, "s", "", f"{number:04}", "task", "", [NewWrite(0, "a", [_item(number)])]
     )
@@ -590,7 +594,7 @@ def test_what_is_known_of_a_conversation_does_not_grow(cp: SyncCheckpointer) -> 
             cp.store, "s", record, entries, expected_revision=before, description=NewSessionFields("Title")
         )
 
-    known = write_cached_session_in_one_statement.find_cached_session(cp.store, "s")
+    known = write_cached_session_in_one_statement.find_writable_cached_session(cp.store, "s")
     assert known is None or len(known.facts) == 2
 
 
@@ -602,10 +606,10 @@ def test_copy_whose_version_cannot_be_written_leaves_nothing(cp: SyncCheckpointe
         return VersionContent([{"role": "user", "content": float("nan")}])
 
     with pytest.raises(NotRepresentable):
-        remove_and_copy_states.copy_states(cp.store, "s", "copy", build_content)
+        remove_and_copy_states.copy_states_to_session(cp.store, "s", "copy", build_content)
     assert not Session.objects.filter(session_id="copy").exists()
     content = VersionContent([{"role": "user", "content": "hi"}])
-    remove_and_copy_states.copy_states(cp.store, "s", "copy", lambda: content)
+    remove_and_copy_states.copy_states_to_session(cp.store, "s", "copy", lambda: content)
     loaded = cp.load_latest("copy")
     assert loaded is not None
     assert loaded["transcript"] == content.transcript

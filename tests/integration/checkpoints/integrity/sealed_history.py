@@ -92,7 +92,7 @@ def create_sealed_session(open_checkpointer: Callable[..., SyncCheckpointer], se
     second.resume(session_id)
     guard(second, session_id, "mail", {}, "call_3", lambda _: "sent", codec=_AS_TEXT)
     state = NewState("ns", "2", "1", "run", ("json", b"{}"), ("json", b"{}"), {"a": 1}, {"a": ("json", b"1")}, ["a"])
-    state_store.save_state(second.store, session_id, state)
+    state_store.save_state_and_transcript_version(second.store, session_id, state)
     writes = [NewWrite(0, "a", ("json", b"2"))]
     state_store.save_task_writes_and_interrupt_calls(second.store, session_id, "ns", "2", "task", "path", writes)
     second.workflow(session_id, "books").step("enter", str.upper, "entry")

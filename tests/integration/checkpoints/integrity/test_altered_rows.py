@@ -219,7 +219,7 @@ def test_missing_or_restored_row_is_detected_by_the_sum(open_checkpointer: Open)
             plain(model).filter(pk=row.pk).delete()
             assert problems("s"), model
             with pytest.raises(IntegrityError):
-                verification.verify_records_and_hash_live_keys("default", Session.objects.get(pk=session.pk))
+                verification.verify_records_and_hash_live_call_keys("default", Session.objects.get(pk=session.pk))
             if model is Checkpoint:
                 with pytest.raises(IntegrityError, match="newest version of s"):
                     load_version.load_latest_version(open_checkpointer().store, "s")

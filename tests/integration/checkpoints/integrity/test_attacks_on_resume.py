@@ -19,7 +19,7 @@ def resume_notices(session: Session, edit: Callable[[], object]) -> bool:
     with rolled_back():
         edit()
         try:
-            verification.verify_records_and_hash_live_keys("default", plain(Session).get(pk=session.pk))
+            verification.verify_records_and_hash_live_call_keys("default", plain(Session).get(pk=session.pk))
         except (IntegrityError, SealError):
             return True
     return False

@@ -48,11 +48,11 @@ def test_states_of_a_session_with_a_missing_state_are_not_copied(open_checkpoint
     for number in "12":
         body = ("json", b"{}")
         state = NewState("ns", number, "", "run", body, body, {"a": 1}, {"a": ("json", number.encode())}, ["a"])
-        state_store.save_state(store, "s", state)
+        state_store.save_state_and_transcript_version(store, "s", state)
     plain(FrameworkState).filter(state_id="2").delete()
 
     with pytest.raises(IntegrityError):
-        remove_and_copy_states.copy_states(store, "s", "copy")
+        remove_and_copy_states.copy_states_to_session(store, "s", "copy")
     assert not Session.objects.filter(session_id="copy").exists()
     assert Session.objects.get(session_id="s").quarantined_at is not None
 

@@ -65,8 +65,8 @@ def test_value_of_another_call_is_not_replayed(cp: SyncCheckpointer, open_checkp
 def test_changed_key_of_a_row_that_others_name_is_detected(open_checkpointer: Open, model: type[models.Model]) -> None:
     create_sealed_session(open_checkpointer, "s")
     session = Session.objects.get(session_id="s")
-    verification.verify_records_and_hash_live_keys("default", session)
+    verification.verify_records_and_hash_live_call_keys("default", session)
     key = plain(model).filter(session=session).order_by("pk").values_list("pk", flat=True)[0]
     exchange_keys(model, key, key + 1000)
     with pytest.raises(IntegrityError):
-        verification.verify_records_and_hash_live_keys("default", session)
+        verification.verify_records_and_hash_live_call_keys("default", session)

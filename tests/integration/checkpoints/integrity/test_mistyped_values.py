@@ -147,7 +147,7 @@ def setup(open_checkpointer: Open, client: Client, rows: sqlite3.Connection) -> 
 @on_sqlite
 def test_rows_of_the_library_have_the_types_of_their_columns(setup: Setup) -> None:
     pks = list(Session.objects.values_list("pk", flat=True))
-    assert list(mistyped_values.find_mistyped_values("default", pks)) == []
+    assert list(mistyped_values.find_mistyped_values_of_sessions("default", pks)) == []
 
 
 @on_sqlite
@@ -156,7 +156,7 @@ def test_time_at_the_end_of_a_second_is_a_time(setup: Setup, time: str) -> None:
     for model, field in list_columns():
         if isinstance(field, models.DateTimeField):
             store_value(model, field.column, time, find_last_row(model, setup.pk))
-    assert list(mistyped_values.find_mistyped_values("default", [setup.pk])) == []
+    assert list(mistyped_values.find_mistyped_values_of_sessions("default", [setup.pk])) == []
 
 
 @on_sqlite
@@ -166,7 +166,7 @@ def test_value_of_another_type_is_found_in_every_column(setup: Setup, model: typ
     for field in fields:
         with transaction.atomic():
             store_value(model, field.column, list_other_values(field)[0], row)
-            found = list(mistyped_values.find_mistyped_values("default", [setup.pk]))
+            found = list(mistyped_values.find_mistyped_values_of_sessions("default", [setup.pk]))
             transaction.set_rollback(True)
         assert [(each.table, each.row, each.column) for each in found] == [
             (model._meta.db_table, str(row), field.column)
@@ -182,7 +182,7 @@ def test_value_of_another_type_is_a_problem_of_its_column(setup: Setup, model: t
     for _, field in list_columns_of_each_type([model]):
         for value in list_other_values(field):
             store_value(model, field.column, value, row)
-            checked = verify_workspace.verify_and_quarantine_readable_sessions(
+            checked = verify_workspace.quarantine_unreadable_and_verify_sessions(
                 "default", [setup.pk], VerificationCounts()
             )
             found = [(problem.table, problem.row, problem.why) for each in checked for problem in each.problems]
@@ -319,7 +319,7 @@ def test_value_of_another_type_is_named_and_its_session_is_not_released(open_che
 def test_text_that_is_no_time_is_found(open_checkpointer: Open, value: str) -> None:
     start_session(open_checkpointer()).save_checkpoint("s", conversation("abc"), {}, 0)
     store_value(Checkpoint, "created_at", value, Checkpoint.objects.get().pk)
-    assert mistyped_values.find_mistyped_value("default", Session.objects.get().pk) is not None
+    assert mistyped_values.find_first_mistyped_value_of_session("default", Session.objects.get().pk) is not None
 
 
 @on_sqlite
@@ -379,7 +379,7 @@ def test_state_of_a_framework_with_a_value_of_another_type_raises_a_typed_error(
     cp = start_session(open_checkpointer())
     content = ("json", b'"a long text"' * 50)
     state = NewState("", "1", "", "run", ("json", b"{}"), ("json", b"{}"), {"a": 1}, {"a": content}, ["a"])
-    state_store.save_state(cp.store, "s", state)
+    state_store.save_state_and_transcript_version(cp.store, "s", state)
     store_value(model, column, value, model._default_manager.get().pk)
     for read in (
         lambda: state_store.load_state(cp.store, "s", "", None),
