@@ -48,7 +48,7 @@ class Database:
     alias: str
     url: str  #: URL for PostgreSQL, path for SQLite
 
-    def get_size_on_disk(self) -> int:
+    def measure_bytes_on_disk(self) -> int:
         """Return the bytes on disk of tables, indexes and TOAST data, without the write-ahead log."""
         if self.kind == "postgresql":
             with psycopg.connect(self.url, autocommit=True) as connection:
@@ -72,16 +72,16 @@ class Database:
         return int(connection.execute(query).fetchall()[0][0])
 
 
-class Databases:
+class DatabaseFactory:
     def __init__(self, server: str, directory: Path) -> None:
         self._server = server
         self._directory = directory
 
     def create_database(self, kind: Kind, name: str) -> Database:
         """Create an empty database. Its Django alias is `postgresql_name` or `sqlite_name`."""
-        alias = make_alias(kind, name)
+        alias = build_django_alias(kind, name)
         if kind == "sqlite":
-            return Database(kind, alias, self.get_sqlite_path(name))
+            return Database(kind, alias, self.build_sqlite_path(name))
         with psycopg.connect(self._server, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
         return Database(kind, alias, self.build_postgresql_url(name))
@@ -89,25 +89,25 @@ class Databases:
     def build_postgresql_url(self, name: str) -> str:
         return f"{self._server.rpartition('/')[0]}/{name}"
 
-    def get_sqlite_path(self, name: str) -> str:
+    def build_sqlite_path(self, name: str) -> str:
         return str(self._directory / f"{name}.db")
 
-    def map_aliases_to_urls(self, names: Sequence[str]) -> dict[str, str]:
+    def build_urls_by_alias(self, names: Sequence[str]) -> dict[str, str]:
         """Return the URLs of the databases of these names, on both kinds of server, by alias."""
-        paths = {make_alias("sqlite", name): self.get_sqlite_path(name) for name in names}
-        return paths | {make_alias("postgresql", name): self.build_postgresql_url(name) for name in names}
+        paths = {build_django_alias("sqlite", name): self.build_sqlite_path(name) for name in names}
+        return paths | {build_django_alias("postgresql", name): self.build_postgresql_url(name) for name in names}
 
-    def get_server_version(self) -> str:
+    def get_postgresql_version(self) -> str:
         with psycopg.connect(self._server) as connection:
             return connection.execute("SHOW server_version").fetchall()[0][0].split()[0]  # type: ignore[no-any-return]
 
 
-def make_alias(kind: Kind, name: str) -> str:
+def build_django_alias(kind: Kind, name: str) -> str:
     return f"{kind}_{name}"
 
 
 @contextmanager
-def create_temporary_databases() -> Iterator[Databases]:
+def run_temporary_postgresql_and_sqlite_folder() -> Iterator[DatabaseFactory]:
     """Create databases for the length of a `with` block, on a server and file system with durable writes."""
     with cluster() as server, TemporaryDirectory(prefix="harness-benchmarks-") as directory:
-        yield Databases(server, Path(directory))
+        yield DatabaseFactory(server, Path(directory))

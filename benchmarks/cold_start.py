@@ -5,15 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from benchmarks.benchmark_databases import Databases, Kind
+from benchmarks.benchmark_databases import DatabaseFactory, Kind
 from benchmarks.django_setup import create_library_tables
-from benchmarks.duration_samples import Samples
-from benchmarks.full_and_quick_run_sizes import Plan
+from benchmarks.duration_samples import DurationSamples
+from benchmarks.full_and_quick_run_sizes import MeasurementPlan
 
 WAYS = ("setup", "save")
 
 
-def measure_fresh_processes(databases: Databases, kind: Kind, plan: Plan) -> dict[str, Samples]:
+def measure_setup_and_save_in_fresh_processes(
+    databases: DatabaseFactory, kind: Kind, plan: MeasurementPlan
+) -> dict[str, DurationSamples]:
     """Measure `setup` (only `django.setup()`) and `save` (import, open, start a session, save), alternating."""
     database = databases.create_database(kind, "fresh")
     create_library_tables(database.alias)
@@ -23,4 +25,4 @@ def measure_fresh_processes(databases: Databases, kind: Kind, plan: Plan) -> dic
             command = [sys.executable, "-m", "benchmarks.workers.cold_start_worker", way, database.url]
             output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             seconds[way].append(float(output))
-    return {way: Samples(values[1:]) for way, values in seconds.items()}  # the first one fills the caches
+    return {way: DurationSamples(values[1:]) for way, values in seconds.items()}  # the first one fills the caches

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from benchmarks.agent_groups.agent_group import AgentGroup
-from benchmarks.benchmark_databases import Databases, Kind
+from benchmarks.benchmark_databases import DatabaseFactory, Kind
 from benchmarks.django_setup import create_library_tables, create_plain_tables
-from benchmarks.full_and_quick_run_sizes import Plan
+from benchmarks.full_and_quick_run_sizes import MeasurementPlan
 
 WAYS = ("library", "statement")
 
 
 @dataclass(frozen=True)
-class Rates:
+class SaveRates:
     """Saves per second by contender and number of savers, one value per round."""
 
     found: dict[tuple[str, int], list[float]] = field(default_factory=dict)
@@ -33,8 +33,8 @@ class Rates:
         return statistics.median(own_rate / other_rate for own_rate, other_rate in pairs)
 
 
-def measure_agents(groups: Sequence[AgentGroup], plan: Plan) -> Rates:
-    rates = Rates()
+def measure_save_rates_of_agents(groups: Sequence[AgentGroup], plan: MeasurementPlan) -> SaveRates:
+    rates = SaveRates()
     for agents in plan.agents:
         turns = plan.saves_of_agents // agents
         for group in groups:  # warms up connections and caches
@@ -72,10 +72,10 @@ class ProcessTeam:
             member.wait()
 
 
-def measure_processes(databases: Databases, kind: Kind, plan: Plan) -> Rates:
+def measure_save_rates_of_processes(databases: DatabaseFactory, kind: Kind, plan: MeasurementPlan) -> SaveRates:
     """Measure the rates of one process and of all, for each way of saving."""
-    teams = {way: _start_process_team(databases, kind, way, plan.processes) for way in WAYS}
-    rates = Rates()
+    teams = {way: _create_database_and_start_processes(databases, kind, way, plan.processes) for way in WAYS}
+    rates = SaveRates()
     try:
         for count in (1, plan.processes):
             for _ in range(plan.rounds):
@@ -89,7 +89,7 @@ def measure_processes(databases: Databases, kind: Kind, plan: Plan) -> Rates:
     return rates
 
 
-def _start_process_team(databases: Databases, kind: Kind, way: str, size: int) -> ProcessTeam:
+def _create_database_and_start_processes(databases: DatabaseFactory, kind: Kind, way: str, size: int) -> ProcessTeam:
     database = databases.create_database(kind, f"processes_{way}")
     (create_library_tables if way == "library" else create_plain_tables)(database.alias)
     command = [sys.executable, "-m", "benchmarks.workers.saving_worker", way, database.url]

@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 from benchmarks.agent_groups.agent_group import AgentGroup
-from benchmarks.agent_groups.langgraph_agents import LangGraph
-from benchmarks.agent_groups.library_agents import Library
+from benchmarks.agent_groups.langgraph_agents import LangGraphAgents
+from benchmarks.agent_groups.library_agents import LibraryAgents
 from benchmarks.agent_groups.raw_sql_agents import RawSqlAgents
-from benchmarks.benchmark_databases import Databases, Kind
+from benchmarks.benchmark_databases import DatabaseFactory, Kind
 from benchmarks.call_costs import CallLogger
 from benchmarks.contenders import langgraph_django
 from benchmarks.contenders.contender import Contender
-from benchmarks.contenders.full_copy_checkpointer import FullCopy
-from benchmarks.contenders.langgraph_django import DjangoSaver
-from benchmarks.contenders.langgraph_savers import DefaultChannel, DeltaChannel
-from benchmarks.contenders.plain_orm import PlainOrm
+from benchmarks.contenders.full_copy_checkpointer import FullCopyContender
+from benchmarks.contenders.langgraph_django import LangGraphDjangoContender
+from benchmarks.contenders.langgraph_savers import LangGraphDefaultChannelContender, LangGraphDeltaChannelContender
+from benchmarks.contenders.plain_orm import PlainOrmContender
 from benchmarks.contenders.raw_sql import RawDriverContender, RawSqlContender
-from benchmarks.contenders.this_library import Append, AsyncAppend, CallDispatch, CallLog, Save
+from benchmarks.contenders.this_library import (
+    AppendContender,
+    AsyncAppendContender,
+    CheckpointerCallLogger,
+    RegistryCallLogger,
+    SaveContender,
+)
 from benchmarks.generated_conversation import Conversation
 
 CONTENDERS: tuple[type[Contender], ...] = (
-    Append,
-    Save,
-    AsyncAppend,
+    AppendContender,
+    SaveContender,
+    AsyncAppendContender,
     RawSqlContender,
     RawDriverContender,
-    PlainOrm,
-    DeltaChannel,
-    DefaultChannel,
-    DjangoSaver,
-    FullCopy,
+    PlainOrmContender,
+    LangGraphDeltaChannelContender,
+    LangGraphDefaultChannelContender,
+    LangGraphDjangoContender,
+    FullCopyContender,
 )
-AGENT_GROUPS: tuple[type[AgentGroup], ...] = (Library, RawSqlAgents, LangGraph)
+AGENT_GROUPS: tuple[type[AgentGroup], ...] = (LibraryAgents, RawSqlAgents, LangGraphAgents)
 CALLERS = {
     "log": "**record_tool_call_issued + record_tool_call_result**",
     "dispatch": "**registry.dispatch**",
@@ -42,13 +48,15 @@ CALLERS = {
 def map_missing_contenders_to_reasons() -> dict[str, str]:
     """Map the titles of contenders that cannot be measured here to the reason."""
     return (
-        {DjangoSaver.title: langgraph_django.explain_why_not_measurable()}
-        if langgraph_django.explain_why_not_measurable()
+        {LangGraphDjangoContender.title: langgraph_django.get_reason_not_measurable_or_empty()}
+        if langgraph_django.get_reason_not_measurable_or_empty()
         else {}
     )
 
 
-def create_contenders(databases: Databases, kind: Kind, conversation: Conversation) -> list[Contender]:
+def create_contenders_in_new_databases(
+    databases: DatabaseFactory, kind: Kind, conversation: Conversation
+) -> list[Contender]:
     missing_titles = map_missing_contenders_to_reasons()
     return [
         contender_class(databases.create_database(kind, contender_class.key), conversation)
@@ -57,7 +65,9 @@ def create_contenders(databases: Databases, kind: Kind, conversation: Conversati
     ]
 
 
-def create_agent_groups(databases: Databases, kind: Kind, conversation: Conversation) -> list[AgentGroup]:
+def create_agent_groups_in_new_databases(
+    databases: DatabaseFactory, kind: Kind, conversation: Conversation
+) -> list[AgentGroup]:
     return [
         group_class(databases.create_database(kind, f"agents_{group_class.key}"), conversation)
         for group_class in AGENT_GROUPS
@@ -68,9 +78,9 @@ def create_call_loggers_by_key(lineup: list[Contender]) -> dict[str, CallLogger]
     """Create the call loggers, in the databases of their contenders."""
     callers: dict[str, CallLogger] = {}
     for contender in lineup:
-        if isinstance(contender, Append) and not isinstance(contender, Save):
+        if isinstance(contender, AppendContender) and not isinstance(contender, SaveContender):
             alias = contender.database.alias
-            callers |= {"log": CallLog(alias), "dispatch": CallDispatch(alias)}
-        elif isinstance(contender, RawSqlContender | FullCopy):
+            callers |= {"log": CheckpointerCallLogger(alias), "dispatch": RegistryCallLogger(alias)}
+        elif isinstance(contender, RawSqlContender | FullCopyContender):
             callers[contender.key] = contender
     return callers

@@ -13,30 +13,30 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Durations in seconds, at least one; the statistics are in milliseconds."""
+class DurationSamples:
+    """Durations in seconds, at least one."""
 
     seconds: Sequence[float]
 
     @property
-    def fastest(self) -> float:
+    def fastest_ms(self) -> float:
         return min(self.seconds) * 1000
 
     @property
-    def median(self) -> float:
+    def median_ms(self) -> float:
         return statistics.median(self.seconds) * 1000
 
     @property
-    def p95(self) -> float:
+    def p95_ms(self) -> float:
         ordered = sorted(self.seconds)
         return ordered[math.ceil(len(ordered) * 0.95) - 1] * 1000
 
     @property
-    def slowest(self) -> float:
+    def slowest_ms(self) -> float:
         return max(self.seconds) * 1000
 
 
-def shuffle_for_turn(contenders: Sequence[T], turn: int) -> list[T]:
+def shuffle_with_turn_as_seed(contenders: Sequence[T], turn: int) -> list[T]:
     """Shuffle the contenders for one turn, in the same way in every run.
 
     A contender is slower after one that has just filled the processor's caches with megabytes of JSON, so the

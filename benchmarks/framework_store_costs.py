@@ -41,10 +41,17 @@ from strands.types.content import Message
 from strands.types.session import Session as StrandsSession
 from strands.types.session import SessionAgent, SessionMessage, SessionType
 
-from benchmarks.benchmark_databases import KINDS, TITLES, Database, Kind, TableSize, create_temporary_databases
-from benchmarks.describe_cpu_cores import describe_cores
+from benchmarks.benchmark_databases import (
+    KINDS,
+    TITLES,
+    Database,
+    Kind,
+    TableSize,
+    run_temporary_postgresql_and_sqlite_folder,
+)
 from benchmarks.generated_conversation import build_conversation
-from benchmarks.recorded_saver_calls import WRITING, CallPlayer, RecordedCall, RecordingSaver
+from benchmarks.recorded_saver_calls import WRITING, RecordedCall, RecordedCallPlayer, RecordingSaver
+from benchmarks.usable_core_count import format_usable_core_count
 from benchmarks.virtual_environments import ROOT
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.claude import HarnessSessionStore
@@ -75,17 +82,17 @@ class Turn:
         return len(self.question.encode()) + len(self.answer.encode())
 
 
-def build_turns(count: int) -> list[Turn]:
+def build_question_and_answer_turns(count: int) -> list[Turn]:
     """Build turns of 4.5 KB of text on average."""
     conversation = build_conversation(count)
     texts = []
     for number in range(1, count + 1):
-        blocks = [message["blocks"][0] for message in conversation.get_turn(number)]
+        blocks = [message["blocks"][0] for message in conversation.get_messages_of_turn(number)]
         texts.append([block.get("text") or block.get("content") for block in blocks])
     return [Turn(first, second + third) for first, second, third in texts]
 
 
-class Store(ABC):
+class FrameworkStore(ABC):
     """Store of one conversation of a framework, in a database of its own."""
 
     framework: ClassVar[str]
@@ -108,11 +115,11 @@ class Store(ABC):
         """Release all resources."""
 
 
-def _get_library_url(database: Database) -> str:
+def _build_checkpointer_url(database: Database) -> str:
     return database.url if database.kind == "postgresql" else f"sqlite:///{database.url}"
 
 
-class LangGraphSaver(Store):
+class LangGraphSaver(FrameworkStore):
     framework = "LangGraph"
     title = "LangGraph's own saver"
     writes = 5
@@ -122,7 +129,7 @@ class LangGraphSaver(Store):
         self.answer = ""
         self.saver = self.connect_and_set_up_saver()
         self.recorder = RecordingSaver(self.saver.get_next_version)
-        self.player = CallPlayer(self.saver)
+        self.player = RecordedCallPlayer(self.saver)
         self.config: Any = {"configurable": {"thread_id": str(uuid4())}}
         self.recorded_graph = self._compile_graph(self.recorder)
 
@@ -145,10 +152,10 @@ class LangGraphSaver(Store):
         return saver
 
     def time_save(self, turn: Turn) -> float:
-        seconds = self.player.time_calls_by_method(self.record_calls([turn]))
+        seconds = self.player.make_calls_and_time_by_method(self.run_graph_and_record_saver_calls([turn]))
         return sum(seconds[name] for name in WRITING)
 
-    def record_calls(self, turns: Sequence[Turn]) -> list[RecordedCall]:
+    def run_graph_and_record_saver_calls(self, turns: Sequence[Turn]) -> list[RecordedCall]:
         """Run the graph for turns that follow, and return the calls that it makes to its saver."""
         self.recorder.calls.clear()
         for turn in turns:
@@ -162,9 +169,9 @@ class LangGraphSaver(Store):
         self.answer = turns[-1].answer
         self.recorder.calls.clear()
         self.recorded_graph.invoke({"messages": said[:-1]}, self.config, durability="sync")
-        self.player.time_calls_by_method(self.recorder.calls)
+        self.player.make_calls_and_time_by_method(self.recorder.calls)
 
-    def run_graph(self, turns: Sequence[Turn]) -> None:
+    def run_graph_with_saver_itself(self, turns: Sequence[Turn]) -> None:
         """Run the graph with the saver itself."""
         graph = self._compile_graph(self.saver)
         for turn in turns:
@@ -180,11 +187,11 @@ class HarnessLangGraphSaver(LangGraphSaver):
     peer = "LangGraphSaver"
 
     def connect_and_set_up_saver(self) -> Any:
-        self.connection = SyncCheckpointer(_get_library_url(self.database), migrate=True)
+        self.connection = SyncCheckpointer(_build_checkpointer_url(self.database), migrate=True)
         return HarnessSaver(self.connection)
 
 
-class OpenAISqliteSession(Store):
+class OpenAISqliteSession(FrameworkStore):
     framework = "OpenAI Agents"
     title = "the SDK's own `SQLiteSession`"
     kinds: ClassVar[Sequence[Kind]] = ("sqlite",)
@@ -201,7 +208,7 @@ class OpenAISqliteSession(Store):
         said = [{"role": "user", "content": turn.question}]
         text = {"type": "output_text", "text": turn.answer, "annotations": []}
         said.append({"type": "message", "role": "assistant", "status": "completed", "id": "msg", "content": [text]})  # type: ignore[dict-item]
-        return self.loop.run(_measure_await(self.session.add_items(said)))
+        return self.loop.run(_await_and_measure_seconds(self.session.add_items(said)))
 
     def close(self) -> None:
         self.session.close()
@@ -214,7 +221,7 @@ class HarnessOpenAISession(OpenAISqliteSession):
     kinds = KINDS
 
     def open_session(self) -> Any:
-        self.client = Checkpointer(_get_library_url(self.database), migrate=True)
+        self.client = Checkpointer(_build_checkpointer_url(self.database), migrate=True)
         return HarnessSession("measured", self.client)
 
     def close(self) -> None:
@@ -222,33 +229,33 @@ class HarnessOpenAISession(OpenAISqliteSession):
         self.loop.close()
 
 
-class HarnessPydanticAIConversations(Store):
+class HarnessPydanticAIConversations(FrameworkStore):
     framework = "Pydantic AI"
     title = "**HarnessConversationStore**"
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.client, self.loop = Checkpointer(_get_library_url(database), migrate=True), asyncio.Runner()
+        self.client, self.loop = Checkpointer(_build_checkpointer_url(database), migrate=True), asyncio.Runner()
         self.store = HarnessConversationStore(self.client)
         self.conversation = Conversation(conversation_id="measured", messages=[])
 
     def time_save(self, turn: Turn) -> float:
         said = [ModelRequest(parts=[UserPromptPart(turn.question)]), ModelResponse(parts=[TextPart(turn.answer)])]
         self.conversation.messages.extend(said)
-        return self.loop.run(_measure_await(self.store.save(self.conversation)))
+        return self.loop.run(_await_and_measure_seconds(self.store.save(self.conversation)))
 
     def close(self) -> None:
         self.loop.run(self.client.close())
         self.loop.close()
 
 
-class HarnessClaudeTranscripts(Store):
+class HarnessClaudeTranscripts(FrameworkStore):
     framework = "Claude Agent SDK"
     title = "**HarnessSessionStore**"
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.client, self.loop = Checkpointer(_get_library_url(database), migrate=True), asyncio.Runner()
+        self.client, self.loop = Checkpointer(_build_checkpointer_url(database), migrate=True), asyncio.Runner()
         self.store = HarnessSessionStore(self.client)
         self.parent: str | None = None
 
@@ -258,7 +265,7 @@ class HarnessClaudeTranscripts(Store):
             self._build_next_line("assistant", [{"type": "text", "text": turn.answer}]),
         ]
         key: Any = {"project_key": "-srv-shop", "session_id": "5e55a0a0-0000-4000-8000-000000000000"}
-        return self.loop.run(_measure_await(self.store.append(key, lines)))
+        return self.loop.run(_await_and_measure_seconds(self.store.append(key, lines)))
 
     def _build_next_line(self, role: str, content: object) -> Any:
         line = {
@@ -277,14 +284,14 @@ class HarnessClaudeTranscripts(Store):
         self.loop.close()
 
 
-class HarnessStrandsRepository(Store):
+class HarnessStrandsRepository(FrameworkStore):
     framework = "Strands Agents"
     title = "**HarnessSessionRepository**"
     writes = 2
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.client = SyncCheckpointer(_get_library_url(database), migrate=True)
+        self.client = SyncCheckpointer(_build_checkpointer_url(database), migrate=True)
         self.repository = HarnessSessionRepository(self.client)
         self.repository.create_session(StrandsSession("measured", SessionType.AGENT))
         self.repository.create_agent("measured", SessionAgent("default", {}, {}))
@@ -306,7 +313,7 @@ class HarnessStrandsRepository(Store):
         self.client.close()
 
 
-STORES: Sequence[type[Store]] = (
+STORES: Sequence[type[FrameworkStore]] = (
     HarnessLangGraphSaver,
     LangGraphSaver,
     HarnessOpenAISession,
@@ -317,14 +324,14 @@ STORES: Sequence[type[Store]] = (
 )
 
 
-async def _measure_await(work: Any) -> float:
+async def _await_and_measure_seconds(work: Any) -> float:
     start = time.perf_counter()
     await work
     return time.perf_counter() - start
 
 
 @dataclass
-class Measured:
+class StoreCosts:
     """Seconds of a save in each turn, and the bytes that all of them left on disk for a byte of text."""
 
     seconds: list[float] = field(default_factory=list)
@@ -332,34 +339,34 @@ class Measured:
     #: Tables on PostgreSQL that the turns have made larger: rows, and bytes of rows and of indexes, of a turn.
     tables: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
-    def get_early_median_milliseconds(self) -> float:
+    def get_early_median_ms(self) -> float:
         return statistics.median(self.seconds[:WINDOW]) * 1000
 
-    def get_late_median_milliseconds(self) -> float:
+    def get_late_median_ms(self) -> float:
         return statistics.median(self.seconds[-WINDOW:]) * 1000
 
 
 #: Results of each kind of database, by the names of the contenders.
-Results = dict[Kind, dict[str, Measured]]
+Results = dict[Kind, dict[str, StoreCosts]]
 
 
-def measure_stores_on_database_kind(databases: Any, kind: Kind, turns: Sequence[Turn]) -> dict[str, Measured]:
+def measure_stores_on_database_kind(databases: Any, kind: Kind, turns: Sequence[Turn]) -> dict[str, StoreCosts]:
     """Save all turns with all stores of a kind of database, those of one framework in turn."""
-    results: dict[str, Measured] = {}
+    results: dict[str, StoreCosts] = {}
     for framework in dict.fromkeys(each.framework for each in STORES):
         stores = [each for each in STORES if each.framework == framework and kind in each.kinds]
-        results |= _measure_stores_in_turn(databases, kind, stores, turns)
+        results |= _measure_stores_alternating(databases, kind, stores, turns)
     return results
 
 
-def _measure_stores_in_turn(
-    databases: Any, kind: Kind, contenders: Sequence[type[Store]], turns: Sequence[Turn]
-) -> dict[str, Measured]:
+def _measure_stores_alternating(
+    databases: Any, kind: Kind, contenders: Sequence[type[FrameworkStore]], turns: Sequence[Turn]
+) -> dict[str, StoreCosts]:
     places = {each: databases.create_database(kind, f"fw_{each.__name__.lower()}") for each in contenders}
     stores = {each: each(database) for each, database in places.items()}
-    sizes = {each: database.get_size_on_disk() for each, database in places.items()}
+    sizes = {each: database.measure_bytes_on_disk() for each, database in places.items()}
     tables = {each: database.get_postgresql_table_sizes() for each, database in places.items() if kind == "postgresql"}
-    results = {each: Measured() for each in stores}
+    results = {each: StoreCosts() for each in stores}
     for number, start in enumerate(range(0, len(turns), TURNS_AT_A_TIME)):
         order = list(stores.items())
         for each, store in order[number % len(order) :] + order[: number % len(order)]:
@@ -367,7 +374,7 @@ def _measure_stores_in_turn(
                 results[each].seconds.append(store.time_save(turn) / each.writes)
     said = sum(turn.size for turn in turns)
     for each, store in stores.items():
-        results[each].size = (places[each].get_size_on_disk() - sizes[each]) / said
+        results[each].size = (places[each].measure_bytes_on_disk() - sizes[each]) / said
         if each in tables:
             results[each].tables = _compute_table_growth_per_turn(
                 tables[each], places[each].get_postgresql_table_sizes(), len(turns)
@@ -398,14 +405,14 @@ class WorkerRates:
     with_graph: float
 
 
-def measure_workers(databases: Any, turns: int, shared: int) -> dict[str, WorkerRates]:
+def measure_saver_worker_rates(databases: Any, turns: int, shared: int) -> dict[str, WorkerRates]:
     """Measure eight processes on one PostgreSQL database, by the names of the savers.
 
     Each saves the last `shared` of `turns` turns, on a thread of its own that has the turns before them already.
     """
     savers = (HarnessLangGraphSaver, LangGraphSaver)
     alone, with_graph = (
-        _measure_workers_in_turn(
+        _measure_worker_rates_alternating(
             {each: SaverWorkers(databases, each, turns, shared, part) for each in savers}, WORKERS * shared
         )
         for part in ("calls", "graphs")
@@ -413,7 +420,7 @@ def measure_workers(databases: Any, turns: int, shared: int) -> dict[str, Worker
     return {each.__name__: WorkerRates(alone[each], with_graph[each]) for each in savers}
 
 
-def _measure_workers_in_turn(
+def _measure_worker_rates_alternating(
     workers: dict[type[LangGraphSaver], SaverWorkers], turns: int
 ) -> dict[type[LangGraphSaver], float]:
     """Return the turns per second of the processes of each saver, which save `turns` turns, a few at a time."""
@@ -443,7 +450,7 @@ class SaverWorkers:
 
     def __init__(self, databases: Any, saver: type[LangGraphSaver], turns: int, shared: int, part: str) -> None:
         database = databases.create_database("postgresql", f"{part}_{saver.__name__.lower()}")
-        creation = _FORK.Process(target=_create_tables, args=(saver, database))
+        creation = _FORK.Process(target=_create_saver_tables, args=(saver, database))
         creation.start()
         creation.join()
         self.is_done = False
@@ -451,7 +458,7 @@ class SaverWorkers:
         self._processes = []
         for _ in range(WORKERS):
             pipe, other_end = _FORK.Pipe()
-            process = _FORK.Process(target=_run_worker, args=(saver, database, part, turns, shared, other_end))
+            process = _FORK.Process(target=_run_saver_worker, args=(saver, database, part, turns, shared, other_end))
             process.start()
             other_end.close()
             self._pipes.append(pipe)
@@ -477,26 +484,26 @@ class SaverWorkers:
             process.join()
 
 
-def _create_tables(saver: type[LangGraphSaver], database: Database) -> None:
+def _create_saver_tables(saver: type[LangGraphSaver], database: Database) -> None:
     saver(database).close()
 
 
-def _run_worker(
+def _run_saver_worker(
     saver: type[LangGraphSaver], database: Database, part: str, count: int, shared: int, pipe: Connection[bool, None]
 ) -> None:
     """Fill a thread with turns, and save its last `shared` of `count` turns, a few whenever the pipe says so."""
-    store, turns = saver(database), build_turns(count)
+    store, turns = saver(database), build_question_and_answer_turns(count)
     store.save_turns_unmeasured(turns[: count - shared])
     parts = [turns[start:count][:TURNS_AT_A_TIME] for start in range(count - shared, count, TURNS_AT_A_TIME)]
-    recorded = [store.record_calls(each) for each in parts] if part == "calls" else []
+    recorded = [store.run_graph_and_record_saver_calls(each) for each in parts] if part == "calls" else []
     gc.collect()  # examines what the preparation has made, which would otherwise happen in the time of the saver
     for number, each in enumerate(parts):
         pipe.send(False)
         pipe.recv()
         if recorded:
-            store.player.time_calls_by_method(recorded[number])
+            store.player.make_calls_and_time_by_method(recorded[number])
         else:
-            store.run_graph(each)
+            store.run_graph_with_saver_itself(each)
     pipe.send(True)
     store.close()
 
@@ -574,7 +581,7 @@ _MAX_SIZE, _MAX_MILLISECONDS, _MIN_RATE = 1.5, 2.0, 10.0
 
 def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, WorkerRates], shared: int) -> str:
     """Format docs/benchmarks-frameworks.md."""
-    size, cores = sum(turn.size for turn in turns) / len(turns) / 1000, describe_cores()
+    size, cores = sum(turn.size for turn in turns) / len(turns) / 1000, format_usable_core_count()
     parts = [
         _INTRODUCTION.format(
             at_a_time=TURNS_AT_A_TIME, turns=len(turns), size=size, window=WINDOW, cores=cores, day=datetime.now(UTC)
@@ -582,7 +589,7 @@ def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, Worker
         "\n".join([_TARGET_HEADING, *_format_target_rows(len(turns), results, rates), ""]),
     ]
     for kind, measured in results.items():
-        rows = [_format_row(store, measured) for store in STORES if store.__name__ in measured]
+        rows = [_format_store_row(store, measured) for store in STORES if store.__name__ in measured]
         parts.append("\n".join([f"## {TITLES[kind]}\n", _HEADING.format(turns=len(turns)), *rows, ""]))
     tables = results["postgresql"]["HarnessLangGraphSaver"].tables if "postgresql" in results else {}
     if tables:
@@ -626,7 +633,7 @@ def _format_target_rows(turns: int, results: Results, rates: dict[str, WorkerRat
                 f"≤ {_MAX_SIZE}× | {_format_target_verdict(result.size <= _MAX_SIZE)} |"
             )
             if kind == "postgresql":
-                late = result.get_late_median_milliseconds()
+                late = result.get_late_median_ms()
                 rows.append(
                     f"| {what.format(f'a save in turn {turns}')} {place} {late:.2f} ms | "
                     f"≤ {_MAX_MILLISECONDS:.0f} ms | {_format_target_verdict(late <= _MAX_MILLISECONDS)} |"
@@ -650,13 +657,13 @@ def _format_target_verdict(is_reached: bool) -> str:
     return "reached" if is_reached else "**not reached**"
 
 
-def _format_row(store: type[Store], measured: dict[str, Measured]) -> str:
+def _format_store_row(store: type[FrameworkStore], measured: dict[str, StoreCosts]) -> str:
     result, peer = measured[store.__name__], measured.get(store.peer)
-    late = result.get_late_median_milliseconds()
+    late = result.get_late_median_ms()
     ratios = ("", "")
     if peer is not None:
-        ratios = (f"{peer.get_late_median_milliseconds() / late:.2f}×", f"{peer.size / result.size:.2f}×")
-    early = result.get_early_median_milliseconds()
+        ratios = (f"{peer.get_late_median_ms() / late:.2f}×", f"{peer.size / result.size:.2f}×")
+    early = result.get_early_median_ms()
     return (
         f"| {store.framework} | {store.title} | {early:.2f} ms | {late:.2f} ms | {result.size:.2f} | "
         f"{ratios[0]} | {ratios[1]} |"
@@ -671,14 +678,14 @@ def main() -> None:
     parser.add_argument("--workers-only", action="store_true", help="measure the processes alone, and print the ratios")
     parser.add_argument("--output", type=Path, default=PAGE, help="where the page goes")
     options = parser.parse_args()
-    turns, rates = build_turns(options.turns), dict[str, WorkerRates]()
-    with create_temporary_databases() as databases:
+    turns, rates = build_question_and_answer_turns(options.turns), dict[str, WorkerRates]()
+    with run_temporary_postgresql_and_sqlite_folder() as databases:
         if options.workers_only:
-            rates = measure_workers(databases, options.turns, options.shared_turns)
+            rates = measure_saver_worker_rates(databases, options.turns, options.shared_turns)
             print("\n".join(_format_target_rows(options.turns, {}, rates)))
             return
         if "postgresql" in options.kinds:
-            rates = measure_workers(databases, options.turns, options.shared_turns)
+            rates = measure_saver_worker_rates(databases, options.turns, options.shared_turns)
         results = {kind: measure_stores_on_database_kind(databases, kind, turns) for kind in options.kinds}
     options.output.write_text(format_page(turns, results, rates, options.shared_turns))
 

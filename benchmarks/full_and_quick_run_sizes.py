@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeasurementPlan:
     #: Turns whose cost is reported. Up to `together`, all contenders save every turn, alternating.
     turns: tuple[int, ...]
     together: int
@@ -24,7 +24,7 @@ class Plan:
     fresh_processes: int
 
 
-FULL = Plan(
+FULL = MeasurementPlan(
     turns=(1, 200, 400, 1000, 5000),
     together=400,
     window=40,
@@ -38,7 +38,7 @@ FULL = Plan(
     rounds=5,
     fresh_processes=9,
 )
-QUICK = Plan(
+QUICK = MeasurementPlan(
     turns=(1, 50, 100, 500),
     together=100,
     window=20,

@@ -30,17 +30,17 @@ class Conversation:
 
     messages: list[Message]
 
-    def get_turn(self, number: int) -> list[Message]:
+    def get_messages_of_turn(self, number: int) -> list[Message]:
         """Return the messages that turn `number` (from 1) adds."""
         return self.messages[(number - 1) * MESSAGES_PER_TURN : number * MESSAGES_PER_TURN]
 
-    def get_messages_until(self, number: int) -> list[Message]:
+    def get_messages_through_turn(self, number: int) -> list[Message]:
         """Return all messages up to and including turn `number`."""
         return self.messages[: number * MESSAGES_PER_TURN]
 
-    def get_json_size_until(self, number: int) -> int:
+    def compute_json_bytes_through_turn(self, number: int) -> int:
         """Return the size in bytes of the messages up to turn `number` as compact JSON."""
-        return sum(len(to_compact_json(message).encode()) for message in self.get_messages_until(number))
+        return sum(len(to_compact_json(message).encode()) for message in self.get_messages_through_turn(number))
 
 
 def to_compact_json(value: Any) -> str:

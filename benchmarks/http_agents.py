@@ -16,8 +16,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from benchmarks.duration_samples import Samples
-from benchmarks.http_api_site_process import parse_options, run_benchmark_module_on_each_database, serve_site
+from benchmarks.duration_samples import DurationSamples
+from benchmarks.http_api_site_process import (
+    add_database_options_and_parse,
+    migrate_and_serve_site,
+    run_benchmark_module_on_each_database,
+)
 
 #: Bytes of the stack of a thread: an agent needs little.
 _STACK_BYTES: Final = 512 * 1024
@@ -39,14 +43,14 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=600.0, help="time for which the agents work")
     parser.add_argument("--pace", type=float, default=8.0, help="seconds between the starts of two turns of an agent")
-    options = parse_options(parser)
+    options = add_database_options_and_parse(parser)
     if not options.database:
         arguments = [f"--agents={options.agents}", f"--seconds={options.seconds}", f"--pace={options.pace}"]
         run_benchmark_module_on_each_database("benchmarks.http_agents", options, arguments)
         return
-    with serve_site(options.database) as (address, token):
+    with migrate_and_serve_site(options.database) as (address, token):
         tallies = run_agents_and_get_tallies(address, token, options.agents, options.seconds, options.pace)
-        sys.stdout.write(f"  {json.dumps(count_lost_and_repeated_work(address, token, tallies))}\n")
+        sys.stdout.write(f"  {json.dumps(summarize_turns_and_count_lost_work(address, token, tallies))}\n")
 
 
 def run_agents_and_get_tallies(address: str, token: str, agents: int, seconds: float, pace: float) -> list[Tally]:
@@ -102,7 +106,7 @@ def _run_agent_and_fill_tally(
             time.sleep(min(1.0, pace))
 
 
-def count_lost_and_repeated_work(address: str, token: str, tallies: list[Tally]) -> dict[str, Any]:
+def summarize_turns_and_count_lost_work(address: str, token: str, tallies: list[Tally]) -> dict[str, Any]:
     """Compare what the agents did with what the server has.
 
     `lost` are acknowledged versions that are not there, and calls that happened and have no result. `twice` are calls
@@ -126,8 +130,8 @@ def count_lost_and_repeated_work(address: str, token: str, tallies: list[Tally])
     return {
         "agents": len(tallies),
         "turns": len(times),
-        "p50_ms": round(Samples(times).median, 1) if times else None,
-        "p95_ms": round(Samples(times).p95, 1) if times else None,
+        "p50_ms": round(DurationSamples(times).median_ms, 1) if times else None,
+        "p95_ms": round(DurationSamples(times).p95_ms, 1) if times else None,
         "refused": dict(refused),
         "lost": lost,
         "twice": twice,

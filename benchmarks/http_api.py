@@ -17,8 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.duration_samples import Samples
-from benchmarks.http_api_site_process import parse_options, run_benchmark_module_on_each_database, serve_site
+from benchmarks.duration_samples import DurationSamples
+from benchmarks.http_api_site_process import (
+    add_database_options_and_parse,
+    migrate_and_serve_site,
+    run_benchmark_module_on_each_database,
+)
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -32,11 +36,11 @@ _TEXT: Final = "The lamp arrived broken, and the second parcel was lost. " * 4
 
 
 @dataclass(frozen=True)
-class Measured:
+class OperationCosts:
     """Costs of one operation. `client_calls` and `server_calls` are calls of functions."""
 
     name: str
-    times: Samples
+    times: DurationSamples
     client_calls: int
     requests: int
     statements: int
@@ -46,27 +50,27 @@ class Measured:
 def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=400, help="operations that are timed")
-    options = parse_options(parser)
+    options = add_database_options_and_parse(parser)
     if not options.database:
         run_benchmark_module_on_each_database("benchmarks.http_api", options, [f"--turns={options.turns}"])
         return
-    with serve_site(options.database) as (address, token):
-        for measured in measure_operations(address, token, options.turns):
-            sys.stdout.write(f"  {format_costs(measured)}\n")
+    with migrate_and_serve_site(options.database) as (address, token):
+        for measured in measure_saves_and_dispatches(address, token, options.turns):
+            sys.stdout.write(f"  {format_operation_costs(measured)}\n")
 
 
-def format_costs(measured: Measured) -> str:
+def format_operation_costs(measured: OperationCosts) -> str:
     """Format the costs of one operation as a line."""
     times = measured.times
     return (
-        f"{measured.name:<9} p50 {times.median:6.2f} ms (target {TARGETS[measured.name]:.0f}), "
-        f"p95 {times.p95:6.2f} ms, "
+        f"{measured.name:<9} p50 {times.median_ms:6.2f} ms (target {TARGETS[measured.name]:.0f}), "
+        f"p95 {times.p95_ms:6.2f} ms, "
         f"{measured.requests} requests, {measured.statements} statements, "
         f"calls of functions: client {measured.client_calls}, server {measured.server_calls}"
     )
 
 
-def measure_operations(address: str, token: str, turns: int) -> list[Measured]:
+def measure_saves_and_dispatches(address: str, token: str, turns: int) -> list[OperationCosts]:
     """Measure saves and dispatches of one agent on a site."""
     from checkpoints import SyncCheckpointer, ToolRegistry
 
@@ -82,26 +86,26 @@ def measure_operations(address: str, token: str, turns: int) -> list[Measured]:
 
         operations: dict[str, Callable[[int], None]] = {"save": save, "dispatch": dispatch}
         times = {name: _time_each_turn(run, turns) for name, run in operations.items()}
-        calls = {name: _count_function_calls(run, turns + _WARM_UP) for name, run in operations.items()}
-    server = ServerCosts(token)
+        calls = {name: _count_mean_function_calls(run, turns + _WARM_UP) for name, run in operations.items()}
+    server = ServerCostCounter(token)
     costs = {"save": server.count_costs_of_save(), "dispatch": server.count_costs_of_dispatch()}
-    return [Measured(name, times[name], calls[name], *costs[name]) for name in operations]
+    return [OperationCosts(name, times[name], calls[name], *costs[name]) for name in operations]
 
 
 def _simulate_payment(order: int) -> str:
     return f"paid {order}"
 
 
-def _time_each_turn(run: Callable[[int], None], turns: int) -> Samples:
+def _time_each_turn(run: Callable[[int], None], turns: int) -> DurationSamples:
     seconds = []
     for turn in range(turns + _WARM_UP):
         start = time.perf_counter()
         run(turn)
         seconds.append(time.perf_counter() - start)
-    return Samples(seconds[_WARM_UP:])
+    return DurationSamples(seconds[_WARM_UP:])
 
 
-def _count_function_calls(run: Callable[[int], None], first: int) -> int:
+def _count_mean_function_calls(run: Callable[[int], None], first: int) -> int:
     """Count the function calls of one operation in this thread: the mean of several."""
     profile = cProfile.Profile()
     for turn in range(first, first + _COUNTED):
@@ -115,7 +119,7 @@ def _read_call_total_of_profile(profile: cProfile.Profile) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-class ServerCosts:
+class ServerCostCounter:
     """Counts of what the server does for a request: it is answered in this process, without a network."""
 
     def __init__(self, token: str) -> None:

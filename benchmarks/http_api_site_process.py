@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.benchmark_databases import KINDS, TITLES, create_temporary_databases
+from benchmarks.benchmark_databases import KINDS, TITLES, run_temporary_postgresql_and_sqlite_folder
 
 KIND_CHOICES = (*KINDS, "both")
 
 
-def parse_options(parser: ArgumentParser) -> Namespace:
+def add_database_options_and_parse(parser: ArgumentParser) -> Namespace:
     """Parse the options of a benchmark, and those of `run_benchmark_module_on_each_database`."""
     parser.add_argument("--on", choices=KIND_CHOICES, default="both", help="database (default: both)")
     parser.add_argument("--database", default="", help="URL of the empty database of this process")
@@ -28,7 +28,7 @@ def run_benchmark_module_on_each_database(module: str, options: Namespace, argum
 
     A process can use one database only: the site's settings have one.
     """
-    with create_temporary_databases() as databases:
+    with run_temporary_postgresql_and_sqlite_folder() as databases:
         for kind in KINDS if options.on == "both" else (options.on,):
             url = databases.create_database(kind, "http").url
             sys.stdout.write(f"{TITLES[kind]}\n")
@@ -37,7 +37,7 @@ def run_benchmark_module_on_each_database(module: str, options: Namespace, argum
 
 
 @contextmanager
-def serve_site(database: str, *, requests_per_minute: int = 1_000_000) -> Iterator[tuple[str, str]]:
+def migrate_and_serve_site(database: str, *, requests_per_minute: int = 1_000_000) -> Iterator[tuple[str, str]]:
     """Serve a site on an empty database. Yields its address, and a token of the role agent.
 
     The site answers 127.0.0.1 alone. Django is set up in this process with the settings and the database of the site.
@@ -52,7 +52,7 @@ def serve_site(database: str, *, requests_per_minute: int = 1_000_000) -> Iterat
     from django.db import connection
 
     call_command("migrate", verbosity=0, interactive=False)
-    token = _create_token()
+    token = _create_agent_token_secret()
     connection.close()
     from tests.support.site_process import Site
 
@@ -60,7 +60,7 @@ def serve_site(database: str, *, requests_per_minute: int = 1_000_000) -> Iterat
         yield site.address, token
 
 
-def _create_token() -> str:
+def _create_agent_token_secret() -> str:
     from checkpoints.constants import DEFAULT_WORKSPACE
     from checkpoints.enums import ActorKind
     from checkpoints.models import Workspace

@@ -19,8 +19,8 @@ def main() -> None:
     def print_progress(message: str) -> None:
         print(f"{time.monotonic() - started_at:4.0f} s  {message}", flush=True)
 
-    with places.create_temporary_databases() as databases:
-        django_setup.configure_django(databases.map_aliases_to_urls(django_setup.NAMES))
+    with places.run_temporary_postgresql_and_sqlite_folder() as databases:
+        django_setup.configure_django(databases.build_urls_by_alias(django_setup.NAMES))
         from benchmarks import measure_all, report  # models can be imported only now
 
         extent = full_and_quick_run_sizes.QUICK if options.quick else full_and_quick_run_sizes.FULL

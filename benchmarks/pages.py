@@ -123,7 +123,7 @@ def _generate_and_index_sessions(options: Namespace) -> None:
 def _warm_up_site() -> None:
     """Load everything that a web process loads until its first response."""
     import_module("harness_site.wsgi")
-    _request_and_time_page(_create_signed_in_factory(), "/sessions/")
+    _request_and_time_page(_create_signed_in_request_factory(), "/sessions/")
 
 
 def _count_rows() -> tuple[int, int, int, int]:
@@ -146,7 +146,7 @@ def _index_texts_and_recount_sums(max_texts: int) -> None:
     recount_hourly_session_sums.recount_changed_days_and_record_models(None)
 
 
-def _create_signed_in_factory() -> RequestFactory:
+def _create_signed_in_request_factory() -> RequestFactory:
     """Create a factory of requests that have the cookies of a signed-in reader."""
     from django.contrib.auth.models import User
     from django.test import Client, RequestFactory
@@ -202,7 +202,7 @@ def _iterate_page_requests() -> Iterator[PageRequest]:
     interrupted_calls = list(ToolCall.objects.filter(status="interrupted").values_list("pk", flat=True)[:20])
     yield from _iterate_session_list_requests()
     yield from _iterate_search_requests()
-    yield from _iterate_call_page_requests()
+    yield from _iterate_call_list_requests()
     yield PageRequest("Overview", ["/overview/"])
     yield PageRequest("Review queue", ["/review/"])
     if interrupted_calls:
@@ -226,7 +226,7 @@ def _iterate_page_requests() -> Iterator[PageRequest]:
 
 def _iterate_session_list_requests() -> Iterator[PageRequest]:
     yield PageRequest("Sessions", ["/sessions/"])
-    yield PageRequest("Sessions: deep in the list", [_get_deep_page_url()])
+    yield PageRequest("Sessions: deep in the list", [_build_url_of_deep_session_list_page()])
     for name, query in (
         ("by start", "sort=started"),
         ("by cost", "sort=cost"),
@@ -242,7 +242,7 @@ def _iterate_session_list_requests() -> Iterator[PageRequest]:
         yield PageRequest(f"Sessions: {name}", [f"/sessions/?{query}"])
 
 
-def _iterate_call_page_requests() -> Iterator[PageRequest]:
+def _iterate_call_list_requests() -> Iterator[PageRequest]:
     yield PageRequest("Tool calls", ["/calls/"])
     for name, query in (
         ("of one tool", "tool=refund_card"),
@@ -252,7 +252,7 @@ def _iterate_call_page_requests() -> Iterator[PageRequest]:
         yield PageRequest(f"Tool calls: {name}", [f"/calls/?{query}"])
 
 
-def _get_deep_page_url() -> str:
+def _build_url_of_deep_session_list_page() -> str:
     from checkpoints.db import keyset_pagination
     from checkpoints.models import Session
 
@@ -282,7 +282,7 @@ def _iterate_search_requests() -> Iterator[PageRequest]:
 
 
 def _measure_pages(pages: list[PageRequest], rounds: int) -> list[PageTiming]:
-    factory = _create_signed_in_factory()
+    factory = _create_signed_in_request_factory()
     query_counts = [_count_queries_of_second_request(factory, page.addresses[0]) for page in pages]
     answers: list[list[Answer]] = [[] for _ in pages]
     order, orders = list(range(len(pages))), Random(1)  # noqa: S311 - an order, no secret

@@ -111,7 +111,7 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
 
 
 @dataclass
-class CallPlayer:
+class RecordedCallPlayer:
     """Player that makes recorded calls to a saver, with messages of its own.
 
     Attributes:
@@ -124,11 +124,11 @@ class CallPlayer:
     loaded: list[BaseMessage] = field(default_factory=list)
     messages: dict[int, BaseMessage] = field(default_factory=dict)
 
-    def time_calls_by_method(self, calls: Sequence[RecordedCall]) -> dict[str, float]:
+    def make_calls_and_time_by_method(self, calls: Sequence[RecordedCall]) -> dict[str, float]:
         """Make calls. Returns the seconds that the saver took, by the name of the method."""
         seconds: dict[str, float] = {}
         for call in calls:
-            args, method = self._build_args(call.args), getattr(self.saver, call.name)
+            args, method = self._build_replayed_value(call.args), getattr(self.saver, call.name)
             start = time.perf_counter()
             returned = method(*args)
             seconds[call.name] = seconds.get(call.name, 0.0) + time.perf_counter() - start
@@ -138,12 +138,12 @@ class CallPlayer:
                     raise ValueError("The saver has loaded another number of messages than the graph has.")
         return seconds
 
-    def _build_args(self, recorded: Any) -> Any:
+    def _build_replayed_value(self, recorded: Any) -> Any:
         if isinstance(recorded, _RecordedMessage):
             return self._get_or_copy_own_message(recorded)
         if isinstance(recorded, _RecordedList):
-            return [*self.loaded[: recorded.kept], *map(self._build_args, recorded.others)]
-        return _copy_with_items_mapped(recorded, self._build_args)
+            return [*self.loaded[: recorded.kept], *map(self._build_replayed_value, recorded.others)]
+        return _copy_with_items_mapped(recorded, self._build_replayed_value)
 
     def _get_or_copy_own_message(self, recorded: _RecordedMessage) -> BaseMessage:
         own = self.messages.get(id(recorded.message))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.benchmark_databases import TITLES
-from benchmarks.duration_samples import Samples
+from benchmarks.duration_samples import DurationSamples
 from benchmarks.full_and_quick_run_sizes import FULL
 from benchmarks.performance_targets import compute_target_verdicts
-from benchmarks.result_types import Measured, Results
+from benchmarks.result_types import DatabaseResults, RunResults
 
 _ABSENT = "—"
 _WHAT = (
@@ -21,7 +21,7 @@ _WHAT = (
 )
 
 
-def format_page(results: Results) -> str:
+def format_page(results: RunResults) -> str:
     return (
         "\n".join(
             [*_format_page_head(results), *_format_targets_section(results), *_format_sections_of_databases(results)]
@@ -30,7 +30,7 @@ def format_page(results: Results) -> str:
     )
 
 
-def _format_page_head(results: Results) -> Iterator[str]:
+def _format_page_head(results: RunResults) -> Iterator[str]:
     yield "# Benchmarks"
     yield ""
     yield f"Measured on {results.day.isoformat()} by `make benchmarks`: {results.machine}."
@@ -49,7 +49,7 @@ def _format_page_head(results: Results) -> Iterator[str]:
     yield ""
 
 
-def _format_targets_section(results: Results) -> Iterator[str]:
+def _format_targets_section(results: RunResults) -> Iterator[str]:
     yield "## Targets"
     yield ""
     rows = []
@@ -62,7 +62,7 @@ def _format_targets_section(results: Results) -> Iterator[str]:
     yield from _format_table(["target", "what", "on", "measured", "wanted", "", "the hand-written statement"], rows)
 
 
-def _format_sections_of_databases(results: Results) -> Iterator[str]:
+def _format_sections_of_databases(results: RunResults) -> Iterator[str]:
     for kind, measured in results.measured.items():
         yield f"## {TITLES[kind]}"
         yield ""
@@ -75,7 +75,7 @@ def _format_sections_of_databases(results: Results) -> Iterator[str]:
         yield from _format_fresh_process_section(measured)
 
 
-def _format_saving_section(results: Results, measured: Measured) -> Iterator[str]:
+def _format_saving_section(results: RunResults, measured: DatabaseResults) -> Iterator[str]:
     saving, together = measured.saving, results.plan.together
     yield "### One save, by turn"
     yield ""
@@ -86,8 +86,11 @@ def _format_saving_section(results: Results, measured: Measured) -> Iterator[str
             continue
         costs = [saving.costs[key, turn] for turn in results.plan.turns]
         cells = [_format_samples_cell(cost.samples) + (" †" if cost.jumped else "") for cost in costs]
-        at = saving.get_median(key, together)
-        floor, own_median = saving.get_median("statement", together), saving.get_median("append", together)
+        at = saving.get_median_ms(key, together)
+        floor, own_median = (
+            saving.get_median_ms("statement", together),
+            saving.get_median_ms("append", together),
+        )
         young = _format_samples_cell(saving.young[key]) if key in saving.young else _ABSENT
         rows.append([title, *cells, young, f"{at / floor:.2f}", f"{at / own_median:.2f}"])
     titles = [*(f"turn {turn:,}" for turn in results.plan.turns), f"turn 1 again, beside {results.plan.turns[-1]:,}"]
@@ -97,12 +100,12 @@ def _format_saving_section(results: Results, measured: Measured) -> Iterator[str
         f"The {results.plan.window} saves up to the turn; for turn {results.plan.turns[0]} the first ones. "
         f"† Every save writes the whole transcript: the session was not driven there turn by turn but holds only these "
         f"{results.plan.jumped_window} versions. The delta channel writes the whole list every 100th time: "
-        f"{saving.costs['delta', together].samples.slowest:.1f} ms was its slowest save up to turn {together}."
+        f"{saving.costs['delta', together].samples.slowest_ms:.1f} ms was its slowest save up to turn {together}."
     )
     yield ""
 
 
-def _format_disk_size_section(results: Results, measured: Measured) -> Iterator[str]:
+def _format_disk_size_section(results: RunResults, measured: DatabaseResults) -> Iterator[str]:
     yield f"### Bytes on disk after {results.plan.together} turns"
     yield ""
     sizes = measured.saving.bytes_on_disk
@@ -120,16 +123,16 @@ def _format_disk_size_section(results: Results, measured: Measured) -> Iterator[
     yield ""
 
 
-def _format_loading_section(results: Results, measured: Measured) -> Iterator[str]:
+def _format_loading_section(results: RunResults, measured: DatabaseResults) -> Iterator[str]:
     yield f"### Reading a session of {results.plan.turns[-1] * 3:,} messages"
     yield ""
     whole, tails = measured.loading.whole, measured.loading.tails
-    floor = whole["statement"].median
+    floor = whole["statement"].median_ms
     rows = [
         [
             title,
             _format_samples_cell(whole[key]),
-            f"{whole[key].median / floor:.2f}",
+            f"{whole[key].median_ms / floor:.2f}",
             _format_samples_cell(tails[key]) if key in tails else _ABSENT,
         ]
         for key, title in results.contenders.items()
@@ -138,19 +141,19 @@ def _format_loading_section(results: Results, measured: Measured) -> Iterator[st
     yield from _format_table(["", "newest version", "× hand-written SQL", "last 50 messages"], rows)
 
 
-def _format_tool_calls_section(results: Results, measured: Measured) -> Iterator[str]:
+def _format_tool_calls_section(results: RunResults, measured: DatabaseResults) -> Iterator[str]:
     yield "### One tool call: intent and result"
     yield ""
-    floor = measured.calls["statement"].median
+    floor = measured.calls["statement"].median_ms
     rows = [
-        [title, _format_samples_cell(measured.calls[key]), f"{measured.calls[key].median / floor:.2f}"]
+        [title, _format_samples_cell(measured.calls[key]), f"{measured.calls[key].median_ms / floor:.2f}"]
         for key, title in results.callers.items()
         if key in measured.calls
     ]
     yield from _format_table(["", "both writes", "× two bare commits"], rows)
 
 
-def _format_concurrent_agents_section(results: Results, measured: Measured) -> Iterator[str]:
+def _format_concurrent_agents_section(results: RunResults, measured: DatabaseResults) -> Iterator[str]:
     yield "### Many agents in one process"
     yield ""
     rows = []
@@ -165,7 +168,7 @@ def _format_concurrent_agents_section(results: Results, measured: Measured) -> I
     )
 
 
-def _format_processes_section(results: Results, measured: Measured) -> Iterator[str]:
+def _format_processes_section(results: RunResults, measured: DatabaseResults) -> Iterator[str]:
     yield "### Many processes"
     yield ""
     counts = (1, results.plan.processes)
@@ -182,21 +185,21 @@ def _format_processes_section(results: Results, measured: Measured) -> Iterator[
     )
 
 
-def _format_fresh_process_section(measured: Measured) -> Iterator[str]:
+def _format_fresh_process_section(measured: DatabaseResults) -> Iterator[str]:
     yield "### A fresh process"
     yield ""
     names = {"setup": "`django.setup()` with the app", "save": "**import, open, start a session, first save**"}
-    floor = measured.fresh["setup"].median
+    floor = measured.fresh["setup"].median_ms
     rows = [
-        [names[way], _format_samples_cell(samples), f"{samples.median / floor:.2f}"]
+        [names[way], _format_samples_cell(samples), f"{samples.median_ms / floor:.2f}"]
         for way, samples in measured.fresh.items()
     ]
     yield from _format_table(["", "until done", "× `django.setup()`"], rows)
 
 
-def _format_samples_cell(samples: Samples) -> str:
-    digits = 2 if samples.median < 100 else 0
-    return f"**{samples.median:,.{digits}f}** ({samples.fastest:,.{digits}f} – {samples.p95:,.{digits}f})"
+def _format_samples_cell(samples: DurationSamples) -> str:
+    digits = 2 if samples.median_ms < 100 else 0
+    return f"**{samples.median_ms:,.{digits}f}** ({samples.fastest_ms:,.{digits}f} – {samples.p95_ms:,.{digits}f})"
 
 
 def _format_count(count: int, noun: str) -> str:

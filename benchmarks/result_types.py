@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from datetime import date
 
 from benchmarks.benchmark_databases import Kind
-from benchmarks.concurrent_saves import Rates
-from benchmarks.duration_samples import Samples
-from benchmarks.full_and_quick_run_sizes import Plan
-from benchmarks.loading import Loading
-from benchmarks.saving import Saving
+from benchmarks.concurrent_saves import SaveRates
+from benchmarks.duration_samples import DurationSamples
+from benchmarks.full_and_quick_run_sizes import MeasurementPlan
+from benchmarks.loading import LoadTimes
+from benchmarks.saving import SaveCosts
 
 
 @dataclass(frozen=True)
-class Measured:
+class DatabaseResults:
     """Results on one kind of database."""
 
-    saving: Saving
-    loading: Loading
-    calls: dict[str, Samples]
-    agents: Rates
-    processes: Rates
-    fresh: dict[str, Samples]
+    saving: SaveCosts
+    loading: LoadTimes
+    calls: dict[str, DurationSamples]
+    agents: SaveRates
+    processes: SaveRates
+    fresh: dict[str, DurationSamples]
 
 
 @dataclass(frozen=True)
-class Results:
-    plan: Plan
+class RunResults:
+    plan: MeasurementPlan
     machine: str
     day: date
     #: Bytes of the conversation as compact JSON, up to the turn at which the bytes on disk were measured.
@@ -38,4 +38,4 @@ class Results:
     callers: dict[str, str]
     #: Reason why a contender was not measured, by title.
     missing: dict[str, str]
-    measured: dict[Kind, Measured]
+    measured: dict[Kind, DatabaseResults]

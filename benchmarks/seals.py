@@ -24,7 +24,7 @@ from django.conf import settings
 from django.db import connections
 
 from benchmarks.call_costs import ARGS, RESULT
-from benchmarks.duration_samples import shuffle_for_turn
+from benchmarks.duration_samples import shuffle_with_turn_as_seed
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -48,7 +48,7 @@ WITNESS_TARGET = 0.0002
 WRITES = {"save": 1, "dispatch": 2}
 
 
-class Cost(NamedTuple):
+class OperationCost(NamedTuple):
     """Cost of one operation: seconds, seconds of the processor, and statements."""
 
     wall: float
@@ -57,11 +57,11 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CostComparison:
     """Costs of one operation before and after something is turned on, in pairs of the same moment."""
 
-    before: Sequence[Cost]
-    after: Sequence[Cost]
+    before: Sequence[OperationCost]
+    after: Sequence[OperationCost]
 
     def get_median_before(self, unit: str) -> float:
         """Return the median before."""
@@ -102,7 +102,9 @@ def _serve_operations(url: str, kind: str) -> None:
             print(json.dumps(operation()), flush=True)
 
 
-def _start_sessions_and_build_operations(checkpointer: SyncCheckpointer, kind: str) -> dict[str, Callable[[], Cost]]:
+def _start_sessions_and_build_operations(
+    checkpointer: SyncCheckpointer, kind: str
+) -> dict[str, Callable[[], OperationCost]]:
     """Build the measured operations of one process, each in a session of its own."""
     from checkpoints.versions.version_seals import verified_transcripts
 
@@ -115,30 +117,30 @@ def _start_sessions_and_build_operations(checkpointer: SyncCheckpointer, kind: s
     registry.tool(name="pay")(lambda **_: RESULT)
     calls = iter(range(10**9))
 
-    def save() -> Cost:
+    def save() -> OperationCost:
         transcript.extend(_build_message(len(transcript) + number) for number in range(2))
         turn = {"turn": len(transcript)}
         return _measure_time_and_statements(
             using, lambda: checkpointer.save_checkpoint(f"save {kind}", transcript, turn, 0.1)
         )
 
-    def dispatch() -> Cost:
+    def dispatch() -> OperationCost:
         number = next(calls)
         return _measure_time_and_statements(
             using, lambda: registry.dispatch("pay", {**ARGS, "order": number}, f"c{number}")
         )
 
-    def load() -> Cost:
+    def load() -> OperationCost:
         return _measure_time_and_statements(using, lambda: checkpointer.load_latest(f"load {kind}"))
 
-    def load_cold() -> Cost:
+    def load_cold() -> OperationCost:
         verified_transcripts.clear()
         return load()
 
     return {"save": save, "dispatch": dispatch, "load_latest, cached": load, "load_latest, cold": load_cold}
 
 
-def _measure_time_and_statements(using: str, work: Callable[[], object]) -> Cost:
+def _measure_time_and_statements(using: str, work: Callable[[], object]) -> OperationCost:
     statements = [0]
 
     def count(execute: Callable[..., Any], *args: Any) -> Any:
@@ -149,7 +151,7 @@ def _measure_time_and_statements(using: str, work: Callable[[], object]) -> Cost
         start, processor_start = time.perf_counter(), time.process_time()
         work()
         processor, wall = time.process_time() - processor_start, time.perf_counter() - start
-    return Cost(wall, processor, statements[0])
+    return OperationCost(wall, processor, statements[0])
 
 
 def _build_message(number: int) -> dict[str, Any]:
@@ -158,7 +160,7 @@ def _build_message(number: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _start_worker(url: str, kind: str, witness: Path) -> Iterator[Callable[[str], Cost]]:
+def _start_worker(url: str, kind: str, witness: Path) -> Iterator[Callable[[str], OperationCost]]:
     """Start a process of a kind. Gives the function that has it do an operation, and returns the cost."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
     if kind != PLAIN:
@@ -172,22 +174,22 @@ def _start_worker(url: str, kind: str, witness: Path) -> Iterator[Callable[[str]
         assert requests is not None  # noqa: S101 - they are pipes
         assert answers is not None  # noqa: S101
 
-        def run(operation: str) -> Cost:
+        def run(operation: str) -> OperationCost:
             print(operation, file=requests, flush=True)
             answer = answers.readline()
             if not answer:
                 raise RuntimeError(f"The process {kind} has ended.")
-            return Cost(*json.loads(answer))
+            return OperationCost(*json.loads(answer))
 
         yield run
         requests.close()
 
 
-def _measure_operations_alternating(url: str) -> dict[tuple[str, str], list[Cost]]:
+def _measure_operations_alternating(url: str) -> dict[tuple[str, str], list[OperationCost]]:
     """Measure every operation in each kind of process. Returns the costs by operation and kind, in the same order."""
     from checkpoints.seals.witness_file import FileWitness
 
-    costs: dict[tuple[str, str], list[Cost]] = {}
+    costs: dict[tuple[str, str], list[OperationCost]] = {}
     with ExitStack() as stack:
         witness = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "witness"
         FileWitness.create_storage(witness)
@@ -196,7 +198,7 @@ def _measure_operations_alternating(url: str) -> dict[tuple[str, str], list[Cost
         for operation in TARGETS:
             rounds = LOADS if operation.startswith("load") else ROUNDS
             for number in range(rounds + WARM_UP):
-                for kind, run in shuffle_for_turn(workers, number):
+                for kind, run in shuffle_with_turn_as_seed(workers, number):
                     cost = run(operation)
                     if number >= WARM_UP:
                         costs.setdefault((operation, kind), []).append(cost)
@@ -206,7 +208,7 @@ def _measure_operations_alternating(url: str) -> dict[tuple[str, str], list[Cost
 def _measure_and_print_seal_costs(url: str) -> None:
     costs = _measure_operations_alternating(url)
     for operation, target in TARGETS.items():
-        sealed = Comparison(costs[operation, PLAIN], costs[operation, SEALED])
+        sealed = CostComparison(costs[operation, PLAIN], costs[operation, SEALED])
         for unit in ("wall", "processor"):
             goal = f"target {target:+.0%}: {_describe_verdict(sealed.compute_relative_difference(unit) <= target)}"
             print(
@@ -217,7 +219,7 @@ def _measure_and_print_seal_costs(url: str) -> None:
         medians = [statistics.median(cost.statements for cost in costs[operation, kind]) for kind in (PLAIN, SEALED)]
         print(f"{operation:20} statements {medians[0]:7.0f}    {medians[1]:7.0f}    with seals")
     for operation, writes in WRITES.items():
-        witnessed = Comparison(costs[operation, SEALED], costs[operation, WITNESSED])
+        witnessed = CostComparison(costs[operation, SEALED], costs[operation, WITNESSED])
         for unit in ("wall", "processor"):
             seconds = witnessed.compute_median_difference(unit) / writes
             goal = f"target {WITNESS_TARGET * 1e6:+.0f} µs: {_describe_verdict(seconds <= WITNESS_TARGET)}"

@@ -18,7 +18,7 @@ ROOT = HERE.parent
 ENVIRONMENTS = ROOT / ".venv-bench"
 
 
-def get_or_create_current_environment_python() -> Path:
+def get_or_create_current_python_or_exit() -> Path:
     """Return the Python of the environment with this library and the current peers; create it if needed.
 
     Exits the program if that fails.
@@ -29,7 +29,7 @@ def get_or_create_current_environment_python() -> Path:
         sys.exit(f"The environment of the benchmarks could not be set up.\n{error.stderr}")
 
 
-def get_or_create_older_environment_python() -> tuple[Path | None, str]:
+def get_or_create_older_python_or_reason() -> tuple[Path | None, str]:
     """Return the Python of the environment for `langgraph-checkpoint-django`, or None and the reason."""
     try:
         return _get_or_create_environment_python("older", HERE / "requirements-older.lock"), ""

@@ -15,7 +15,7 @@ from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation
 from checkpoints.constants import POOL_SIZE
 
 
-class LangGraph(AgentGroup):
+class LangGraphAgents(AgentGroup):
     key: ClassVar[str] = "delta"
     title: ClassVar[str] = "LangGraph async saver, delta channel, one task per agent"
 
@@ -23,10 +23,10 @@ class LangGraph(AgentGroup):
         self.conversation = conversation
         self.loop = asyncio.Runner()
         self.resources: list[Any] = []
-        self.saver: Any = self.loop.run(self._open_saver(database))
+        self.saver: Any = self.loop.run(self._open_saver_and_create_tables(database))
         self.sessions: list[str] = []
 
-    async def _open_saver(self, database: Database) -> Any:
+    async def _open_saver_and_create_tables(self, database: Database) -> Any:
         if database.kind == "postgresql":
             from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
             from psycopg.rows import dict_row
@@ -61,7 +61,7 @@ class LangGraph(AgentGroup):
         config: Any = {"configurable": {"thread_id": session, "checkpoint_ns": "", "checkpoint_id": str(uuid6())}}
         version = None
         for turn in range(1, turns + 1):
-            writes = [("messages", self.conversation.get_turn(turn))]
+            writes = [("messages", self.conversation.get_messages_of_turn(turn))]
             await self.saver.aput_writes(config, writes, str(uuid4()), "~__pregel_pull, agent")
             version = self.saver.get_next_version(version, None)
             checkpoint = empty_checkpoint() | {"id": str(uuid6()), "channel_versions": {"messages": version}}

@@ -13,7 +13,7 @@ from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation
 from checkpoints import Checkpointer
 
 
-class Library(AgentGroup):
+class LibraryAgents(AgentGroup):
     key: ClassVar[str] = "library"
     title: ClassVar[str] = "**append_checkpoint**, async, one task per agent"
 
@@ -40,7 +40,7 @@ class Library(AgentGroup):
         for turn in range(1, turns + 1):
             version = await self.checkpointer.append_checkpoint(
                 session,
-                self.conversation.get_turn(turn),
+                self.conversation.get_messages_of_turn(turn),
                 expected_version=version,
                 plan=PLAN,
                 budget_spent_usd=SPENT_USD,

@@ -40,7 +40,7 @@ class RawSqlAgents(AgentGroup):
 
     def _save_turns_of_agent(self, thread: int, turns: int) -> None:
         for turn in range(1, turns + 1):
-            raw_sql.append_turn(self.alias, thread, self.conversation.get_turn(turn))
+            raw_sql.append_turn_over_django_connection(self.alias, thread, self.conversation.get_messages_of_turn(turn))
 
     def close(self) -> None:
         self.executor.shutdown()

@@ -40,13 +40,16 @@ class Contender(ABC):
     def read_transcript(self) -> list[Message]:
         """Return the transcript of the newest version."""
 
-    def read_tail(self, count: int) -> list[Message] | None:
+    def read_last_messages_or_none(self, count: int) -> list[Message] | None:
         """Return the last messages, or None if only the whole transcript can be read."""
         return None
 
     def measure_save(self, turn: int) -> float:
         """Save a turn; return the seconds it took."""
-        new_messages, all_messages = self.conversation.get_turn(turn), self.conversation.get_messages_until(turn)
+        new_messages, all_messages = (
+            self.conversation.get_messages_of_turn(turn),
+            self.conversation.get_messages_through_turn(turn),
+        )
         start = time.perf_counter()
         self.write_turn(turn, new_messages, all_messages)
         return time.perf_counter() - start
@@ -57,15 +60,15 @@ class Contender(ABC):
         self.read_transcript()
         return time.perf_counter() - start
 
-    def save_unmeasured(self, turn: int) -> None:
+    def save_turn_unmeasured(self, turn: int) -> None:
         """Save a turn that is not measured."""
         self.measure_save(turn)
 
-    def begin_session_without_earlier_turns(self, turn: int) -> None:
+    def begin_session_at_turn_without_earlier_versions(self, turn: int) -> None:
         """Start a new session in the state before `turn`, without the versions of earlier turns."""
         self.begin_session(f"at {turn}")
 
-    def copy_with_own_session(self) -> Self:
+    def copy_and_begin_own_session(self) -> Self:
         """Return a copy for the same database, with a new session of its own."""
         other = copy.copy(self)
         other.begin_session("young")

@@ -32,7 +32,7 @@ SETTLE = (
 )
 
 
-class FullCopy(Contender):
+class FullCopyContender(Contender):
     key: ClassVar[str] = "full_copy"
     title: ClassVar[str] = "full copy in every version"
     linear: ClassVar[bool] = False
@@ -46,14 +46,14 @@ class FullCopy(Contender):
 
     def begin_session(self, session: str) -> None:
         self.session = session
-        self._execute(OPEN, [session, _get_now_text(), _get_now_text()])
+        self._execute(OPEN, [session, _format_now_as_iso(), _format_now_as_iso()])
 
     def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         with self._open_transaction():
             (version,) = self._execute(NEXT, [self.session]).fetchone()
-            row = [self.session, version, _get_now_text(), json.dumps(whole), json.dumps(PLAN), SPENT_USD]
+            row = [self.session, version, _format_now_as_iso(), json.dumps(whole), json.dumps(PLAN), SPENT_USD]
             self._execute(ADD, row)
-            self._execute(TOUCH, [_get_now_text(), self.session])
+            self._execute(TOUCH, [_format_now_as_iso(), self.session])
 
     def read_transcript(self) -> list[Message]:
         messages: list[Message] = json.loads(self._execute(LATEST, [self.session]).fetchone()[0])
@@ -63,10 +63,10 @@ class FullCopy(Contender):
         """Log one call: search for its key, write the intent, write the result."""
         self._execute(FIND, [f"key {number}"]).fetchone()
         with self._open_transaction():
-            row = [self.session, f"call_{number}", "charge", json.dumps(args), f"key {number}", _get_now_text()]
+            row = [self.session, f"call_{number}", "charge", json.dumps(args), f"key {number}", _format_now_as_iso()]
             self._execute(ISSUE, row)
         with self._open_transaction():
-            self._execute(SETTLE, [result, _get_now_text(), self.session, f"call_{number}"])
+            self._execute(SETTLE, [result, _format_now_as_iso(), self.session, f"call_{number}"])
 
     def _open_transaction(self) -> AbstractContextManager[Any]:
         if self.kind == "postgresql":
@@ -81,5 +81,5 @@ class FullCopy(Contender):
         self.connection.close()
 
 
-def _get_now_text() -> str:
+def _format_now_as_iso() -> str:
     return datetime.now(UTC).isoformat()

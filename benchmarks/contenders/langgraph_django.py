@@ -12,12 +12,12 @@ from benchmarks.contenders.contender import Contender
 from benchmarks.generated_conversation import MESSAGES_PER_TURN, Conversation, Message
 
 
-def explain_why_not_measurable() -> str:
+def get_reason_not_measurable_or_empty() -> str:
     """Describe why it cannot be measured; empty if it can."""
     return os.environ.get("BENCHMARKS_OLDER_MISSING", "")
 
 
-class DjangoSaver(Contender):
+class LangGraphDjangoContender(Contender):
     key: ClassVar[str] = "older"
     title: ClassVar[str] = "langgraph-checkpoint-django: `put`"
     linear: ClassVar[bool] = False
@@ -36,27 +36,27 @@ class DjangoSaver(Contender):
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._send_request("prepare_conversation", len(conversation.messages) // MESSAGES_PER_TURN)
+        self._call_worker_method("prepare_conversation", len(conversation.messages) // MESSAGES_PER_TURN)
 
     def begin_session(self, session: str) -> None:
-        self._send_request("begin_session", session)
+        self._call_worker_method("begin_session", session)
 
     def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         self.measure_save(turn)
 
     def measure_save(self, turn: int) -> float:
-        seconds: float = self._send_request("measure_save", turn)
+        seconds: float = self._call_worker_method("measure_save", turn)
         return seconds
 
     def measure_load(self) -> float:
-        seconds: float = self._send_request("measure_load", None)
+        seconds: float = self._call_worker_method("measure_load", None)
         return seconds
 
     def read_transcript(self) -> list[Message]:
-        messages: list[Message] = self._send_request("read_transcript", None)
+        messages: list[Message] = self._call_worker_method("read_transcript", None)
         return messages
 
-    def _send_request(self, method: str, argument: Any) -> Any:
+    def _call_worker_method(self, method: str, argument: Any) -> Any:
         if self.process.stdin is None or self.process.stdout is None:
             raise RuntimeError("The process has no pipes.")
         self.process.stdin.write(json.dumps([method, argument]) + "\n")

@@ -26,7 +26,7 @@ from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Mes
 SNAPSHOT_EVERY = 100
 
 
-class DefaultChannel(Contender):
+class LangGraphDefaultChannelContender(Contender):
     key: ClassVar[str] = "langgraph"
     title: ClassVar[str] = "LangGraph saver, default channel: `put`"
     linear: ClassVar[bool] = False
@@ -70,7 +70,7 @@ class DefaultChannel(Contender):
         self.connection.close()
 
 
-class DeltaChannel(DefaultChannel):
+class LangGraphDeltaChannelContender(LangGraphDefaultChannelContender):
     key: ClassVar[str] = "delta"
     title: ClassVar[str] = "LangGraph saver, delta channel: `put_writes` + `put`"
 
@@ -88,9 +88,9 @@ class DeltaChannel(DefaultChannel):
         else:
             self.put_checkpoint(turn, _DeltaSnapshot(whole))
 
-    def begin_session_without_earlier_turns(self, turn: int) -> None:
-        super().begin_session_without_earlier_turns(turn)
-        self.put_checkpoint(turn - 1, _DeltaSnapshot(self.conversation.get_messages_until(turn - 1)))
+    def begin_session_at_turn_without_earlier_versions(self, turn: int) -> None:
+        super().begin_session_at_turn_without_earlier_versions(turn)
+        self.put_checkpoint(turn - 1, _DeltaSnapshot(self.conversation.get_messages_through_turn(turn - 1)))
 
     def read_transcript(self) -> list[Message]:
         newest_checkpoint = self.saver.get_tuple(self._build_latest_checkpoint_config())

@@ -16,7 +16,7 @@ from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Mes
 from benchmarks.plain_tables.models import Entry, Thread, Version
 
 
-class PlainOrm(Contender):
+class PlainOrmContender(Contender):
     key: ClassVar[str] = "orm"
     title: ClassVar[str] = "append by plain ORM, one `atomic`"
 

@@ -46,7 +46,7 @@ ISSUE = "INSERT INTO plain_tables_call (thread_id, call_id, tool, args, key, sta
 SETTLE = "UPDATE plain_tables_call SET status = 'completed', result = %s WHERE id = %s"
 
 
-def flatten_entries(new: Sequence[Message]) -> list[str]:
+def flatten_to_roles_and_json_bodies(new: Sequence[Message]) -> list[str]:
     """Return role and body of each message, one after the other."""
     return [part for message in new for part in (message["role"], to_compact_json(message))]
 
@@ -62,16 +62,16 @@ class RawSqlContender(Contender):
         self.thread = 0
 
     def begin_session(self, session: str) -> None:
-        self.thread = self._fetch_all(OPEN, [])[0][0]
+        self.thread = self._execute_and_fetch_all(OPEN, [])[0][0]
 
     def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
-        append_turn(self.database.alias, self.thread, new)
+        append_turn_over_django_connection(self.database.alias, self.thread, new)
 
     def read_transcript(self) -> list[Message]:
-        return [json.loads(body) for (body,) in self._fetch_all(READ, [self.thread])]
+        return [json.loads(body) for (body,) in self._execute_and_fetch_all(READ, [self.thread])]
 
-    def read_tail(self, count: int) -> list[Message] | None:
-        return [json.loads(body) for (body,) in reversed(self._fetch_all(TAIL, [self.thread, count]))]
+    def read_last_messages_or_none(self, count: int) -> list[Message] | None:
+        return [json.loads(body) for (body,) in reversed(self._execute_and_fetch_all(TAIL, [self.thread, count]))]
 
     def log_intent_and_result(self, number: int, args: dict[str, Any], result: str) -> None:
         """Log one call: insert a row before it runs, update it with the result."""
@@ -81,7 +81,7 @@ class RawSqlContender(Contender):
         with self.connection.cursor() as cursor:
             cursor.execute(SETTLE, [result, row_id])
 
-    def _fetch_all(self, sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
+    def _execute_and_fetch_all(self, sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
             return list(cursor.fetchall())
@@ -90,12 +90,14 @@ class RawSqlContender(Contender):
         self.connection.close()
 
 
-def append_turn(alias: str, thread: int, new: Sequence[Message]) -> None:
+def append_turn_over_django_connection(alias: str, thread: int, new: Sequence[Message]) -> None:
     """Append one turn over Django's connection `alias`."""
     connection = connections[alias]
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(SAVE, [thread, *flatten_entries(new), to_compact_json(PLAN), str(SPENT_USD)])
+            cursor.execute(
+                SAVE, [thread, *flatten_to_roles_and_json_bodies(new), to_compact_json(PLAN), str(SPENT_USD)]
+            )
             cursor.fetchone()
         return
     with transaction.atomic(using=alias), connection.cursor() as cursor:
@@ -127,7 +129,7 @@ class RawDriverContender(Contender):
 
     def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         if self.kind == "postgresql":
-            params = [self.thread, *flatten_entries(new), to_compact_json(PLAN), str(SPENT_USD)]
+            params = [self.thread, *flatten_to_roles_and_json_bodies(new), to_compact_json(PLAN), str(SPENT_USD)]
             self.connection.execute(SAVE, params, prepare=True).fetchone()
             return
         execute = self.connection.execute

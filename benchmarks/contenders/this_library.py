@@ -16,7 +16,7 @@ from checkpoints.versions import load_version
 CALL_SESSION = "calls"
 
 
-class Append(Contender):
+class AppendContender(Contender):
     key: ClassVar[str] = "append"
     title: ClassVar[str] = "**append_checkpoint**"
 
@@ -40,7 +40,7 @@ class Append(Contender):
         version = self.checkpointer.load_latest(self.session)
         return version["transcript"] if version else []
 
-    def read_tail(self, count: int) -> list[Message] | None:
+    def read_last_messages_or_none(self, count: int) -> list[Message] | None:
         version = load_version.load_latest_version_with_tail(self.checkpointer.store, self.session, count)
         return version["transcript"] if version else []
 
@@ -48,18 +48,18 @@ class Append(Contender):
         self.checkpointer.close()
 
 
-class Save(Append):
+class SaveContender(AppendContender):
     key: ClassVar[str] = "save"
     title: ClassVar[str] = "**save_checkpoint**, whole transcript given"
 
     def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         self.version = self.checkpointer.save_checkpoint(self.session, whole, PLAN, SPENT_USD)
 
-    def save_unmeasured(self, turn: int) -> None:
-        super().write_turn(turn, self.conversation.get_turn(turn), [])
+    def save_turn_unmeasured(self, turn: int) -> None:
+        super().write_turn(turn, self.conversation.get_messages_of_turn(turn), [])
 
 
-class AsyncAppend(Contender):
+class AsyncAppendContender(Contender):
     key: ClassVar[str] = "async"
     title: ClassVar[str] = "**append_checkpoint**, async"
 
@@ -79,7 +79,7 @@ class AsyncAppend(Contender):
         self.loop.run(self._append_and_measure(new))
 
     def measure_save(self, turn: int) -> float:
-        return self.loop.run(self._append_and_measure(self.conversation.get_turn(turn)))
+        return self.loop.run(self._append_and_measure(self.conversation.get_messages_of_turn(turn)))
 
     async def _append_and_measure(self, new: list[Message]) -> float:
         """Append a turn inside a running loop; return the seconds it took."""
@@ -98,7 +98,7 @@ class AsyncAppend(Contender):
         self.loop.close()
 
 
-class CallLog:
+class CheckpointerCallLogger:
     """Tool calls by the call log's own methods."""
 
     def __init__(self, alias: str) -> None:
@@ -110,17 +110,17 @@ class CallLog:
         self.checkpointer.record_tool_call_result(CALL_SESSION, f"call_{number}", result, True)
 
 
-class CallDispatch:
+class RegistryCallLogger:
     """Tool calls by a registry."""
 
     def __init__(self, alias: str) -> None:
         self.checkpointer = SyncCheckpointer(using=alias)
         self.checkpointer.start_session(f"{CALL_SESSION} dispatched")
         self.registry = ToolRegistry(checkpointer=self.checkpointer, session_id=f"{CALL_SESSION} dispatched")
-        self.registry.tool(self.charge)
+        self.registry.tool(name="charge")(self.simulate_charge)
         self.result = ""
 
-    def charge(self, order: int, amount: str, note: str) -> str:
+    def simulate_charge(self, order: int, amount: str, note: str) -> str:
         return self.result
 
     def log_intent_and_result(self, number: int, args: dict[str, Any], result: str) -> None:

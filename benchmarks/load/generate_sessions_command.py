@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from benchmarks.load.generated_row_writer import KeyAllocator, SessionWriter, reset_sequences_and_analyze
-from benchmarks.load.generated_session_rows import GeneratedSession, SessionBuilder, get_session_duration
-from benchmarks.load.generated_session_sizes import Plan
+from benchmarks.load.generated_row_writer import BackgroundSessionWriter, KeyAllocator, reset_sequences_and_analyze
+from benchmarks.load.generated_session_rows import GeneratedSession, SessionBuilder, compute_session_duration
+from benchmarks.load.generated_session_sizes import SessionSizePlan
 from benchmarks.load.random_sentences import SentenceGenerator
 from checkpoints.db import clock
 from checkpoints.models import Session, Workspace
@@ -42,8 +42,8 @@ class Command(BaseCommand):
         parser.add_argument("--add", action="store_true", help="also where there are sessions already")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        plan = Plan(options["sessions"], options["messages"], options["calls"], options["seed"])
-        self._require_writable_plan(plan, options)
+        plan = SessionSizePlan(options["sessions"], options["messages"], options["calls"], options["seed"])
+        self._require_postgresql_and_valid_plan(plan, options)
         workspace = Workspace.objects.get_or_create(slug=options["workspace"], defaults={"name": options["workspace"]})[
             0
         ]
@@ -51,11 +51,13 @@ class Command(BaseCommand):
         started_at, now, written = time.monotonic(), options["until"] or clock.now(), 0
         batch: list[GeneratedSession] = []
         batch_messages = 0
-        with SessionWriter() as write:
+        with BackgroundSessionWriter() as write:
             for number in range(plan.sessions):
                 size = plan.get_session_size(number)
                 session_start = now - timedelta(days=DAYS) * (plan.sessions - number) / plan.sessions
-                batch.append(builder.build_session(number, size, min(session_start, now - get_session_duration(size))))
+                batch.append(
+                    builder.build_session(number, size, min(session_start, now - compute_session_duration(size)))
+                )
                 batch_messages += len(batch[-1].messages)
                 if batch_messages >= BATCH or number == plan.sessions - 1:
                     write(batch)
@@ -70,7 +72,7 @@ class Command(BaseCommand):
             f"{plan.sessions:,} sessions with {written:,} messages are there. Next: manage.py index_search"
         )
 
-    def _require_writable_plan(self, plan: Plan, options: dict[str, Any]) -> None:
+    def _require_postgresql_and_valid_plan(self, plan: SessionSizePlan, options: dict[str, Any]) -> None:
         if connection.vendor != "postgresql":
             raise CommandError("Only PostgreSQL takes so much so quickly: set HARNESS_DATABASE_URL to one.")
         if plan.sessions < 1 or plan.messages < 2 * plan.sessions or plan.calls < 0:

@@ -17,7 +17,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
-from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows_without_messages
+from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows_except_messages
 from checkpoints.db.sql_names_and_values import quote_columns, quote_table
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
 
@@ -42,7 +42,7 @@ def _get_last_key(model: type[Model]) -> int | None:
     return last_key
 
 
-class SessionWriter:
+class BackgroundSessionWriter:
     """Background writer: `with SessionWriter() as write: write(sessions)` returns while the rows are written."""
 
     def __init__(self) -> None:
@@ -54,32 +54,32 @@ class SessionWriter:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._wait_for_writer()
+            self._wait_for_last_write()
         finally:
             self._thread.submit(connections.close_all).result()
             self._thread.shutdown()
 
     def _start_write_after_last_one(self, sessions: Iterable[GeneratedSession]) -> None:
-        self._wait_for_writer()
-        self._last = self._thread.submit(write_sessions_with_copy, sessions)
+        self._wait_for_last_write()
+        self._last = self._thread.submit(write_sessions_with_sql_copy, sessions)
 
-    def _wait_for_writer(self) -> None:
+    def _wait_for_last_write(self) -> None:
         last_write, self._last = self._last, None
         if last_write is not None:
             last_write.result()
 
 
-def write_sessions_with_copy(sessions: Iterable[GeneratedSession]) -> None:
+def write_sessions_with_sql_copy(sessions: Iterable[GeneratedSession]) -> None:
     """Write all of these sessions in one transaction."""
     rows: defaultdict[type[Model], list[tuple[Any, ...]]] = defaultdict(list)
     for generated in sessions:
         rows[Message] += generated.messages
-        for row in iterate_rows_without_messages(generated):
-            rows[type(row)].append(_prepare_row_for_copy(row, generated.session.updated_at))
+        for row in iterate_rows_except_messages(generated):
+            rows[type(row)].append(_convert_row_to_copy_values(row, generated.session.updated_at))
     with transaction.atomic(), connection.cursor() as cursor:
         _skip_foreign_key_checks_if_superuser(cursor)
         for model in _MODELS:
-            fields = MESSAGE_FIELDS if model is Message else _list_fields(model)
+            fields = MESSAGE_FIELDS if model is Message else _list_concrete_field_names(model)
             with cursor.copy(f"COPY {quote_table(model)} ({quote_columns(model, fields)}) FROM STDIN") as copy:
                 for values in rows[model]:
                     copy.write_row(values)
@@ -105,23 +105,23 @@ def reset_sequences_and_analyze() -> None:
             cursor.execute(f"ANALYZE {quote_table(model)}")
 
 
-def _list_fields(model: type[Model]) -> tuple[str, ...]:
+def _list_concrete_field_names(model: type[Model]) -> tuple[str, ...]:
     return tuple(field.name for field in model._meta.concrete_fields)
 
 
 @cache
-def _make_columns_getter(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
+def _make_column_values_getter(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
     return attrgetter(*(field.attname for field in model._meta.concrete_fields))
 
 
-def _prepare_row_for_copy(row: Model, updated_at: datetime) -> tuple[Any, ...]:
+def _convert_row_to_copy_values(row: Model, updated_at: datetime) -> tuple[Any, ...]:
     return tuple(
-        value if type(value) in _COPYABLE_TYPES else _prepare_value_for_copy(value, updated_at)
-        for value in _make_columns_getter(type(row))(row)
+        value if type(value) in _COPYABLE_TYPES else _replace_database_default_or_enum(value, updated_at)
+        for value in _make_column_values_getter(type(row))(row)
     )
 
 
-def _prepare_value_for_copy(value: Any, updated_at: datetime) -> Any:
+def _replace_database_default_or_enum(value: Any, updated_at: datetime) -> Any:
     if isinstance(value, DatabaseDefault):
         return updated_at
     return value.value if isinstance(value, Enum) else value

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import Model
 
-from benchmarks.load.generated_session_sizes import Size
+from benchmarks.load.generated_session_sizes import SessionSize
 from benchmarks.load.random_sentences import AGENTS, LABELS, PEOPLE, TOOLS, SentenceGenerator
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.enums import (
@@ -86,18 +86,18 @@ MESSAGE_FIELDS: Final = (
 
 
 @cache
-def _get_blank_values(model: type[Model]) -> dict[str, Any]:
+def _get_default_attributes(model: type[Model]) -> dict[str, Any]:
     return vars(model())
 
 
 def _build_unsaved_row(model: type[_Row], **columns: Any) -> _Row:
     """Create a row that is only copied, never saved: Django's constructor would take longer than everything else."""
     row = model.__new__(model)
-    vars(row).update(_get_blank_values(model), **columns)
+    vars(row).update(_get_default_attributes(model), **columns)
     return row
 
 
-def get_session_duration(size: Size) -> timedelta:
+def compute_session_duration(size: SessionSize) -> timedelta:
     """Return the time from the start of a session of that size to its last event."""
     return _PACE * size.messages + _LONGEST_CALL
 
@@ -108,9 +108,9 @@ class SessionBuilder:
     def __init__(self, workspace: Workspace, words: SentenceGenerator, seed: int, next_key: NextKey) -> None:
         self._workspace, self._words, self._seed, self._key = workspace, words, seed, next_key
 
-    def build_session(self, number: int, size: Size, began: datetime) -> GeneratedSession:
+    def build_session(self, number: int, size: SessionSize, began: datetime) -> GeneratedSession:
         random = Random(f"{self._seed} session {number}")
-        generated = self._build_session_without_messages(random, number, size, began)
+        generated = self._build_session_segment_and_run(random, number, size, began)
         call_positions = set(random.sample(range(1, size.messages - 1, 2), size.calls)) if size.calls else set()
         chain, now = digests.EMPTY_CHAIN, began
         version_lengths = {round(size.messages * (part + 1) / _VERSIONS) for part in range(_VERSIONS)} - {0}
@@ -125,11 +125,11 @@ class SessionBuilder:
             )
             if position + 1 in version_lengths:
                 generated.checkpoints.append(self._build_version(generated, position + 1, chain, now))
-        self._finish_session(generated, chain, now)
+        self._set_end_of_session_run_and_last_call(generated, chain, now)
         return generated
 
-    def _build_session_without_messages(
-        self, random: Random, number: int, size: Size, started_at: datetime
+    def _build_session_segment_and_run(
+        self, random: Random, number: int, size: SessionSize, started_at: datetime
     ) -> GeneratedSession:
         random_number = random.random()
         status = next(status for limit, status in _END_STATUS_SHARES if random_number <= limit)
@@ -228,11 +228,13 @@ class SessionBuilder:
             settled_at=issued_at + _LONGEST_CALL * random.uniform(0.003, 1),
         )
         if not failed and random.random() < 0.01:
-            self._add_decision(random, generated, call, issued_at)
+            self._add_confirmation_of_interrupted_call(random, generated, call, issued_at)
         generated.calls.append(call)
         return call
 
-    def _add_decision(self, random: Random, generated: GeneratedSession, call: ToolCall, decided_at: datetime) -> None:
+    def _add_confirmation_of_interrupted_call(
+        self, random: Random, generated: GeneratedSession, call: ToolCall, decided_at: datetime
+    ) -> None:
         call.interrupted_at = decided_at
         call.revision = 3
         generated.decisions.append(
@@ -272,7 +274,9 @@ class SessionBuilder:
             created_at=created_at,
         )
 
-    def _finish_session(self, generated: GeneratedSession, chain: bytes, ended_at: datetime) -> None:
+    def _set_end_of_session_run_and_last_call(
+        self, generated: GeneratedSession, chain: bytes, ended_at: datetime
+    ) -> None:
         session, run = generated.session, generated.run
         session.message_count = session.latest_version = len(generated.messages)
         session.head_segment_id, session.head_chain = generated.segment.pk, chain
@@ -292,7 +296,7 @@ class SessionBuilder:
         last_call.result, last_call.result_digest, last_call.settled_at, last_call.revision = None, "", None, 2
 
 
-def iterate_rows_without_messages(built: GeneratedSession) -> Iterator[Model]:
+def iterate_rows_except_messages(built: GeneratedSession) -> Iterator[Model]:
     """Yield all rows but the messages, session first."""
     yield from (built.session, built.segment, built.run)
     yield from built.checkpoints

@@ -12,13 +12,13 @@ _HUGE_MOST: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SessionSize:
     messages: int
     calls: int
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SessionSizePlan:
     """Totals of `sessions`, `messages` and `calls`; the same `seed` gives the same sizes."""
 
     sessions: int
@@ -36,7 +36,7 @@ class Plan:
         """Number of calls of a huge session: at most one per two messages, and half of all calls in total."""
         return min((HUGE - 1) // 2, self.calls // (2 * self.huge_session_count)) if self.huge_session_count else 0
 
-    def get_session_size(self, number: int) -> Size:
+    def get_session_size(self, number: int) -> SessionSize:
         """Return the size of session `number`, from 0.
 
         The huge ones are spread evenly; of the others, two neighbours are together as large as two average ones.
@@ -44,7 +44,7 @@ class Plan:
         interval = self.sessions // self.huge_session_count if self.huge_session_count else 0
         index, offset = divmod(number, interval) if interval else (0, 1)
         if interval and offset == interval - 1 and index < self.huge_session_count:
-            return Size(HUGE + index, self._calls_of_huge_session)
+            return SessionSize(HUGE + index, self._calls_of_huge_session)
         ordinary_count = self.sessions - self.huge_session_count
         remaining_messages = self.messages - sum(
             HUGE + index_of_huge for index_of_huge in range(self.huge_session_count)
@@ -52,12 +52,12 @@ class Plan:
         messages = max(
             2,
             round(remaining_messages / ordinary_count)
-            + self._get_size_variation(number, remaining_messages // ordinary_count // 2),
+            + self._get_signed_size_offset(number, remaining_messages // ordinary_count // 2),
         )
         mean_calls = (self.calls - self.huge_session_count * self._calls_of_huge_session) / ordinary_count
-        calls = max(0, round(mean_calls) + self._get_size_variation(number + 1, int(mean_calls) // 2))
-        return Size(messages, min(calls, (messages - 1) // 2))
+        calls = max(0, round(mean_calls) + self._get_signed_size_offset(number + 1, int(mean_calls) // 2))
+        return SessionSize(messages, min(calls, (messages - 1) // 2))
 
-    def _get_size_variation(self, number: int, maximum: int) -> int:
+    def _get_signed_size_offset(self, number: int, maximum: int) -> int:
         swing = Random(f"{self.seed} {number // 2}").randint(0, max(maximum, 0))
         return swing if number % 2 else -swing

@@ -9,7 +9,7 @@ import time
 START = time.perf_counter()
 
 
-def measure_setup(address: str) -> float:
+def measure_django_setup(address: str) -> float:
     """Measure `django.setup()` with the same app, and nothing else."""
     import django
     from django.conf import settings
@@ -37,4 +37,4 @@ def measure_first_save(address: str) -> float:
 
 
 if __name__ == "__main__":
-    print({"setup": measure_setup, "save": measure_first_save}[sys.argv[1]](sys.argv[2]))
+    print({"setup": measure_django_setup, "save": measure_first_save}[sys.argv[1]](sys.argv[2]))

@@ -30,13 +30,13 @@ def main(kind: str, address: str) -> None:
     )
     django.setup()
     call_command("migrate", verbosity=0)
-    worker = Worker()
+    worker = LangGraphDjangoWorker()
     for line in sys.stdin:
         method, argument = json.loads(line)
         print(json.dumps(getattr(worker, method)(argument)), flush=True)
 
 
-class Worker:
+class LangGraphDjangoWorker:
     def __init__(self) -> None:
         from langgraph.checkpoint.django.saver import DjangoSaver
 
@@ -55,7 +55,7 @@ class Worker:
     def measure_save(self, turn: int) -> float:
         from langgraph.checkpoint.base import empty_checkpoint
 
-        messages = self.conversation.get_messages_until(turn)
+        messages = self.conversation.get_messages_through_turn(turn)
         start = time.perf_counter()
         self.channel_version = self.saver.get_next_version(self.channel_version, None)
         versions = {"messages": self.channel_version}

@@ -17,19 +17,19 @@ TURNS = 400
 
 def main(way: str, address: str, number: str) -> None:
     configure_django({"database": address})
-    save = _make_library_save_function(number) if way == "library" else _make_statement_save_function()
+    save = _begin_library_session_and_make_save(number) if way == "library" else _begin_raw_sql_session_and_make_save()
     turns = build_conversation(TURNS)
     turn = 0
-    save(turns.get_turn(1))
+    save(turns.get_messages_of_turn(1))
     print("ready", flush=True)
     for line in sys.stdin:
         for _ in range(int(line)):
             turn += 1
-            save(turns.get_turn(turn % TURNS + 1))
+            save(turns.get_messages_of_turn(turn % TURNS + 1))
         print("done", flush=True)
 
 
-def _make_library_save_function(number: str) -> Save:
+def _begin_library_session_and_make_save(number: str) -> Save:
     from checkpoints import SyncCheckpointer
 
     checkpointer = SyncCheckpointer(using="database")
@@ -45,7 +45,7 @@ def _make_library_save_function(number: str) -> Save:
     return save
 
 
-def _make_statement_save_function() -> Save:
+def _begin_raw_sql_session_and_make_save() -> Save:
     from django.db import connections
 
     from benchmarks.contenders import raw_sql
@@ -53,7 +53,7 @@ def _make_statement_save_function() -> Save:
     with connections["database"].cursor() as cursor:
         cursor.execute(raw_sql.OPEN)
         (thread,) = cursor.fetchone()
-    return lambda new: raw_sql.append_turn("database", thread, new)
+    return lambda new: raw_sql.append_turn_over_django_connection("database", thread, new)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from django.db import connection
 from django.test import Client
 
 from benchmarks.load.generate_sessions_command import Command
-from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, SessionBuilder, get_session_duration
-from benchmarks.load.generated_session_sizes import HUGE, Plan, Size
+from benchmarks.load.generated_session_rows import MESSAGE_FIELDS, SessionBuilder, compute_session_duration
+from benchmarks.load.generated_session_sizes import HUGE, SessionSize, SessionSizePlan
 from benchmarks.load.random_sentences import SentenceGenerator
 from checkpoints import SyncCheckpointer
 from checkpoints.calls import require_unaltered_call
@@ -45,7 +45,7 @@ def facts() -> list[tuple[object, ...]]:
 
 
 def test_sizes_match_the_plan_and_a_few_sessions_are_huge() -> None:
-    plan = Plan(sessions=1000, messages=200_000, calls=20_000, seed=1)
+    plan = SessionSizePlan(sessions=1000, messages=200_000, calls=20_000, seed=1)
     sizes = [plan.get_session_size(number) for number in range(1000)]
     huge = [size for size in sizes if size.messages >= HUGE]
     assert len(huge) == plan.huge_session_count == 5
@@ -56,12 +56,12 @@ def test_sizes_match_the_plan_and_a_few_sessions_are_huge() -> None:
 
 
 def test_events_of_a_session_are_within_its_duration() -> None:
-    size, began, keys = Size(400, 199), datetime(2026, 1, 31, tzinfo=UTC), count(1)
+    size, began, keys = SessionSize(400, 199), datetime(2026, 1, 31, tzinfo=UTC), count(1)
     builder = SessionBuilder(Workspace(pk=1, slug="default"), SentenceGenerator(1), 1, lambda model: next(keys))
     built = builder.build_session(1, size, began)
     times = [row[MESSAGE_FIELDS.index("created_at")] for row in built.messages]
     times += [call.settled_at for call in built.calls if call.settled_at is not None]
-    assert max(*times, built.session.updated_at) <= began + get_session_duration(size)
+    assert max(*times, built.session.updated_at) <= began + compute_session_duration(size)
 
 
 def test_library_reads_and_continues_generated_sessions(filled: bool) -> None:
