@@ -54,5 +54,5 @@ def call_to_dict(call: ToolCall, *, alive: bool = False, verify_reason: str | No
         "attempt": call.attempt,
         "revision": call.revision,
         "verify_reason": verify_reason,
-        "allowed_decisions": [kind.value for kind in call.list_allowed_decisions()],
+        "allowed_decisions": [kind.value for kind in call.list_allowed_approval_decisions()],
     }

@@ -402,7 +402,7 @@ class DatabaseBackend:
         return cancel_paused_session.cancel_paused_session_flow(self.store, session_id, tell=tell, reason=reason)
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
-        return deliver_notices.deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)
+        return deliver_notices.claim_and_deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)
 
     def sweep_deadlines(self, *, limit: int) -> Swept:
         return extend_and_sweep_agent_deadlines.sweep_deadlines(self.store, limit=limit)

@@ -330,7 +330,7 @@ def _get_call_revision_to_decide(store: Store, target: DecisionTarget, seen_call
 
 def _require_decision_kind_allowed(session: Session, call: ToolCall, kind: DecisionKind) -> None:
     """Raise `DecisionNotAccepted` for a decision before the call runs that its framework does not accept."""
-    allowed = call.list_allowed_decisions()
+    allowed = call.list_allowed_approval_decisions()
     if kind in APPROVAL_KINDS and kind not in allowed:
         raise DecisionNotAccepted(session.session_id, call.call_id, kind.value, [each.value for each in allowed])
 

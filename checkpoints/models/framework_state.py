@@ -50,10 +50,10 @@ class Blob(models.Model):
         Raises:
             ValueError: They are not those of the digest.
         """
-        return _read_content(self, base)
+        return _decode_and_verify_content(self, base)
 
 
-def _read_content(row: Any, base: str | None) -> bytes:
+def _decode_and_verify_content(row: Any, base: str | None) -> bytes:
     if not isinstance(row.content, bytes | memoryview):  # SQLite stores any type in any column
         raise ValueError("its content is not bytes")
     content = bytes(row.content)
@@ -173,4 +173,4 @@ class FrameworkWrite(SealedModel):
 
     def read_content(self, base: str | None = None) -> bytes:
         """Return the bytes in this row, as `Blob.read_content` does."""
-        return _read_content(self, base)
+        return _decode_and_verify_content(self, base)

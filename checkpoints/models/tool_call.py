@@ -234,7 +234,7 @@ class ToolCall(SealedModel):
         """Whether a person has to decide."""
         return self.status in UNDECIDED_CALL_STATUSES
 
-    def list_allowed_decisions(self) -> list[DecisionKind]:
+    def list_allowed_approval_decisions(self) -> list[DecisionKind]:
         """List the kinds of decisions about this call before it runs. None if it does not await an approval.
 
         A framework that allows an edit gets the approval of changed arguments as one.

@@ -81,19 +81,19 @@ def accept_response(store: Store, response: PeerResponse) -> Answer:
         with database_operation(store.using), transaction.atomic(using=store.using):
             return _accept_response_in_transaction(store, response)
     except StorageUnavailable as error:
-        return _read_response_after_lost_commit(store, response, error)
+        return _read_acceptance_after_lost_commit(store, response, error)
 
 
 def _accept_response_in_transaction(store: Store, response: PeerResponse) -> Answer:
-    call = _find_agent_call(store, response.call_id)
+    call = _find_and_verify_agent_call(store, response.call_id)
     if call is None:
         pause_run_until_agents_respond.lock_call_ids(connections[store.using], store.workspace_id, [response.call_id])
-        call = _find_agent_call(store, response.call_id)
+        call = _find_and_verify_agent_call(store, response.call_id)
     if call is None:
-        return _store_early_response(store, response)
+        return _store_early_response_unless_session_finished(store, response)
     # The session's row is the lock of all changes of its calls.
     row = Session.objects.using(store.using).select_for_update().filter(pk=call.session_id).first()
-    call = _find_agent_call(store, response.call_id)
+    call = _find_and_verify_agent_call(store, response.call_id)
     if row is None or call is None:  # the session was deleted meanwhile
         return Unknown(response.call_id)
     if response.is_from_wrong_sender(call):
@@ -101,7 +101,7 @@ def _accept_response_in_transaction(store: Store, response: PeerResponse) -> Ans
     return _answer_call_or_store_late_response(store, row, call, response)
 
 
-def _find_agent_call(store: Store, call_id: str) -> PeerCall | None:
+def _find_and_verify_agent_call(store: Store, call_id: str) -> PeerCall | None:
     calls = PeerCall.objects.using(store.using).filter(workspace_id=store.workspace_id, call_id=call_id)
     call = calls.select_related("session", "join").first()
     if call is not None:
@@ -143,7 +143,7 @@ def _store_late_response(store: Store, call: PeerCall, response: PeerResponse) -
     return True
 
 
-def _store_early_response(store: Store, response: PeerResponse) -> Unknown:
+def _store_early_response_unless_session_finished(store: Store, response: PeerResponse) -> Unknown:
     """Keep a response to a call that does not exist yet, unless no pause can create it any more."""
     if response.session_id is not None and not _is_session_unfinished(store, response.session_id):
         return Unknown(response.call_id)
@@ -169,11 +169,11 @@ def _is_session_unfinished(store: Store, session_id: str) -> bool:
     return sessions.exclude(status__in=sorted(FINISHED_SESSION_STATUSES)).exists()
 
 
-def _read_response_after_lost_commit(store: Store, response: PeerResponse, error: StorageUnavailable) -> Answer:
+def _read_acceptance_after_lost_commit(store: Store, response: PeerResponse, error: StorageUnavailable) -> Answer:
     """Read back after a commit whose answer was lost: the receipt tells whether this response was the one that
     counted."""
     with read_back_after_lost_commit(store.using, error):
-        call = _find_agent_call(store, response.call_id)
+        call = _find_and_verify_agent_call(store, response.call_id)
     if call is None or call.receipt != response.receipt:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
     return _build_acceptance(call, call.join.completed_by == response.receipt)

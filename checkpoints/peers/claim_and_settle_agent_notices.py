@@ -43,10 +43,10 @@ class DatabaseOutbox:
     def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
         notices: list[Notice] = []
         errors: dict[str, str] = {}
-        for call in _claim_due_notices(self.store, limit, self.session_pk):
+        for call in _claim_calls_with_due_notices(self.store, limit, self.session_pk):
             try:
                 with quarantine.quarantine_on_integrity_error(self.store, call.session.session_id):
-                    notices.append(_build_notice(call))
+                    notices.append(_verify_call_and_decrypt_notice(call))
             except Exception as error:
                 errors[call.call_id] = f"{type(error).__name__}: {error}"
                 _postpone_notice(self.store, call.call_id, call.notice, call.tell_attempts)
@@ -61,7 +61,7 @@ def delete_or_postpone_notice(store: Store, call_id: str, kind: str, attempt: in
     (_delete_notice if delivered else _postpone_notice)(store, call_id, kind, attempt)
 
 
-def _claim_due_notices(store: Store, limit: int, session_pk: int | None) -> list[PeerCall]:
+def _claim_calls_with_due_notices(store: Store, limit: int, session_pk: int | None) -> list[PeerCall]:
     with database_operation(store.using):
         calls = PeerCall.objects.using(store.using).filter(workspace_id=store.workspace_id, tell_after__lte=Now())
         calls = calls.filter(session__quarantined_at=None).exclude(notice="")
@@ -82,7 +82,7 @@ def _mark_notice_claimed(store: Store, call: PeerCall) -> PeerCall:
     return call
 
 
-def _build_notice(call: PeerCall) -> Notice:
+def _verify_call_and_decrypt_notice(call: PeerCall) -> Notice:
     row_seals.verify_rows([call.session, call])
     session_id = call.session.session_id
     request = secret_value_encryption.parse_and_decrypt_secrets(call.request, session_id, f"request of {call.call_id}")
@@ -91,17 +91,17 @@ def _build_notice(call: PeerCall) -> Notice:
 
 def _delete_notice(store: Store, call_id: str, kind: str, attempt: int) -> None:
     with database_operation(store.using):
-        _select_unchanged_notice(store, call_id, kind, attempt).update(notice="", tell_after=None)
+        _select_call_with_unchanged_notice(store, call_id, kind, attempt).update(notice="", tell_after=None)
 
 
 def _postpone_notice(store: Store, call_id: str, kind: str, attempt: int) -> None:
     pause = min(FIRST_RETRY_PAUSE * 2 ** min(attempt - 1, 20), LONGEST_RETRY_PAUSE)
     with database_operation(store.using):
-        calls = _select_unchanged_notice(store, call_id, kind, attempt)
+        calls = _select_call_with_unchanged_notice(store, call_id, kind, attempt)
         calls.update(tell_after=clock.build_database_time_after(pause))
 
 
-def _select_unchanged_notice(store: Store, call_id: str, kind: str, attempt: int) -> QuerySet[PeerCall]:
+def _select_call_with_unchanged_notice(store: Store, call_id: str, kind: str, attempt: int) -> QuerySet[PeerCall]:
     """Select the call unless its notice has been replaced by another one meanwhile, which then stays."""
     return PeerCall.objects.using(store.using).filter(
         workspace_id=store.workspace_id, call_id=call_id, notice=kind, tell_attempts=attempt

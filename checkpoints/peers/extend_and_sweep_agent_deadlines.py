@@ -79,7 +79,7 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
             if sum(len(result.expired) for result in results) >= limit:
                 break
             with quarantine.quarantine_and_skip_altered_session(store.using, pk):
-                results.append(_sweep_deadlines_of_session(store, pk))
+                results.append(_expire_overdue_calls_and_complete_joins(store, pk))
         _delete_outdated_early_responses(store)
     return Swept(
         tuple(call for result in results for call in result.expired),
@@ -87,7 +87,7 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
     )
 
 
-def _sweep_deadlines_of_session(store: Store, session_pk: int) -> Swept:
+def _expire_overdue_calls_and_complete_joins(store: Store, session_pk: int) -> Swept:
     receipt = uuid.uuid4().hex
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True)
@@ -95,7 +95,7 @@ def _sweep_deadlines_of_session(store: Store, session_pk: int) -> Swept:
         if row is None:
             return Swept()
         row_seals.verify_row(row)
-        if not _expire_overdue_calls(store, row, receipt):
+        if not _mark_overdue_calls_expired(store, row, receipt):
             return Swept()
         calls = list(PeerCall.objects.using(store.using).filter(session=row, receipt=receipt).order_by("pk"))
         for call in calls:
@@ -115,7 +115,7 @@ def _sweep_deadlines_of_session(store: Store, session_pk: int) -> Swept:
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 
-def _expire_overdue_calls(store: Store, row: Session, receipt: str) -> int:
+def _mark_overdue_calls_expired(store: Store, row: Session, receipt: str) -> int:
     """Expire the calls of a session whose deadline has passed, in one statement."""
     due_calls = check_and_close_paused_tasks.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
     return due_calls.update(

@@ -102,20 +102,20 @@ def build_deadline_expression(deadline: Deadline) -> Any:
 
 
 def _pause_run_in_transaction(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
-    taken_id = _find_taken_call_id(store, request)
+    taken_id = _find_conflicting_call_id(store, request)
     if taken_id is not None:
         raise PeerCallExists(taken_id)
     try:
         with transaction.atomic(using=store.using):
             return _write_pause_rows_and_release_session(store, owned_session, request)
     except IntegrityError as error:
-        taken_id = _find_taken_call_id(store, request)
+        taken_id = _find_conflicting_call_id(store, request)
         if taken_id is None:
             raise
         raise PeerCallExists(taken_id) from error
 
 
-def _find_taken_call_id(store: Store, request: _PauseRequest) -> str | None:
+def _find_conflicting_call_id(store: Store, request: _PauseRequest) -> str | None:
     calls = PeerCall.objects.using(store.using).filter(workspace_id=store.workspace_id)
     return calls.filter(call_id__in=list(request.requests)).values_list("call_id", flat=True).first()
 
@@ -130,7 +130,7 @@ def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSess
     complete = [
         join.join_id
         for join in _create_joins_and_calls(store, task, request)
-        if _apply_early_responses_and_complete_join(store, join, receipt)
+        if _consume_early_responses_and_complete_join(store, join, receipt)
     ]
     take_and_release_ownership.end_ownership_in_transaction_if_owner(
         store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED
@@ -188,7 +188,7 @@ def _build_agent_call(store: Store, join: Join, call: call_join_and_pause_types.
     )
 
 
-def _apply_early_responses_and_complete_join(store: Store, join: Join, receipt: str) -> bool:
+def _consume_early_responses_and_complete_join(store: Store, join: Join, receipt: str) -> bool:
     """Count the responses that came before the pause. Returns True if they complete the join."""
     calls = list(PeerCall.objects.using(store.using).filter(join=join))
     early_responses = EarlyResponse.objects.using(store.using).filter(
@@ -242,7 +242,7 @@ def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, err
     raise StorageUnavailable(error.what, may_have_happened=False) from error
 
 
-def find_pause_by_fence(store: Store, session_id: str, fence: int) -> Paused | None:
+def find_own_pause_by_fence(store: Store, session_id: str, fence: int) -> Paused | None:
     """Find the pause of the run of this store's token that had this fence: a run pauses once."""
     with database_operation(store.using, writes=False):
         tasks = PausedTask.objects.using(store.using).filter(

@@ -22,7 +22,9 @@ class SweepRound:
     complete: tuple[tuple[str, str], ...] = ()
 
 
-def sweep_workspaces(using: str, *, workspace: str | None = None, limit: int = constants.BATCH_LIMIT) -> SweepRound:
+def sweep_lost_runs_and_deadlines_of_workspaces(
+    using: str, *, workspace: str | None = None, limit: int = constants.BATCH_LIMIT
+) -> SweepRound:
     """Sweep `workspace`, or all of them. Any number of processes may do this at once.
 
     `limit` is for each workspace and each kind. Raises `WorkspaceNotFound`.

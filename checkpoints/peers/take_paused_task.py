@@ -43,7 +43,7 @@ def take_paused_task_flow(
     The task stays in the database until the run saves its next version or pauses again; before that another run
     can take it again. Raises what `resume` raises, `StillWaiting` and `NotPaused`.
     """
-    state: dict[str, Any] = yield Transact(lambda: load_state_of_complete_pause(store, session_id))
+    state: dict[str, Any] = yield Transact(lambda: require_complete_join_and_load_pause_state(store, session_id))
     point: ResumePoint = yield from resume_session_flow(
         store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
     )
@@ -79,7 +79,7 @@ def _try_release_ownership(store: Store, session_id: str) -> None:
         take_and_release_ownership.release_ownership_or_forget_session(store, owned_session)
 
 
-def load_state_of_complete_pause(store: Store, session_id: str) -> dict[str, Any]:
+def require_complete_join_and_load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
     """Load and check the state of the newest pause, before anything is changed."""
     reading = database_operation(store.using, writes=False)
     with quarantine.quarantine_on_integrity_error(store, session_id), reading:
@@ -87,7 +87,7 @@ def load_state_of_complete_pause(store: Store, session_id: str) -> dict[str, Any
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_any_join_complete(store, row)
-        task = _get_newest_paused_task(store, row)
+        task = _get_and_verify_newest_paused_task(store, row)
     state = secret_value_encryption.parse_and_decrypt_secrets(task.state, session_id, "state")
     if not isinstance(state, dict):
         raise CheckpointCorrupted(session_id, "state", "it is not an object")
@@ -104,7 +104,7 @@ def _require_any_join_complete(store: Store, row: Session) -> None:
     raise StillWaiting(row.session_id, counts["completed"], counts["total"])
 
 
-def _get_newest_paused_task(store: Store, row: Session) -> PausedTask:
+def _get_and_verify_newest_paused_task(store: Store, row: Session) -> PausedTask:
     task = PausedTask.objects.using(store.using).filter(session=row).order_by("-number").first()
     if task is None:
         raise NotPaused(row.session_id)
@@ -125,7 +125,7 @@ def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
         Join.objects.using(store.using).filter(pk__in=[join.pk for join in joins]).update(
             taken_version=row.latest_version
         )
-        task = _get_newest_paused_task(store, row)
+        task = _get_and_verify_newest_paused_task(store, row)
         tasks = PausedTask.objects.using(store.using).filter(pk=task.pk)
         tasks.filter(status__in=sorted(PAUSED_TASK_STATUSES)).update(
             status=PauseStatus.TAKEN, taken_version=row.latest_version, taken_at=Now()

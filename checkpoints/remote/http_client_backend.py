@@ -141,10 +141,10 @@ class RemoteBackend(SingleRequests):
         yield Transact(lambda: self.store.send_write_request("POST", path, {"reason": reason}))
         if tell is None:
             return Told()
-        return (yield from deliver_notices.deliver_notices_flow(RemoteOutbox(self.store, session_id), tell))
+        return (yield from deliver_notices.claim_and_deliver_notices_flow(RemoteOutbox(self.store, session_id), tell))
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
-        return deliver_notices.deliver_notices_flow(RemoteOutbox(self.store), tell, limit=limit)
+        return deliver_notices.claim_and_deliver_notices_flow(RemoteOutbox(self.store), tell, limit=limit)
 
     def _take_session_through_gate_flow(
         self,

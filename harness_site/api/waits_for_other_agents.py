@@ -49,7 +49,7 @@ def pause_session(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     if request.repeated:  # type: ignore[attr-defined]
-        stored = pause_run_until_agents_respond.find_pause_by_fence(checkpointer.store, session_id, body.fence)
+        stored = pause_run_until_agents_respond.find_own_pause_by_fence(checkpointer.store, session_id, body.fence)
         if stored is not None:
             return _build_pause_response(stored)
     get_or_reattach_run(checkpointer, session_id, body.fence)
@@ -80,7 +80,7 @@ def take_paused(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.TakePaused
 ) -> HttpResponse:
     store = prepare_client_store_for_opening(request, session_id, body)
-    state = take_paused_task.load_state_of_complete_pause(store, session_id)
+    state = take_paused_task.require_complete_join_and_load_pause_state(store, session_id)
     outcome = take_session_and_try_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
     task = None
     if isinstance(outcome, ResumePoint):

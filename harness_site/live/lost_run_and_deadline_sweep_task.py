@@ -7,7 +7,7 @@ import asyncio
 
 from channels.db import database_sync_to_async
 
-from checkpoints.peers.sweep_lost_runs_and_deadlines import sweep_workspaces
+from checkpoints.peers.sweep_lost_runs_and_deadlines import sweep_lost_runs_and_deadlines_of_workspaces
 from harness_site.core.background_task import BackgroundTask
 
 #: Seconds between two rounds, which is the maximum delay in noticing a missed deadline.
@@ -22,7 +22,7 @@ class SweepTask(BackgroundTask):
     async def _run_until_cancelled(self) -> None:
         while True:
             try:
-                await database_sync_to_async(sweep_workspaces)("default")
+                await database_sync_to_async(sweep_lost_runs_and_deadlines_of_workspaces)("default")
                 self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)

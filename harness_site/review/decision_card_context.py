@@ -324,7 +324,7 @@ def _preview_effects_by_kind_or_error(
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
     if kind == DecisionKind.EDIT and parse_edited_arguments.format_masked_arguments_if_editable(call.args) is None:
         return False
-    return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
+    return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_approval_decisions()
 
 
 def _find_decision_that_reader_can_only_repeat(

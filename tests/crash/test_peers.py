@@ -9,10 +9,10 @@ from tests.support.exhaustive_mode import choose_boundaries
 WRITING = {
     "peers.accept_agent_response.accept_response",
     "peers.cancel_paused_session.cancel_paused_session",
-    "peers.extend_and_sweep_agent_deadlines._sweep_deadlines_of_session",
+    "peers.extend_and_sweep_agent_deadlines._expire_overdue_calls_and_complete_joins",
     "peers.pause_run_until_agents_respond._pause_run_in_transaction",
     "peers.take_paused_task._mark_task_and_joins_taken",
-    "peers.claim_and_settle_agent_notices._claim_due_notices",
+    "peers.claim_and_settle_agent_notices._claim_calls_with_due_notices",
     "peers.claim_and_settle_agent_notices._delete_notice",
 }
 

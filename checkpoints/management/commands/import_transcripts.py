@@ -53,7 +53,7 @@ class Command(BaseCommand):
         parser.add_argument("--reread", action="store_true", help="read unchanged files again")
         parser.add_argument(
             "--workers",
-            type=_parse_workers,
+            type=_parse_worker_count,
             help="number of processes that import the files of a folder; without it, as many as it is worth",
         )
         parser.add_argument("--watch", action="store_true", help="go on: import what changes, until interrupted")
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             finally:
                 bar.finish_line()
             self._print_report(reports[-1], as_json=options["json"])
-        _raise_if_files_were_refused(reports, problems)
+        _raise_if_files_refused_or_lines_skipped(reports, problems)
 
     def _import_sources(
         self,
@@ -143,7 +143,7 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(report.to_dict()) if as_json else "\n".join(iterate_summary_lines(report)))
 
 
-def _parse_workers(text: str) -> int:
+def _parse_worker_count(text: str) -> int:
     """Parse a number of processes. Raises `ArgumentTypeError`."""
     if not text.isdecimal() or not 1 <= int(text) <= _MAX_WORKERS:
         raise ArgumentTypeError(f"{text!r} is no number from 1 to {_MAX_WORKERS}.")
@@ -159,7 +159,7 @@ def _get_os_username() -> str:
         return ""
 
 
-def _raise_if_files_were_refused(reports: list[ImportReport], problems: list[str]) -> None:
+def _raise_if_files_refused_or_lines_skipped(reports: list[ImportReport], problems: list[str]) -> None:
     """Raise the error with the exit status of what was not read."""
     refused = sum(len(report.refused) for report in reports)
     if problems or refused:

@@ -43,10 +43,10 @@ class Command(BaseCommand):
             return
         state = "running" if call["alive"] else str(CallStatus(call["status"]).label).lower()
         columns = (session_id, call["call_id"], f"{call['tool_name']} {call['args_json']}")
-        self.stdout.write("  ".join([*map(_to_printable, columns), state]))
+        self.stdout.write("  ".join([*map(_escape_control_characters, columns), state]))
 
 
-def _to_printable(text: str) -> str:
+def _escape_control_characters(text: str) -> str:
     """Escape control characters, so that text of agents cannot move the cursor of a terminal or start a line."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.constants import BATCH_LIMIT
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.peers.sweep_lost_runs_and_deadlines import SweepRound, sweep_workspaces
+from checkpoints.peers.sweep_lost_runs_and_deadlines import SweepRound, sweep_lost_runs_and_deadlines_of_workspaces
 
 
 class Command(BaseCommand):
@@ -29,7 +29,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            sweep_round = sweep_workspaces(options["database"], workspace=options["workspace"], limit=options["limit"])
+            sweep_round = sweep_lost_runs_and_deadlines_of_workspaces(
+                options["database"], workspace=options["workspace"], limit=options["limit"]
+            )
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(json.dumps(asdict(sweep_round)) if options["json"] else _format_sweep_round(sweep_round))

@@ -42,7 +42,7 @@ class Command(BaseCommand):
                     "compute too, and nothing notices other changes."
                 )
             for checked in self._verify_and_quarantine_selected_sessions(options, counts):
-                for name, problem in found.add_session(checked):
+                for name, problem in found.add_session_and_list_named_problems(checked):
                     self.stderr.write(f"{name}: row {problem.row} of {problem.table}: {problem.why}")
                 if checked.is_progress_stored:
                     self.stderr.write(
@@ -96,7 +96,9 @@ class _Findings:
     problems: list[dict[str, str]] = field(default_factory=list)
     sessions_by_unknown_key: Counter[str] = field(default_factory=Counter)
 
-    def add_session(self, checked: verify_workspace.CheckedSession) -> list[tuple[str, IntegrityProblem]]:
+    def add_session_and_list_named_problems(
+        self, checked: verify_workspace.CheckedSession
+    ) -> list[tuple[str, IntegrityProblem]]:
         """Add a session. Returns its problems that are named, each with the name of the session."""
         self.sessions += checked.pk is not None
         named: list[tuple[str, IntegrityProblem]] = []

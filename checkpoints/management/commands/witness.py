@@ -45,7 +45,7 @@ class Command(BaseCommand):
         if options["action"] == "create" and options["missing"]:
             raise CommandError("--missing goes with adopt.")
         if options["action"] == "create":
-            _create_witness(witness, using)
+            _create_witness_storage(witness, using)
         elif bool(options["session"]) == options["all"]:
             raise CommandError("Give either --session ID or --all.")
         sessions = Session.objects.using(using).order_by("pk")
@@ -84,7 +84,7 @@ class Command(BaseCommand):
             )
 
 
-def _create_witness(witness: object, using: str) -> None:
+def _create_witness_storage(witness: object, using: str) -> None:
     """Make the file, the folder or the table of a witness. Raises `CommandError`."""
     if isinstance(witness, DatabaseWitness) and witness.alias == using:
         raise CommandError(f"{SETTING} is the database of the sessions; use another one.")

@@ -78,9 +78,9 @@ async def test_thread_continues_after_a_database_outage(
     def sweep(using: str) -> peers_sweep.SweepRound:
         for failure in failures:
             raise failure
-        return peers_sweep.sweep_workspaces(using)
+        return peers_sweep.sweep_lost_runs_and_deadlines_of_workspaces(using)
 
-    monkeypatch.setattr(lost_run_and_deadline_sweep_task, "sweep_workspaces", sweep)
+    monkeypatch.setattr(lost_run_and_deadline_sweep_task, "sweep_lost_runs_and_deadlines_of_workspaces", sweep)
     with caplog.at_level(logging.ERROR):
         await served_until(lambda: PeerCall.objects.get().status == "expired")
     assert "tries again" in caplog.text
