@@ -111,7 +111,9 @@ def _try_to_record_answer(store: Store, call: ToolCall, answer: CallAnswer, acto
 def _remove_claims_and_build_results(
     outcomes: Sequence[tuple[ToolCall, DecisionKind, DecisionProblem | None]], *, by: Membership
 ) -> list[BulkDecisionResult]:
-    claim_services.remove_claims_after_decisions([call for call, _kind, problem in outcomes if problem is None], by=by)
+    claim_services.reload_statuses_and_remove_claims(
+        [call for call, _kind, problem in outcomes if problem is None], by=by
+    )
     return [
         BulkDecisionResult(call, kind, problem, final=problem is not None or not call.undecided)
         for call, kind, problem in outcomes

@@ -46,7 +46,7 @@ def list_call_trace_events(
     if has_never_run(call, evidence):
         return [
             TraceEvent("asked", call.run.number, call.issued_at),
-            *_build_events_after_interruption(call, evidence, occasions, decision_events),
+            *_build_follow_up_and_decision_events(call, evidence, occasions, decision_events),
             *_build_question_withdrawal_events(call, evidence),
         ]
     before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
@@ -61,7 +61,7 @@ def list_call_trace_events(
         _build_issue_event(call),
         *_build_interruption_or_settling_events(call, occasions),
     ]
-    return [*start_events, *_build_events_after_interruption(call, evidence, occasions, after)]
+    return [*start_events, *_build_follow_up_and_decision_events(call, evidence, occasions, after)]
 
 
 def _build_question_withdrawal_events(call: ToolCall, evidence: CallEvidence) -> list[TraceEvent]:
@@ -98,7 +98,7 @@ def _build_decision_events(call: ToolCall, evidence: CallEvidence, votes: Mappin
         yield TraceEvent(kind, decision, decision.created_at, place=number)
 
 
-def _build_events_after_interruption(
+def _build_follow_up_and_decision_events(
     call: ToolCall, evidence: CallEvidence, events_of_runs: RunEvents, decision_events: list[TraceEvent]
 ) -> list[TraceEvent]:
     first_kind = "later_run" if has_never_run(call, evidence) else "took"

@@ -25,17 +25,17 @@ def render_sentence_with_bold_values(call: ToolCall) -> SafeString:
     """Render the sentence of a call with the values of its arguments in bold; that of a question is one piece."""
     sentence = format_call_sentence(call)
     try:
-        pieces = _split_sentence(call, sentence)
+        pieces = _split_call_sentence_at_values(call, sentence)
     except (ValueError, RecursionError):  # the sentence says that its arguments cannot be shown
         pieces = [(sentence, False)]
     return format_html_join("", "{}", [[format_html("<b>{}</b>", text) if bold else text] for text, bold in pieces])
 
 
-def _split_sentence(call: ToolCall, sentence: str) -> list[tuple[str, bool]]:
+def _split_call_sentence_at_values(call: ToolCall, sentence: str) -> list[tuple[str, bool]]:
     if not call.sentence:
         return split_default_call_sentence(call.tool, formatting.parse_json_or_text(call.args_json_in_caller_order))
     try:
-        return list(split_sentence_into_values_and_words(sentence, call.sentence_template))
+        return list(split_sentence_at_template_values(sentence, call.sentence_template))
     except ValueError:
         args = {} if call.is_question else formatting.parse_json_or_text(call.args)
         return list(split_sentence_at_argument_values(sentence, args))
@@ -72,7 +72,7 @@ def _generate_visible_values(args: Any) -> Iterator[str]:
                 yield text
 
 
-def split_sentence_into_values_and_words(sentence: str, template: str) -> Iterator[tuple[str, bool]]:
+def split_sentence_at_template_values(sentence: str, template: str) -> Iterator[tuple[str, bool]]:
     """Split a sentence into pieces, each with whether it is a value.
 
     `sentence` is shown with masked secrets, so values are found between the words of the template. Values that no word

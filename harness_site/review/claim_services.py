@@ -64,7 +64,7 @@ def release_claim_of_member(call: ToolCall, *, by: Membership, request: HttpRequ
             record_claim_event_and_notify_pages(AuditKind.RELEASED, call, by, request)
 
 
-def release_all_claims(user: User, *, request: HttpRequest) -> None:
+def release_all_claims_of_user(user: User, *, request: HttpRequest) -> None:
     """Release all claims of a user in every workspace."""
     claims = Claim.objects.filter(member__user=user).select_related("member__user", "member__workspace")
     members_by_call = {row.call_id: row.member for row in claims}
@@ -73,7 +73,7 @@ def release_all_claims(user: User, *, request: HttpRequest) -> None:
         release_claim_of_member(call, by=members_by_call[call.pk], request=request)
 
 
-def remove_claims_after_decisions(calls: Sequence[ToolCall], *, by: Membership) -> None:
+def reload_statuses_and_remove_claims(calls: Sequence[ToolCall], *, by: Membership) -> None:
     """Remove the claims on calls about which a member has decided, and load the statuses of the calls again.
 
     If more approvals are needed, only the member's own claim is removed.

@@ -56,7 +56,7 @@ def load_claims_and_presence_of_calls(pks: Iterable[int], reader: Membership) ->
     call_pks, now = sorted(pks), clock.now()
     claims = {call: claim for call, *claim in _query_live_claims(call_pks, now)} if call_pks else {}
     names: defaultdict[int, list[str]] = defaultdict(list)
-    for pk, name in _query_recent_presence(call_pks, now - PRESENT_FOR, reader.pk) if call_pks else ():
+    for pk, name in _query_recent_presence_of_others(call_pks, now - PRESENT_FOR, reader.pk) if call_pks else ():
         names[pk].append(name)
     return {
         pk: _build_claims_and_presence(claims.get(pk), tuple(names[pk]), reader) for pk in claims.keys() | names.keys()
@@ -65,11 +65,11 @@ def load_claims_and_presence_of_calls(pks: Iterable[int], reader: Membership) ->
 
 def _query_live_claims(calls: list[int], now: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
     """Select call, member, username, start, and the colleague and the note of a hand-over, of each live claim."""
-    return _select_claims().filter(build_live_claim_condition(now), call__pk__in=calls)
+    return _select_claim_columns().filter(build_live_claim_condition(now), call__pk__in=calls)
 
 
 @cache
-def _select_claims() -> QuerySet[Claim, tuple[Any, ...]]:
+def _select_claim_columns() -> QuerySet[Claim, tuple[Any, ...]]:
     return Claim.objects.values_list("call", "member", "member__user__username", "since", "handed_by", "note")
 
 
@@ -78,14 +78,14 @@ def build_live_claim_condition(now: datetime) -> Q:
     return Q(seen_at__gt=now - CLAIMED_FOR) | Q(handed_by__gt="", seen_at__gt=now - HANDED_FOR)
 
 
-def _query_recent_presence(
+def _query_recent_presence_of_others(
     calls: list[int], since: datetime, excluded_member: int
 ) -> QuerySet[Presence, tuple[Any, str]]:
-    return _select_presence().filter(call__pk__in=calls, seen_at__gt=since).exclude(member=excluded_member)
+    return _select_presence_columns().filter(call__pk__in=calls, seen_at__gt=since).exclude(member=excluded_member)
 
 
 @cache
-def _select_presence() -> QuerySet[Presence, tuple[Any, str]]:
+def _select_presence_columns() -> QuerySet[Presence, tuple[Any, str]]:
     rows = Presence.objects.order_by("member__user__username")
     return rows.values_list("call", "member__user__username")
 
@@ -94,7 +94,7 @@ def load_claims_and_presence_of_call(pk: int, reader: Membership) -> CallClaimsA
     return load_claims_and_presence_of_calls([pk], reader).get(pk, NOBODY)
 
 
-def build_claimed_condition(by: Membership | None = None) -> Q:
+def build_claimed_call_condition(by: Membership | None = None) -> Q:
     """Build a condition on calls: claimed by anybody, or by the given member."""
     claims = Claim.objects.filter(build_live_claim_condition(clock.now()), call=OuterRef("pk"))
     return Q(Exists(claims if by is None else claims.filter(member=by)))

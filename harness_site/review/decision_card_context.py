@@ -220,7 +220,7 @@ def _find_withdrawal_that_reopened_call(evidence: call_evidence.CallEvidence) ->
     return moving[-1] if moving and moving[-1].kind == DecisionKind.WITHDRAW else None
 
 
-def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
+def build_prefilled_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
     """Build the form for a pending call, prefilled with the latest agreed or late result."""
     call: ToolCall = shown["call"]
     voices = sorted((voice for agreement in shown["agreements"] for voice in agreement.voices), key=attrgetter("pk"))
@@ -305,7 +305,7 @@ def _describe_effect_once_all_agree(
     call: ToolCall, option: AnswerOption, agreed: Sequence[Agreement], reader: str
 ) -> str:
     """Return what an answer does, said of the last of the people who have to give it."""
-    if not decision_effect_texts.count_missing_people(call, option.kind, agreed, reader):
+    if not decision_effect_texts.count_people_missing_after_answer(call, option.kind, agreed, reader):
         return str(option.does)
     text = _("{effect} This takes {needed} people who decide the same.")
     return text.format(needed=call.approvals, effect=option.does)

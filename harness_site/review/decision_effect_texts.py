@@ -51,7 +51,7 @@ def preview_decision_effects(call: ToolCall, agreed: Sequence[Agreement], reader
     texts = {}
     for kind in kinds:
         effect, joined = effects.get(kind, paused_text), _find_agreement_to_join(agreed, kind, reader)
-        missing = count_missing_people(call, kind, agreed, reader)
+        missing = count_people_missing_after_answer(call, kind, agreed, reader)
         texts[kind] = _format_missing_approvals(call, kind, missing) or effect
         if texts[kind] == effect and joined is not None and kind in RESULT_GIVING_KINDS:
             texts[kind] = _("With exactly the text of {name}: {effect} With another text, nothing changes yet.").format(
@@ -60,7 +60,9 @@ def preview_decision_effects(call: ToolCall, agreed: Sequence[Agreement], reader
     return texts
 
 
-def count_missing_people(call: ToolCall, kind: DecisionKind, agreed: Sequence[Agreement], reader: str) -> int:
+def count_people_missing_after_answer(
+    call: ToolCall, kind: DecisionKind, agreed: Sequence[Agreement], reader: str
+) -> int:
     """Count the people who have to decide the same after this answer of the user `reader`."""
     if RULES[kind].by_one:
         return 0

@@ -77,7 +77,9 @@ def build_decision_problem(
             given=error.given, current=error.current
         )
         todo = _("Your text is still in the form. Check what is new, then send it again.")
-        return _build_conflict_problem(f"{_describe_changes_since(call, error.given)} {changed}", f"{nothing} {todo}")
+        return _build_conflict_problem(
+            f"{_describe_last_change_since_revision(call, error.given)} {changed}", f"{nothing} {todo}"
+        )
     if isinstance(error, NotUndecided):
         what = _("This call does not need a decision: {status}.").format(
             status=status_labels.get_status_shape_and_label(error.status)[1].lower()
@@ -204,7 +206,7 @@ def _describe_session_end(session: Session) -> str:
     )
 
 
-def _describe_changes_since(call: ToolCall, since: int) -> str:
+def _describe_last_change_since_revision(call: ToolCall, since: int) -> str:
     """Describe what was recorded about a call since that revision."""
     decision = Decision.objects.filter(tool_call=call, revision__gte=since).order_by("-pk").first()
     if decision is None:

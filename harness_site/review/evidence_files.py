@@ -88,7 +88,7 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
         raise Http404(
             _("The stored file is not served, because it differs from the uploaded one: its digest does not match.")
         )
-    text = _decode_text_file(content) if masker.is_masking_active() else ""
+    text = _decode_text_file_or_empty(content) if masker.is_masking_active() else ""
     masked_text = masker.mask_text(text)
     is_masked = masked_text != text
     masked_name = masker.mask_text(file.name).replace(masker.MASK, "masked")
@@ -107,7 +107,7 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
     return response
 
 
-def _decode_text_file(content: bytes) -> str:
+def _decode_text_file_or_empty(content: bytes) -> str:
     """Decode a text file in common encodings; return an empty text for anything else."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")

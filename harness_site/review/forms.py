@@ -96,7 +96,7 @@ class DecisionForm(forms.Form):
             self.add_error(name, words)
 
     @property
-    def first_invalid_field(self) -> str:
+    def first_invalid_field_name(self) -> str:
         """Name of the first field on the page that has an error; empty without one."""
         if not self.is_bound:
             return ""
@@ -105,10 +105,10 @@ class DecisionForm(forms.Form):
     def focus_first_invalid_field(self) -> None:
         """Let the browser focus the first invalid field when it loads the page.
 
-        Templates that write a field themselves ask `first_invalid_field`.
+        Templates that write a field themselves ask `first_invalid_field_name`.
         """
-        if self.first_invalid_field in self.fields.keys() - {"kind"}:
-            self.fields[self.first_invalid_field].widget.attrs["autofocus"] = True
+        if self.first_invalid_field_name in self.fields.keys() - {"kind"}:
+            self.fields[self.first_invalid_field_name].widget.attrs["autofocus"] = True
 
     def build_evidence(self) -> dict[str, Any]:
         """Build the evidence to store."""
@@ -218,9 +218,9 @@ class ApprovalForm(DecisionForm):
         return [field for field in self.argument_fields if field.error]
 
     @property
-    def first_invalid_field(self) -> str:
+    def first_invalid_field_name(self) -> str:
         """Name of the first field on the page that has an error; empty without one."""
-        name = super().first_invalid_field
+        name = super().first_invalid_field_name
         return self.invalid_argument_fields[0].key if name == "args" and self.invalid_argument_fields else name
 
     @property

@@ -215,10 +215,12 @@ class PendingRowBuilder:
             mask_values_in_context(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
         ):
-            why = _describe_peculiarity(call, hook_could_not_tell=hook_could_not_tell)
+            why = _describe_unknown_outcome_or_change(call, hook_could_not_tell=hook_could_not_tell)
             return self._build_row_in_masking_context(call, args, agreements, company, together, now, why)
 
-    def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()) -> OutageGroupRow:
+    def build_outage_group_row(
+        self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()
+    ) -> OutageGroupRow:
         lines = convert_rows_or_mark_unreadable(
             calls, self._check_integrity_and_build_outage_line, "call", attrgetter("session_id")
         )
@@ -295,10 +297,10 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why=why,
             amount=amount,
-            facts=self._render_facts(
+            facts=self._render_amount_and_risk(
                 amount,
                 call.risk if self._is_risk_shown(call) else "",
-                is_amount_said=bool(amount) and _is_amount_said(args, sentence),
+                is_amount_said=bool(amount) and _is_amount_said_in_sentence(args, sentence),
             ),
             since=render_time_ago(waiting_since),
             age=formatting.format_time_ago(waiting_since, now),
@@ -331,7 +333,7 @@ class PendingRowBuilder:
         is_declared = call.risk != get_default_risk(call.side_effects.split(","))
         return not call.is_question and (is_declared or self._query.get("sort") == "risk")
 
-    def _render_facts(self, amount: str, risk: str, *, is_amount_said: bool) -> SafeString:
+    def _render_amount_and_risk(self, amount: str, risk: str, *, is_amount_said: bool) -> SafeString:
         css_class = "amount said" if is_amount_said else "amount"
         facts = build_html('<span class="{}">{}</span>', css_class, amount) if amount else SafeString()
         if not risk:
@@ -360,7 +362,7 @@ def _describe_common_cause(outage: Outage, lines: Sequence[OutageCallLine]) -> s
     return put_in_quotation_marks(messages.pop()) if len(messages) == 1 and "" not in messages else ""
 
 
-def _describe_peculiarity(call: ToolCall, *, hook_could_not_tell: bool) -> str:
+def _describe_unknown_outcome_or_change(call: ToolCall, *, hook_could_not_tell: bool) -> str:
     """Return what distinguishes a call from most others: why its outcome is unknown, or that a person changed it."""
     if call.status == CallStatus.AWAITING_APPROVAL:
         return gettext("The arguments were changed") if call.asked_args_digest else ""
@@ -396,7 +398,7 @@ def _build_agreement_row(agreement: Agreement) -> AgreementRow:
     return AgreementRow(agreement.kind, agreement.person_count, tuple(voice.actor for voice in agreement.voices))
 
 
-def _is_amount_said(args: Any, sentence: str) -> bool:
+def _is_amount_said_in_sentence(args: Any, sentence: str) -> bool:
     """Return whether the sentence of a call says its amount, with the currency if an argument names that."""
     names = {find_amount_argument_name(args) or "", "currency"}
     return not call_sentences.describe_arguments_not_in_sentence(args, names, sentence)

@@ -94,13 +94,13 @@ class QueueFilters:
 
     def _build_claim_condition(self, reader: Membership) -> Q | None:
         if self.claimed == "me":
-            return claims_and_presence.build_claimed_condition(reader)
+            return claims_and_presence.build_claimed_call_condition(reader)
         if not self.claimed:
             return None
         return (
-            claims_and_presence.build_claimed_condition()
+            claims_and_presence.build_claimed_call_condition()
             if self.claimed == "somebody"
-            else ~claims_and_presence.build_claimed_condition()
+            else ~claims_and_presence.build_claimed_call_condition()
         )
 
 

@@ -15,4 +15,4 @@ def connect_logout_receiver() -> None:
 
 def _release_claims_on_logout(*, request: HttpRequest, user: User | None, **_: Any) -> None:
     if user is not None:
-        claim_services.release_all_claims(user, request=request)
+        claim_services.release_all_claims_of_user(user, request=request)

@@ -126,9 +126,9 @@ class CallAnswerForm(forms.Form):
         else:
             evidence_missing = _("Enter evidence here, or the evidence for all calls.")
             reason_missing = _("Enter a reason here, or one for all calls.")
-        if self._is_text_missing("evidence", data):
+        if self._must_report_missing_text("evidence", data):
             self.add_error("evidence", evidence_missing)
-        if self._is_text_missing("reason", data):
+        if self._must_report_missing_text("reason", data):
             self.add_error("reason", reason_missing)
         if answer == DecisionKind.CONFIRM_LANDED and not data.get("result", "").strip():
             self.add_error("result", _("Enter the result that the call returned. The agent gets it."))
@@ -139,7 +139,7 @@ class CallAnswerForm(forms.Form):
         shared = "" if self.shared is None else self.shared.cleaned_data.get("answer", "")
         return bool(answer and shared) and answer != shared
 
-    def _is_text_missing(self, name: str, data: dict[str, Any]) -> bool:
+    def _must_report_missing_text(self, name: str, data: dict[str, Any]) -> bool:
         """Return whether no form has the text of this answer, and no form has an error that says so."""
         if data.get(name) or name in self.errors:
             return False

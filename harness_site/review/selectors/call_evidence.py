@@ -102,7 +102,7 @@ def load_call_evidence(call: ToolCall) -> CallEvidence:
     )
 
 
-def load_earlier_reasons(call: ToolCall, person: str) -> dict[str, list[str]]:
+def load_earlier_reasons_of_person(call: ToolCall, person: str) -> dict[str, list[str]]:
     """Load what a person has written last with recent decisions about calls of the same tool, by kind of the decision.
 
     Of a rejection this is the message to the agent. Answers and texts with secrets are left out.
@@ -146,14 +146,14 @@ def _list_calls_with_same_key(call: ToolCall) -> list[ToolCall]:
 
 def _query_calls_with_same_key_in_workspace(workspace: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
     live = {"key_scope": KeyScope.WORKSPACE, "status__in": sorted(LIVE_CALL_STATUSES)}
-    return _exclude_and_order_newest(
+    return _select_newest_calls_except(
         ToolCall.objects.filter(workspace=workspace, idempotency_key=key, **live), excluded_pk
     )
 
 
 def _query_calls_with_same_key_in_session(session: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
-    return _exclude_and_order_newest(ToolCall.objects.filter(session=session, idempotency_key=key), excluded_pk)
+    return _select_newest_calls_except(ToolCall.objects.filter(session=session, idempotency_key=key), excluded_pk)
 
 
-def _exclude_and_order_newest(calls: QuerySet[ToolCall], excluded_pk: int) -> QuerySet[ToolCall]:
+def _select_newest_calls_except(calls: QuerySet[ToolCall], excluded_pk: int) -> QuerySet[ToolCall]:
     return calls.exclude(pk=excluded_pk).select_related("run", "session").order_by("-pk")[:EARLIER_LIMIT]

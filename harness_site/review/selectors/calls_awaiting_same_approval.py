@@ -22,7 +22,7 @@ from harness_site.review.selectors.pending_calls import CallFilters, query_pendi
 
 
 @dataclass(frozen=True, slots=True)
-class SameApprovals:
+class SameApprovalGroup:
     """The calls of `tool` that await approval by `people`, `number` of them."""
 
     tool: str
@@ -35,25 +35,27 @@ class SameApprovals:
         return f"{reverse('harness_review:same-approvals')}?{urlencode(query)}"
 
 
-def parse_same_approvals(query: QueryDict) -> SameApprovals:
+def parse_same_approval_group(query: QueryDict) -> SameApprovalGroup:
     people = query.get("people", "")
     tool = decrypt_name_if_encrypted(query.get("tool", "").replace("\0", ""))
-    return SameApprovals(tool, int(people) if people.isascii() and people.isdecimal() and len(people) < 5 else 1)
+    return SameApprovalGroup(tool, int(people) if people.isascii() and people.isdecimal() and len(people) < 5 else 1)
 
 
-def group_same_approvals(calls: Iterable[ToolCall]) -> list[SameApprovals]:
+def group_calls_awaiting_same_approval(calls: Iterable[ToolCall]) -> list[SameApprovalGroup]:
     """Group the calls that await the same approval, where there are several, in the order of the first ones."""
-    numbers = Counter((call.tool, call.approvals) for call in calls if _is_awaiting_approval(call))
-    return [SameApprovals(tool, people, number) for (tool, people), number in numbers.items() if number > 1]
+    numbers = Counter((call.tool, call.approvals) for call in calls if _is_tool_call_awaiting_approval(call))
+    return [SameApprovalGroup(tool, people, number) for (tool, people), number in numbers.items() if number > 1]
 
 
-def _is_awaiting_approval(call: ToolCall) -> bool:
+def _is_tool_call_awaiting_approval(call: ToolCall) -> bool:
     return call.status == CallStatus.AWAITING_APPROVAL and not call.is_question
 
 
-def load_calls_awaiting_same_approval(workspace: Workspace, group: SameApprovals) -> list[ToolCall | UnreadableRecord]:
+def load_calls_awaiting_same_approval(
+    workspace: Workspace, group: SameApprovalGroup
+) -> list[ToolCall | UnreadableRecord]:
     """Load the first `PAGE` calls of a group with their sessions, the longest waiting first."""
     calls = query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, CallFilters(tool=group.tool))
     calls = calls.filter(approvals=group.people).select_related("session__workspace", "run").order_by("issued_at", "pk")
     loaded = load_rows_or_mark_unreadable(calls[:PAGE], "call", session_column="session_id")
-    return [call for call in loaded if isinstance(call, UnreadableRecord) or _is_awaiting_approval(call)]
+    return [call for call in loaded if isinstance(call, UnreadableRecord) or _is_tool_call_awaiting_approval(call)]

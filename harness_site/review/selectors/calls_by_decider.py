@@ -18,7 +18,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core.unreadable_rows import call_or_use_fallback
-from harness_site.review.claims_and_presence import build_claimed_condition
+from harness_site.review.claims_and_presence import build_claimed_call_condition
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
@@ -77,7 +77,7 @@ def count_calls_by_decider(reader: Membership) -> CallsByDecider:
 
 
 def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
-    undecided = _select_decider_columns(_select_undecided_calls_with_deadline().filter(workspace=reader.workspace_id))
+    undecided = _select_decider_columns(_annotate_undecided_calls_with_deadline().filter(workspace=reader.workspace_id))
     found = list(undecided[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
     waiting = _list_pks_of_calls_that_wait_for_others(reader, [call.pk for call in calls if call.approvals > 1])
@@ -133,7 +133,7 @@ def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[in
 
 
 @cache
-def _select_undecided_calls_with_deadline() -> QuerySet[ToolCall]:
+def _annotate_undecided_calls_with_deadline() -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS).annotate(
         due=queue_order.build_deadline_expression(None)
     )
@@ -160,9 +160,9 @@ def find_next_call_to_decide(
         except_calls: Keys of calls that are left out.
     """
     excluded = {*except_calls, *([] if after is None else [after.pk])}
-    unclaimed = ~build_claimed_condition() | build_claimed_condition(by=reader)
-    found = _find_first_calls_by_status(reader, unclaimed, excluded)
-    found = found or _find_first_calls_by_status(reader, Q(), excluded)
+    unclaimed = ~build_claimed_call_condition() | build_claimed_call_condition(by=reader)
+    found = _find_most_urgent_or_longest_waiting_calls(reader, unclaimed, excluded)
+    found = found or _find_most_urgent_or_longest_waiting_calls(reader, Q(), excluded)
     is_approval = after is not None and after.interrupted_at is None
     return min(
         found,
@@ -171,7 +171,9 @@ def find_next_call_to_decide(
     )
 
 
-def _find_first_calls_by_status(reader: Membership, condition: Q, excluded: Collection[int]) -> list[ToolCall]:
+def _find_most_urgent_or_longest_waiting_calls(
+    reader: Membership, condition: Q, excluded: Collection[int]
+) -> list[ToolCall]:
     """Return the most urgent call, or the longest waiting one of each status if no call is urgent."""
     now = clock.now()
     urgent: list[int] = []
@@ -181,15 +183,15 @@ def _find_first_calls_by_status(reader: Membership, condition: Q, excluded: Coll
         calls = calls.exclude(pk__in=excluded)
         calls = calls.annotate(due=queue_order.build_deadline_expression(status))
         soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
-        urgent += _list_pk_of_first_call_of_reader(soon.order_by("due", "pk"), reader, now)
-        others += _list_pk_of_first_call_of_reader(calls.order_by("interrupted_at", "pk"), reader, now)
+        urgent += _list_first_pk_reader_may_decide(soon.order_by("due", "pk"), reader, now)
+        others += _list_first_pk_reader_may_decide(calls.order_by("interrupted_at", "pk"), reader, now)
     found = ToolCall.objects.in_bulk(urgent or others).values()
     if urgent:
         return sorted(found, key=lambda call: (call.deadline or now, call.pk))[:1]
     return list(found)
 
 
-def _list_pk_of_first_call_of_reader(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:
+def _list_first_pk_reader_may_decide(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:
     """List the key of the first of these calls that counts as the reader's own; empty if none does."""
     columns = _select_decider_columns(calls)
     for start in count(step=_SEARCHED_AT_ONCE):

@@ -35,7 +35,7 @@ class DecisionFilters:
         return bool(self.times or self.only_people or self.person)
 
 
-def load_decided_page(
+def load_page_of_decisions_by_call(
     workspace: Workspace,
     filters: CallFilters,
     wanted: DecisionFilters = DecisionFilters(),
@@ -63,15 +63,15 @@ def load_decided_page(
 
 def count_decided_calls(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:
     """Count the decided calls with a matching decision, up to `COUNT_LIMIT`."""
-    return _count_rows(_query_latest_decisions_of_decided_calls(workspace, filters, wanted))
+    return _count_decisions_up_to_limit(_query_latest_decisions_of_decided_calls(workspace, filters, wanted))
 
 
 def count_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:
     """Count the decisions that match, up to `COUNT_LIMIT`; a call may have several, and may wait again."""
-    return _count_rows(_query_decisions(workspace, filters, wanted))
+    return _count_decisions_up_to_limit(_query_decisions(workspace, filters, wanted))
 
 
-def _count_rows(decisions: QuerySet[Decision]) -> BoundedCount:
+def _count_decisions_up_to_limit(decisions: QuerySet[Decision]) -> BoundedCount:
     # Newest first: a plan without an order may begin with all calls of the workspace.
     number = len(decisions.order_by("-pk").values_list("pk")[: COUNT_LIMIT + 1])
     return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)

@@ -93,7 +93,7 @@ class LateResultSummary:
 def list_open_outages(workspace: Workspace) -> list[Outage]:
     """List the outages with calls that wait for a decision, the earliest first; one query."""
     calls_by_cause: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    for tool, error_type, interrupted_at, pk in _query_newest_interrupted_calls(workspace.pk):
+    for tool, error_type, interrupted_at, pk in _query_newest_outage_candidates(workspace.pk):
         calls_by_cause[tool, error_type].append((interrupted_at, pk))
     outages = [
         Outage(
@@ -111,14 +111,14 @@ def list_open_outages(workspace: Workspace) -> list[Outage]:
     return sorted(outages, key=lambda outage: (outage.first, outage.tool, outage.error_type))
 
 
-def _query_newest_interrupted_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, str, int, int]]:
+def _query_newest_outage_candidates(workspace: int) -> QuerySet[ToolCall, tuple[str, str, int, int]]:
     """Query their tools and types of errors, the times of their interruptions in microseconds since 1970, and their
     keys."""
-    return _select_interrupted_calls().filter(workspace=workspace)[:LOOKED_AT]
+    return _select_outage_candidates().filter(workspace=workspace)[:LOOKED_AT]
 
 
 @cache
-def _select_interrupted_calls() -> QuerySet[ToolCall, tuple[str, str, int, int]]:
+def _select_outage_candidates() -> QuerySet[ToolCall, tuple[str, str, int, int]]:
     undecided = ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS)
     interrupted = undecided.filter(_MAY_BELONG_TO_OUTAGE, status=CallStatus.INTERRUPTED)
     newest = interrupted.exclude(interrupted_at=None).order_by("-interrupted_at", "-pk")

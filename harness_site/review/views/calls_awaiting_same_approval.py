@@ -24,9 +24,9 @@ from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.selectors import calls_by_decider
 from harness_site.review.selectors.calls_awaiting_same_approval import (
-    SameApprovals,
+    SameApprovalGroup,
     load_calls_awaiting_same_approval,
-    parse_same_approvals,
+    parse_same_approval_group,
 )
 from harness_site.review.several_answers_forms import SameApprovalForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
@@ -54,18 +54,18 @@ class SelectableCallRow:
 
 @require_http_methods(["GET", "POST"])
 @require_member(Role.AUDITOR)
-def show_or_decide_same_approvals(request: MemberRequest) -> HttpResponse:
+def show_or_decide_calls_awaiting_same_approval(request: MemberRequest) -> HttpResponse:
     """Show the calls, or record one answer about those that are selected; a refusal does not affect the others."""
     if request.method == "GET":
-        return _render_page(request, parse_same_approvals(request.GET), SameApprovalForm())
+        return _render_same_approval_page(request, parse_same_approval_group(request.GET), SameApprovalForm())
     return _decide_selected_calls(request)
 
 
 @require_member(Role.APPROVER)
 def _decide_selected_calls(request: MemberRequest) -> HttpResponse:
-    group, form = parse_same_approvals(request.POST), SameApprovalForm(request.POST)
+    group, form = parse_same_approval_group(request.POST), SameApprovalForm(request.POST)
     if not form.is_valid():
-        return _render_page(request, group, form, status=422)
+        return _render_same_approval_page(request, group, form, status=422)
     results = bulk_decisions.record_decisions_from_answers(
         form.build_answers(), by=request.membership, actor=build_decision_actor(request)
     )
@@ -73,8 +73,8 @@ def _decide_selected_calls(request: MemberRequest) -> HttpResponse:
     return redirect(f"{group.url}&settled={name}")
 
 
-def _render_page(
-    request: MemberRequest, group: SameApprovals, form: SameApprovalForm, *, status: int = 200
+def _render_same_approval_page(
+    request: MemberRequest, group: SameApprovalGroup, form: SameApprovalForm, *, status: int = 200
 ) -> HttpResponse:
     calls = load_calls_awaiting_same_approval(request.membership.workspace, group)
     outcome = bulk_results_in_user_session.load_bulk_results(request, request.GET.get("settled", ""))
@@ -84,7 +84,7 @@ def _render_page(
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
     if form.selected:
         focus_first_invalid_field([form])
-    rows = _build_rows(request, calls, form, PendingRowBuilder(request.GET, secrets))
+    rows = _build_selectable_call_rows(request, calls, form, PendingRowBuilder(request.GET, secrets))
     may_decide = request.membership.has_role(Role.APPROVER)
     selectable = [row for row in skip_unreadable_records(rows) if may_decide and row.can_be_decided]
     context = {
@@ -105,7 +105,7 @@ def _render_page(
     return response
 
 
-def _build_rows(
+def _build_selectable_call_rows(
     request: MemberRequest,
     calls: list[ToolCall | UnreadableRecord],
     form: SameApprovalForm,

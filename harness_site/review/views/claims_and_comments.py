@@ -32,7 +32,7 @@ def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @require_member(Role.APPROVER)
-def release_call(request: MemberRequest, pk: int) -> HttpResponse:
+def release_own_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
     claim_services.release_claim_of_member(
         load_call_masked_and_interrupted_if_lost_or_404(request, pk), by=request.membership, request=request
     )

@@ -100,7 +100,7 @@ def _record_decision_and_redirect(
         problem = _find_problem_of_earlier_decision(call, form, reader) if isinstance(error, AlreadyDecided) else None
         problem = problem or build_decision_problem(error, call, reader=reader)
         return render_decision_card(request, call, form=form, problem=problem)
-    claim_services.remove_claims_after_decisions([call], by=request.membership)
+    claim_services.reload_statuses_and_remove_claims([call], by=request.membership)
     _add_message_if_call_waits_on(request, call, DecisionKind(form.cleaned_data["kind"]))
     return redirect("harness_review:card", call.pk)
 
@@ -309,13 +309,13 @@ def _build_decision_context(
     answers = decision_card_context.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )
-    new_form = decision_card_context.build_decision_form(card)
+    new_form = decision_card_context.build_prefilled_decision_form(card)
     if type(form) is not type(new_form):
         form = new_form  # the typed data answers another question
         form.initial["kind"] = _get_preselected_answer(request, call, answers)
     elif problem:
         form = _rebind_form_to_current_revision(request, call)
-    reasons = call_evidence.load_earlier_reasons(call, membership.user.get_username())
+    reasons = call_evidence.load_earlier_reasons_of_person(call, membership.user.get_username())
     more_choices = sum(answer["is_choice"] and answer["is_secondary"] for answer in answers)
     return {"answers": answers, "more_choices": more_choices, "form": form, "earlier_reasons": reasons}
 

@@ -204,7 +204,7 @@ def _render_outage_page(
         "page": page,
         "rows": rows,
         "common_message": _get_common_error_message(rows),
-        "lists": _build_titled_call_lists(rows, request.membership),
+        "lists": _build_titled_lists_without_answerable_calls(rows, request.membership),
         "page_size": min(PAGE, page.following),
         "next_page": window.get_url_after(page.calls[-1].pk) if page.following else "",
         "undecided": undecided,
@@ -238,7 +238,7 @@ def _render_outage_page(
     return response
 
 
-def _build_titled_call_lists(
+def _build_titled_lists_without_answerable_calls(
     rows: Sequence[OutageCallRow], reader: Membership
 ) -> list[tuple[str, list[OutageCallRow]]]:
     """Build the lists of the calls that the reader cannot answer on this page, each with its title."""

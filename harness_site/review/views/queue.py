@@ -28,7 +28,7 @@ from harness_site.review.interrupt_calls_of_lost_runs import interrupt_calls_of_
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
-from harness_site.review.selectors.calls_awaiting_same_approval import group_same_approvals
+from harness_site.review.selectors.calls_awaiting_same_approval import group_calls_awaiting_same_approval
 from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_by_decider
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, UrgentCalls
@@ -174,8 +174,10 @@ def _load_pending_context(
         "is_empty": not calls and not outages_on_page,
         **_list_tool_and_agent_suggestions((call.tool, call.session.agent) for call in shown),
         "first_time": is_first_use,
-        "groups": [builder.build_outage_group(outage, calls) for outage, calls in first_calls.items()],
-        "same_approvals": group_same_approvals(call for call in shown if call.pk not in waiting.pks_of_others)
+        "groups": [builder.build_outage_group_row(outage, calls) for outage, calls in first_calls.items()],
+        "same_approvals": group_calls_awaiting_same_approval(
+            call for call in shown if call.pk not in waiting.pks_of_others
+        )
         if request.membership.has_role(Role.APPROVER)
         else [],
     }
@@ -183,7 +185,7 @@ def _load_pending_context(
 
 def _load_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
     workspace = request.membership.workspace
-    decided, next_key = decided_calls.load_decided_page(
+    decided, next_key = decided_calls.load_page_of_decisions_by_call(
         workspace, filters, query_filters.decided, before=_parse_page_start_key(request.GET)
     )
     is_filtered = query_filters.has_decision_filters
@@ -232,7 +234,7 @@ def _build_pending_rows(
 
     def build_row(call: ToolCall) -> PendingCallRow | UnverifiedCallRow:
         outage = outages_by_call.get(call.pk)
-        group = None if outage is None else builder.build_outage_group(outage)
+        group = None if outage is None else builder.build_outage_group_row(outage)
         agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
         return builder.check_integrity_and_build_row(
             call, agreements, company, group, now=now, hook_could_not_tell=call.pk in silent
