@@ -40,7 +40,9 @@ class DatabaseStepLog:
     def open(cls, store: Store, session_id: str, workflow_id: str) -> Self:
         """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
-        return cls(store, session_id, step_rows.get_or_create_workflow(store, owned_session, workflow_id))
+        return cls(
+            store, session_id, step_rows.get_or_create_workflow_and_verify_steps(store, owned_session, workflow_id)
+        )
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
         store = self._store
@@ -54,13 +56,15 @@ class DatabaseStepLog:
     def _get_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(self._store, self._session_id)
         with self._quarantine_on_integrity_error():
-            return owned_session, step_rows.get_or_create_step(self._store, owned_session, self._row, request)
+            return owned_session, step_rows.get_or_create_step_or_replace_identity(
+                self._store, owned_session, self._row, request
+            )
 
     def _load_step_value_or_raise_rejected(self, step: WorkflowStep, call: ToolCall) -> Any:
         if call.status == CallStatus.REJECTED:
             raise StepRejected(self._session_id, self._row.workflow_id, step.step_id, call.result_text or "")
         with self._quarantine_on_integrity_error():
-            return step_rows.load_step_value(self._store, call)
+            return step_rows.verify_call_and_decode_step_value(self._store, call)
 
     def ask_hook_and_record_answer_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
         owned_session, step = yield Transact(partial(self._get_or_create_step_of_owned_session, request))
@@ -80,7 +84,7 @@ class DatabaseStepLog:
 
     def _load_step_value_of_call(self, call_pk: int) -> Any:
         with self._quarantine_on_integrity_error():
-            return step_rows.load_step_value(
+            return step_rows.verify_call_and_decode_step_value(
                 self._store, call_queries.get_verified_call_by_pk(self._store, self._session_id, call_pk)
             )
 

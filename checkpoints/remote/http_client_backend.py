@@ -101,7 +101,7 @@ class RemoteBackend(SingleRequests):
         opening = self._take_session_through_gate_flow(
             session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover
         )
-        self._register_lease_and_build_resume_point(session_id, (yield from opening))
+        self._start_heartbeats_and_build_resume_point(session_id, (yield from opening))
         return self.store.get_owned_session(session_id).run
 
     @trace_session_flow(tracing.RESUME)
@@ -120,7 +120,7 @@ class RemoteBackend(SingleRequests):
         opening = self._take_session_through_gate_flow(
             session_id, "/sessions", fields, wait=wait, timeout=timeout, takeover=takeover
         )
-        return self._register_lease_and_build_resume_point(session_id, (yield from opening))
+        return self._start_heartbeats_and_build_resume_point(session_id, (yield from opening))
 
     def take_paused_task_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
@@ -130,7 +130,7 @@ class RemoteBackend(SingleRequests):
             answer = yield from self._take_session_through_gate_flow(
                 session_id, path, {}, wait=wait, timeout=timeout, takeover=takeover
             )
-            point = self._register_lease_and_build_resume_point(session_id, answer)
+            point = self._start_heartbeats_and_build_resume_point(session_id, answer)
             if (task := answer.get("task")) is not None:
                 joins = tuple(load_as(TakenJoin, join) for join in task.pop("joins"))
                 waits = tuple(task.pop("open"))
@@ -218,7 +218,7 @@ class RemoteBackend(SingleRequests):
             if owned_session is not None:
                 self.store.remove_owned_session(owned_session)
 
-    def _register_lease_and_build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
+    def _start_heartbeats_and_build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
         point = answer["point"]
         transcript = point["transcript"]
         run = None
@@ -230,7 +230,7 @@ class RemoteBackend(SingleRequests):
             run = self.store.add_session_and_start_heartbeats(session_id, answer["run"], at_gate=False, head=head).run
             rows = {stored["call_id"]: stored.pop("number") for stored in point["replayable"]}
             taken = {stored["call_id"]: ToolResult(**stored) for stored in point["replayable"]}
-            results = ReplayMarkingResultsByCallId(taken, _TakenResults(self.store, session_id), rows)
+            results = ReplayMarkingResultsByCallId(taken, _TakenResultRecorder(self.store, session_id), rows)
         return ResumePoint(
             run=run,
             transcript=transcript,
@@ -433,7 +433,7 @@ class RemoteOutbox:
         self.store.send_write_request("POST", f"/peer-calls/{escape_path_part(notice.call_id)}/notice", fields)
 
 
-class _TakenResults(OpenOperations):
+class _TakenResultRecorder(OpenOperations):
     """Stored results that the agent uses; the next call of the session tells the server."""
 
     def __init__(self, store: RemoteStore, session_id: str) -> None:

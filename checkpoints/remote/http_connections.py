@@ -81,7 +81,7 @@ class HttpConnections:
         try:
             address = httpx.URL(url)
             server = address.raw_host.decode("ascii")
-            lines = [f"Host: {address.netloc.decode('ascii')}", *_format_headers(headers)]
+            lines = [f"Host: {address.netloc.decode('ascii')}", *_format_header_lines(headers)]
         except (UnicodeEncodeError, ValueError, httpx.InvalidURL) as error:
             raise InvalidInput(f"{url!r} with this token is no address of a server: {error}") from None
         if not server:
@@ -96,7 +96,7 @@ class HttpConnections:
         self._proxy = _find_proxy(httpx, address.scheme, address.host)
         if self._proxy is not None and not is_secure:
             base_path = f"http://{address.netloc.decode('ascii')}{base_path}"
-            lines += _format_headers(self._proxy.headers)
+            lines += _format_header_lines(self._proxy.headers)
         self._base_target, self._header_lines = base_path, lines
         #: Pool of each process that has used this object. A forked process keeps the pool of its parent, unused:
         #: two processes that read from one connection get each other's answers, and closing it would end both.
@@ -137,7 +137,7 @@ class HttpConnections:
         Raises:
             AnswerLost: No answer came.
         """
-        lines = [f"{method} {self._base_target}{target} HTTP/1.1", *self._header_lines, *_format_headers(headers)]
+        lines = [f"{method} {self._base_target}{target} HTTP/1.1", *self._header_lines, *_format_header_lines(headers)]
         if body or method != "GET":
             lines.append(f"Content-Length: {len(body)}")
         request = "\r\n".join([*lines, "", ""]).encode("ascii") + body
@@ -230,7 +230,7 @@ def _send_and_read_response(
         return response, response.read()
 
 
-def _format_headers(headers: Mapping[str, str]) -> list[str]:
+def _format_header_lines(headers: Mapping[str, str]) -> list[str]:
     """Format headers as lines. Raises `ValueError` for text that would be another line, or is not ASCII."""
     lines = [f"{name}: {value}" for name, value in headers.items()]
     for line in lines:

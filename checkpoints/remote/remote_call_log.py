@@ -70,7 +70,9 @@ class RemoteCallLog:
         )
         while True:
             try:
-                answer: Mapping[str, Any] = yield Transact(partial(self._post_call, held, fields, args, key))
+                answer: Mapping[str, Any] = yield Transact(
+                    partial(self._post_call_with_taken_results, held, fields, args, key)
+                )
             except InvalidArguments as error:
                 return ToolResult(request.call_id, str(error), is_error=True)
             except ApprovalRequired:
@@ -115,7 +117,7 @@ class RemoteCallLog:
             fields["step"] = request.step
         return fields
 
-    def _post_call(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
+    def _post_call_with_taken_results(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
         taken = list(self.store.taken.get(self.session_id, ()))
         path = f"/sessions/{escape_path_part(self.session_id)}/calls"
         if taken:

@@ -195,7 +195,7 @@ def _build_error_of_response(response: Response) -> CheckpointsError:
     try:
         problem = response.parse_json()
         kind = getattr(exceptions, problem["type"])
-        facts = {name: _decode_error_attribute(name, value) for name, value in problem["facts"].items()}
+        facts = {name: _parse_error_attribute_if_time(name, value) for name, value in problem["facts"].items()}
         detail = str(problem["detail"])
     except (ValueError, KeyError, TypeError, AttributeError):
         text = response.text[:200]
@@ -213,7 +213,7 @@ def _build_error_of_response(response: Response) -> CheckpointsError:
     return error
 
 
-def _decode_error_attribute(name: str, value: Any) -> Any:
+def _parse_error_attribute_if_time(name: str, value: Any) -> Any:
     if name in _TIMES and isinstance(value, str):
         try:
             return datetime.fromisoformat(value)

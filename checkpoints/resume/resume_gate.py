@@ -52,7 +52,7 @@ def pass_gate_or_require_decisions_flow(
     until = None if timeout is None else time.monotonic() + timeout
     while True:
         undecided_calls: list[ToolCall] = yield Transact(lambda: list_calls_holding_run(store, owned_session))
-        for probe in _iterate_due_probes(store, owned_session, undecided_calls, probed_pks, wait=wait):
+        for probe in _iterate_due_verify_probes(store, owned_session, undecided_calls, probed_pks, wait=wait):
             probed_pks.add(probe.call_pk)
             yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(store, probe)
         if undecided_calls:
@@ -66,9 +66,9 @@ def pass_gate_or_require_decisions_flow(
             kind = ReviewRequired if unknown else ApprovalRequired
             raise kind(
                 owned_session.session_id,
-                (yield Transact(partial(_load_call_dicts, store, owned_session, undecided_calls))),
+                (yield Transact(partial(_load_call_dicts_with_hook_answers, store, owned_session, undecided_calls))),
             )
-        yield Transact(lambda: mark_run_waiting(store, owned_session))
+        yield Transact(lambda: mark_run_waiting_for_decisions(store, owned_session))
         yield Sleep(POLL_SECONDS)
 
 
@@ -84,12 +84,14 @@ def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[To
         return unfinished_call_queries.list_calls_at_gate(store, session)
 
 
-def _load_call_dicts(store: Store, owned_session: OwnedSession, calls: list[ToolCall]) -> list[dict[str, Any]]:
+def _load_call_dicts_with_hook_answers(
+    store: Store, owned_session: OwnedSession, calls: list[ToolCall]
+) -> list[dict[str, Any]]:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         return call_dicts.calls_to_dicts_with_verify_hook_answers(store, calls)
 
 
-def _iterate_due_probes(
+def _iterate_due_verify_probes(
     store: Store, owned_session: OwnedSession, calls: Iterable[ToolCall], probed_pks: set[int], *, wait: bool
 ) -> Iterable[VerifyProbe]:
     """Iterate over the probes to run now: each once automatically, and again whenever a person requests it.
@@ -133,7 +135,7 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
     return True
 
 
-def mark_run_waiting(store: Store, owned_session: OwnedSession) -> None:
+def mark_run_waiting_for_decisions(store: Store, owned_session: OwnedSession) -> None:
     """Mark the run, once, as waiting for a person."""
     if owned_session.run.status == RunStatus.WAITING:
         return

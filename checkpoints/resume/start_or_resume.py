@@ -94,7 +94,7 @@ def create_or_resume_session_flow(
     return (yield from resume_session_flow(store, session_id, wait=wait, timeout=timeout, takeover=takeover))
 
 
-def resume_or_list_undecided_calls(
+def take_and_resume_or_list_undecided_calls(
     store: Store,
     session_id: str,
     *,
@@ -119,7 +119,7 @@ def resume_or_list_undecided_calls(
         while True:
             undecided_calls = resume_gate.list_calls_holding_run(store, owned_session)
             if undecided_calls:
-                resume_gate.mark_run_waiting(store, owned_session)
+                resume_gate.mark_run_waiting_for_decisions(store, owned_session)
                 return undecided_calls
             if resume_gate.try_activate_session_after_decisions(store, owned_session):
                 return build_resume_point.prepare_or_finish_run_and_build_resume_point(

@@ -168,8 +168,8 @@ def _run_issued_call_and_record_outcome_flow(execution: Execution, bound_args: d
         try:
             bound_args = tool.bind_arguments(_parse_stored_args(execution))
         except InvalidArguments as error:
-            outcome = build_failed_outcome(error)
-            yield from record_outcome_flow(execution, outcome, str(error))
+            outcome = build_invalid_arguments_outcome(error)
+            yield from record_outcome_with_retries_flow(execution, outcome, str(error))
             return ToolResult(issued_call.call_id, str(error), is_error=True, attempt=issued_call.attempt)
     invoke = build_tool_invocation(execution, tool.run, bound_args)
     try:
@@ -189,7 +189,7 @@ def _run_issued_call_and_record_outcome_flow(execution: Execution, bound_args: d
     outcome = CallOutcome(
         CallStatus.COMPLETED, to_canonical_json(content, "result"), value=_encode_value_for_log(tool, value)
     )
-    yield from record_outcome_flow(execution, outcome, content)
+    yield from record_outcome_with_retries_flow(execution, outcome, content)
     return ToolResult(issued_call.call_id, content, attempt=issued_call.attempt, value=value)
 
 
@@ -250,27 +250,27 @@ def record_error_outcome_and_ask_verify_hook_flow(
         outcome = CallOutcome(
             CallStatus.FAILED, to_canonical_json("It was stopped before it began."), error_type, message
         )
-        yield from record_outcome_flow(execution, outcome, description)
+        yield from record_outcome_with_retries_flow(execution, outcome, description)
         raise error
     if not tool.logged or not tool.leaves_outcome_unknown(error):
         outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(description), error_type, message)
-        yield from record_outcome_flow(execution, outcome, description)
+        yield from record_outcome_with_retries_flow(execution, outcome, description)
         return None
     reason = InterruptReason.AMBIGUOUS_ERROR if isinstance(error, Exception) else InterruptReason.CANCELLED
     outcome = CallOutcome(CallStatus.INTERRUPTED, None, error_type, message, reason)
-    yield from record_outcome_flow(execution, outcome, description)
+    yield from record_outcome_with_retries_flow(execution, outcome, description)
     if not isinstance(error, Exception):
         raise error
     return (yield from execution.settle_by_verify_hook_flow(error))
 
 
-def build_failed_outcome(error: InvalidArguments) -> CallOutcome:
+def build_invalid_arguments_outcome(error: InvalidArguments) -> CallOutcome:
     """Build the outcome of a call that did not start, because the arguments that a person gave do not fit its tool."""
     message = replace_unstorable_characters(str(error))
     return CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__, message)
 
 
-def record_outcome_flow(execution: Execution, outcome: CallOutcome, content: str) -> Flow[None]:
+def record_outcome_with_retries_flow(execution: Execution, outcome: CallOutcome, content: str) -> Flow[None]:
     """Write the outcome of a call that has run, with retries. Raises `ResultNotRecorded`."""
     for attempt in range(1, RECORD_ATTEMPTS + 1):
         try:

@@ -77,7 +77,7 @@ def _validate_and_dispatch_call_flow(
     tool = registry.tools.get(name)
     if tool is None:
         return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
-    log = _find_call_log(registry, tool)
+    log = _open_call_log_if_logged(registry, tool)
     try:
         require_args_dict(name, args)
         request = dispatch.DispatchRequest(
@@ -91,7 +91,7 @@ def _validate_and_dispatch_call_flow(
     return (yield from dispatch.dispatch_logged_call_flow(log, request, bound_args, waiting))
 
 
-def _find_call_log(registry: BoundTools, tool: Tool) -> dispatch.CallLog | None:
+def _open_call_log_if_logged(registry: BoundTools, tool: Tool) -> dispatch.CallLog | None:
     """Return the log in which a call of `tool` is logged; None for a call that is not logged.
 
     Raises `RegistryNotBound` for a tool with side effects unless the registry permits calls without a log.

@@ -199,7 +199,7 @@ class _Execution:
             value if self.codec is None or self.codec.to_text is None else self.codec.to_text(value)
         )
 
-    def get_result_or_raise(self, result: ToolResult) -> ToolResult:
+    def get_result_or_raise_tool_error(self, result: ToolResult) -> ToolResult:
         """Return the result for the framework, or raise the error of its tool."""
         if self.error is not None and result.is_error:
             raise self.error
@@ -209,7 +209,7 @@ class _Execution:
         return result
 
 
-def _build_bound_registry(
+def _build_registry_of_one_tool(
     checkpointer: CheckpointerLike,
     session_id: str,
     tool: str,
@@ -273,10 +273,10 @@ def guard(
         ResultNotRecorded: The tool ran and its result could not be stored.
     """
     execution = _Execution(run, codec, failed)
-    registry = _build_bound_registry(
+    registry = _build_registry_of_one_tool(
         checkpointer, session_id, tool, execution.run_tool, policies or _NO_POLICIES, codec
     )
-    return execution.get_result_or_raise(
+    return execution.get_result_or_raise_tool_error(
         registry.dispatch(tool, args, call_id, step=step, in_progress=in_progress, approval=approval)
     )
 
@@ -298,9 +298,9 @@ async def aguard(
     approval: WaitMode = "raise",
 ) -> ToolResult:
     execution = _Execution(run, codec, failed)
-    registry = _build_bound_registry(
+    registry = _build_registry_of_one_tool(
         checkpointer, session_id, tool, execution.run_tool_async, policies or _NO_POLICIES, codec
     )
-    return execution.get_result_or_raise(
+    return execution.get_result_or_raise_tool_error(
         await registry.adispatch(tool, args, call_id, step=step, in_progress=in_progress, approval=approval)
     )

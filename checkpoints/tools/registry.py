@@ -210,7 +210,7 @@ class ToolRegistry:
             ResultNotRecorded: The tool ran and its result could not be stored.
         """
         wait_options = WaitOptions(in_progress == "wait", approval == "wait")
-        with self._keep_session_in_use():
+        with self._keep_bound_session_from_idling():
             return sansio.run_flow(dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options))
 
     async def adispatch(
@@ -251,7 +251,7 @@ class ToolRegistry:
         wait_options = WaitOptions(in_progress == "wait", approval == "wait")
         flow = dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
         run_blocking = getattr(self.checkpointer, "run_blocking", None) or self._run_in_thread_and_disconnect
-        with self._keep_session_in_use():
+        with self._keep_bound_session_from_idling():
             return await sansio.run_flow_async(flow, run_blocking)
 
     async def _run_in_thread_and_disconnect(self, work: Callable[[], T]) -> T:
@@ -267,7 +267,7 @@ class ToolRegistry:
 
         return await sansio.run_blocking_in_default_thread_pool(run_and_disconnect)
 
-    def _keep_session_in_use(self) -> AbstractContextManager[None]:
+    def _keep_bound_session_from_idling(self) -> AbstractContextManager[None]:
         """Keep the session from being idle while one of its calls runs, logged or not."""
         return (
             nullcontext()

@@ -115,9 +115,9 @@ class Tool:
         except TypeError as error:
             raise InvalidArguments(self.name, str(error)) from None
         hints = _get_type_hints(self.run)
-        return {name: self._convert_argument(name, value, hints.get(name)) for name, value in args.items()}
+        return {name: self._check_or_convert_argument(name, value, hints.get(name)) for name, value in args.items()}
 
-    def _convert_argument(self, name: str, value: Any, kind: Any) -> Any:
+    def _check_or_convert_argument(self, name: str, value: Any, kind: Any) -> Any:
         if kind is Decimal:
             return self._convert_to_decimal(name, value)
         if kind in (int, str, bool, float) and not _is_strict_instance(value, kind):

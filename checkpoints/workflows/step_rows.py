@@ -27,7 +27,7 @@ from checkpoints.workflows.step_request import StepRequest
 _KINDS_GIVING_RESULTS = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.PROBE_LANDED, DecisionKind.RESPOND})
 
 
-def get_or_create_workflow(store: Store, owned_session: OwnedSession, workflow_id: str) -> Workflow:
+def get_or_create_workflow_and_verify_steps(store: Store, owned_session: OwnedSession, workflow_id: str) -> Workflow:
     """Return the workflow's row, created if there is none, after reading and checking its whole journal.
 
     Raises `SchemaFromFuture` and `CheckpointCorrupted`; then no step of the workflow may run.
@@ -42,12 +42,12 @@ def get_or_create_workflow(store: Store, owned_session: OwnedSession, workflow_i
         newest = max((step.schema_version for step in steps), default=0)
         if newest > SCHEMA_VERSION:
             raise SchemaFromFuture(owned_session.session_id, newest, SCHEMA_VERSION)
-        for call in _load_live_calls(store, owned_session.pk, [step.idempotency_key for step in steps]).values():
-            load_step_value(store, call)
+        for call in _load_live_calls_by_key(store, owned_session.pk, [step.idempotency_key for step in steps]).values():
+            verify_call_and_decode_step_value(store, call)
     return workflow
 
 
-def get_or_create_step(
+def get_or_create_step_or_replace_identity(
     store: Store, owned_session: OwnedSession, workflow: Workflow, request: StepRequest
 ) -> WorkflowStep:
     """Return the step's row in the journal, created if there is none.
@@ -95,7 +95,7 @@ def _create_step(store: Store, owned_session: OwnedSession, workflow: Workflow, 
 def _replace_identity_or_raise_if_live(
     store: Store, owned_session: OwnedSession, workflow: Workflow, step: WorkflowStep, request: StepRequest
 ) -> WorkflowStep:
-    live = _load_live_calls(store, owned_session.pk, [step.idempotency_key]).get(step.idempotency_key)
+    live = _load_live_calls_by_key(store, owned_session.pk, [step.idempotency_key]).get(step.idempotency_key)
     if live is not None:
         raise StepIdentityChanged(
             owned_session.session_id,
@@ -145,7 +145,7 @@ def _make_step_key(store: Store, owned_session: OwnedSession, workflow: Workflow
     )
 
 
-def _load_live_calls(store: Store, session_pk: int, keys: list[str]) -> dict[str, ToolCall]:
+def _load_live_calls_by_key(store: Store, session_pk: int, keys: list[str]) -> dict[str, ToolCall]:
     """Load the live call of each key that has one."""
     live = ToolCall.objects.using(store.using).filter(idempotency_key__in=keys, status__in=sorted(LIVE_CALL_STATUSES))
     session_calls = live.filter(session_id=session_pk) | live.filter(
@@ -156,10 +156,10 @@ def _load_live_calls(store: Store, session_pk: int, keys: list[str]) -> dict[str
 
 def find_live_call_of_step(store: Store, owned_session: OwnedSession, step: WorkflowStep) -> ToolCall | None:
     with database_operation(store.using, writes=False):
-        return _load_live_calls(store, owned_session.pk, [step.idempotency_key]).get(step.idempotency_key)
+        return _load_live_calls_by_key(store, owned_session.pk, [step.idempotency_key]).get(step.idempotency_key)
 
 
-def load_step_value(store: Store, call: ToolCall) -> Any:
+def verify_call_and_decode_step_value(store: Store, call: ToolCall) -> Any:
     """Return the value of a step's call, decoded from JSON; None while there is no result.
 
     An answer that a person or a hook gave as text is parsed if it is the JSON of an object or list. Raises
@@ -208,6 +208,6 @@ def _step_to_dict(store: Store, step: WorkflowStep, attempts: list[ToolCall]) ->
         "call_id": step.call_id,
         "status": None if last is None else last.status,
         "attempts": len(attempts),
-        "result": None if last is None else load_step_value(store, last),
+        "result": None if last is None else verify_call_and_decode_step_value(store, last),
         "started_at": None if last is None else last.issued_at.isoformat(),
     }

@@ -107,7 +107,9 @@ class WorkflowJournal:
         try:
             invoke = dispatch.build_tool_invocation(execution, request.bind_function(execution.issued_call.args), {})
         except InvalidArguments as error:
-            yield from dispatch.record_outcome_flow(execution, dispatch.build_failed_outcome(error), str(error))
+            yield from dispatch.record_outcome_with_retries_flow(
+                execution, dispatch.build_invalid_arguments_outcome(error), str(error)
+            )
             raise
         try:
             value = yield invoke
@@ -121,7 +123,9 @@ class WorkflowJournal:
                 raise
             return (yield from self._step_log.load_step_value_flow(request, execution.issued_call))
         content = _dump_step_value(value)
-        yield from dispatch.record_outcome_flow(execution, CallOutcome(CallStatus.COMPLETED, content), content)
+        yield from dispatch.record_outcome_with_retries_flow(
+            execution, CallOutcome(CallStatus.COMPLETED, content), content
+        )
         return parse_json(content)
 
 

@@ -156,11 +156,11 @@ def take_session_and_try_gate(
 ) -> ResumePoint | list[ToolCall]:
     """Take the session and try the gate. Returns the point, or with `hold` the calls that hold the run there.
 
-    Raises what `resume_or_list_undecided_calls` raises, and without `hold` `ReviewRequired`; then the session is
-    released.
+    Raises what `take_and_resume_or_list_undecided_calls` raises, and without `hold` `ReviewRequired`; then the session
+    is released.
     """
     with store.keep_session_from_idling(session_id):
-        outcome = start_or_resume.resume_or_list_undecided_calls(
+        outcome = start_or_resume.take_and_resume_or_list_undecided_calls(
             store, session_id, description=description, takeover=takeover, paused=paused
         )
     if hold or isinstance(outcome, ResumePoint):
