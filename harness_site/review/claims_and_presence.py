@@ -10,6 +10,7 @@ from typing import Any, Final
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints.db import clock
+from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review.models import Claim, Comment, Presence
@@ -98,6 +99,12 @@ def build_claimed_call_condition(by: Membership | None = None) -> Q:
     """Build a condition on calls: claimed by anybody, or by the given member."""
     claims = Claim.objects.filter(build_live_claim_condition(clock.now()), call=OuterRef("pk"))
     return Q(Exists(claims if by is None else claims.filter(member=by)))
+
+
+def count_undecided_calls_handed_to(reader: Membership) -> int:
+    """Count the calls that colleagues have handed over to a member and that still wait for a decision."""
+    live = Claim.objects.filter(build_live_claim_condition(clock.now()), member=reader, handed_by__gt="")
+    return live.filter(call__status__in=[CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL]).count()
 
 
 def _build_claims_and_presence(

@@ -99,7 +99,7 @@ def format_outage_title(outage: Outage) -> str:
     if not outage.error_type:
         return gettext("{number} calls of {tool} interrupted within {time}").format(**words)
     words["error"] = mask_and_reveal_hidden(outage.error_type)
-    return gettext("{number} calls of {tool} failed with {error} within {time}").format(**words)
+    return gettext("{number} calls of {tool} interrupted by {error} within {time}").format(**words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ function countAnswers(form) {
   const selectable = [...form.querySelectorAll("li input[type='checkbox'][name='call']")];
   const selected = selectable.filter((each) => each.checked);
   const count = selected.length + answers.filter((answer) => answer && answer !== "undecided").length;
-  if (selectable.length) button.classList.toggle("primary", count > 0);
   const answer = form.querySelector("input[name='answer']:checked")?.value;
+  button.classList.toggle("primary", count > 0 && (!selectable.length || answer !== undefined));
   button.textContent = count ? labelDecisions(answer, count) : button.dataset.label;
 }
 
@@ -230,6 +230,15 @@ function restorePlace(places) {
   if (note?.checkVisibility()) note.scrollIntoView({ block: "nearest", behavior: "instant" });
 }
 
+/** Mark the fields of edited arguments whose preview has an error below them. */
+function markInvalidArguments(form) {
+  for (const place of form.querySelectorAll(".by-field .field")) {
+    const field = place.querySelector("input, textarea, select");
+    if (place.querySelector(".errorlist")) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+  }
+}
+
 // A link to the form stays at the lower edge of a small window until the form begins above that link.
 const sight = new IntersectionObserver(
   (entries) => {
@@ -305,6 +314,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   if (target.id === "main" && isRecorded && !openNextCall(detail.requestConfig?.elt)) focusWhatFollows();
   if (!decide) return;
   labelButton(decide);
+  if (target.id === "change") markInvalidArguments(decide);
   if (target.id === "main") focusInvalid(decide);
   const isWithdrawn = detail.requestConfig?.elt?.matches?.("form[data-withdraw]") && document.activeElement === document.body;
   if (isWithdrawn) (document.querySelector("[data-withdrawn]") ?? document.getElementById("heading")).focus({ preventScroll: true });

@@ -1,12 +1,12 @@
-// j and k move through a list, Enter opens a row, u goes up, ? lists the keys, Escape closes a menu. On a row of the queue
+// j and k move through a list of links or of checkboxes, Enter opens a row, u goes up, ? lists the keys, Escape closes a menu. On a row of the queue
 // a number opens the card with that answer; on a card, c claims or releases the call, and n opens the next one. An element with `data-key` has its
 // own key: a link is followed, a field gets the focus.
 
 const dialog = document.getElementById("keys");
 let focusedRow = null; // the focused row and its index
 
-const rows = () => [...document.querySelectorAll("a[data-row]")];
-const isTyping = (element) => element.closest?.("input, textarea, select, dialog[open], [contenteditable]");
+const rows = () => [...document.querySelectorAll(":is(a, input)[data-row]")];
+const isTyping = (element) => element.closest?.("input:not([data-row]), textarea, select, dialog[open], [contenteditable]");
 
 function moveFocus(by) {
   const all = rows();
@@ -88,7 +88,7 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("focusin", (event) => {
-  if (event.target.matches?.("a[data-row]")) focusedRow = { row: event.target, at: rows().indexOf(event.target) };
+  if (event.target.matches?.("[data-row]")) focusedRow = { row: event.target, at: rows().indexOf(event.target) };
   else if (event.target !== document.body) focusedRow = null;
 });
 

@@ -1,5 +1,5 @@
 // The websocket reports changed sessions, and parts of the page that listen for them are fetched again. While the
-// connection is lost, they are fetched every few seconds, and the page says so.
+// connection is lost, they are fetched every few seconds; the page says so until that succeeds.
 
 import { gettext } from "./translations.js";
 
@@ -21,6 +21,7 @@ const pressState = { down: false, waiting: false };
 const failedParts = new Set(); // ids of the parts whose last fetch failed
 let lastMessageAt = Date.now();
 let lastChangeAt = 0; // time of the last reported change
+let lostAt = null; // time of the last failed connection or fetch of a part
 let shownAt = live && new Date(live.dataset.shown);
 
 function announce(name) {
@@ -65,7 +66,7 @@ function statusMessage() {
   }
   if (state.signedOut) return gettext("You are signed out.");
   if (!navigator.onLine) return gettext("You are offline — showing the state at %(time)s.", { time });
-  if (!state.connected && !state.connecting) return gettext("Connection lost — showing the state at %(time)s.", { time });
+  if (!state.connected && !state.connecting && !(shownAt > lostAt)) return gettext("Connection lost — showing the state at %(time)s.", { time });
   return hasFailedParts() ? gettext("The server could not update this page — showing the state at %(time)s.", { time }) : "";
 }
 
@@ -126,11 +127,14 @@ function onOpen(event) {
   renderStatus();
 }
 
-/** Mark the page as not live; also called when the first attempt to connect fails. */
+/** Mark the page as not live. A server without websockets fails each attempt; then the first fetch tells more. */
 function onClose(event) {
+  const isFirst = lostAt === null && !state.connected;
+  if (isFirst || state.connected) lostAt = new Date();
   state.connected = state.connecting = false;
   state.refused = event.detail.event.code >= 4000; // closed by the server: there is no automatic reconnection
-  renderStatus();
+  if (isFirst) announceEverything();
+  else renderStatus();
 }
 
 function onResponse({ elt, xhr, successful, requestConfig }) {
@@ -139,6 +143,7 @@ function onResponse({ elt, xhr, successful, requestConfig }) {
   if (successful) state.signedOut = false;
   if (part && successful) failedParts.delete(elt.id);
   if (part && !successful && xhr.status) failedParts.add(elt.id);
+  if (part && !successful && !xhr.status) lostAt = new Date();
   if (successful && part) {
     if (!hasFailedParts()) shownAt = new Date();
     if (document.querySelector("[data-state='decided']")) state.failure = ""; // the page shows what was recorded

@@ -150,9 +150,11 @@ def test_page_polls_without_a_websocket(
     site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor], order_number: int
 ) -> None:
     page = open_page("alice")
-    page_monitors[0].ignore(LOST_WEBSOCKET)
+    page_monitors[0].ignore(f"{LOST_REQUESTS}|{LOST_WEBSOCKET}")
     page.context.route_web_socket("**/ws/live/**", lambda socket: socket.close())
     page.goto(page_actions.REFUND_QUEUE_URL)
-    expect(page.get_by_role("status").filter(has_text="Connection lost — showing")).to_be_visible()
     start_agent(site, order_number)
     expect(page_actions.refund_link(page, order_number)).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Connection lost — showing")).to_be_hidden()
+    page.context.route("**/review/**", lambda route: route.abort())
+    expect(page.get_by_role("status").filter(has_text="Connection lost — showing")).to_be_visible()

@@ -14,14 +14,13 @@ from checkpoints.db import clock
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_url
-from harness_site.core.call_amounts import find_amount_argument_name
-from harness_site.core.call_sentences import describe_arguments_not_in_sentence
 from harness_site.core.formatting import convert_to_zone, format_date_with_year
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.decision_card_context import build_evidence_context
 from harness_site.review.decision_options import find_answer_name
+from harness_site.review.differing_arguments import describe_differing_arguments
 from harness_site.review.pending_call_rows import PendingCallRow
 from harness_site.review.question_choices import find_chosen_option
 from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
@@ -41,11 +40,10 @@ _URGENCY: Final = (
 )
 
 
-@register.simple_tag(name="differing_arguments")
-def describe_differing_arguments(row: PendingCallRow, args: Any, names: Set[str]) -> str:
-    """Describe the arguments with these names that neither the sentence nor the amount of a row shows."""
-    shown = {find_amount_argument_name(args)} if row.amount else set()
-    return describe_arguments_not_in_sentence(args, names - shown, row.sentence)
+@register.simple_tag
+def differing_arguments(args: Any, names: Set[str], sentence: str, amount: str = "") -> str:
+    """Describe the arguments with these names that neither the sentence nor the amount beside it shows."""
+    return describe_differing_arguments(args, names, sentence, is_amount_shown=bool(amount))
 
 
 @register.simple_tag

@@ -1,6 +1,5 @@
 """Page of calls of one tool that await the same approval: one answer and one reason for those that are selected."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -21,6 +20,7 @@ from harness_site.core.call_amounts import Amount, find_visible_amount
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
 from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
+from harness_site.review.differing_arguments import find_names_of_differing_arguments
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.selectors import calls_by_decider
 from harness_site.review.selectors.calls_awaiting_same_approval import (
@@ -90,7 +90,7 @@ def _render_same_approval_page(
     context = {
         "group": group,
         "selectable": selectable,
-        "differing": _find_names_of_differing_arguments(row.args for row in selectable),
+        "differing": find_names_of_differing_arguments(row.args for row in selectable),
         "others": [row for row in rows if row not in selectable],
         "form": form,
         "outcome": outcome,
@@ -133,14 +133,3 @@ def _build_selectable_call_rows(
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))
-
-
-def _find_names_of_differing_arguments(args_of_calls: Iterable[Any]) -> set[str]:
-    """Return the names of the arguments that some call does not have, or has with another value."""
-    objects = [args for args in args_of_calls if isinstance(args, dict)]
-    names = {name for args in objects for name in args}
-    return {
-        name
-        for name in names
-        if any(name not in args for args in objects) or any(args[name] != objects[0][name] for args in objects)
-    }

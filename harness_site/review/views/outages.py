@@ -35,6 +35,7 @@ from harness_site.review.bulk_decisions import (
     record_decisions_from_late_results,
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
+from harness_site.review.differing_arguments import find_names_of_differing_arguments
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.selectors import calls_by_decider, outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
@@ -203,6 +204,7 @@ def _render_outage_page(
         "window": window,
         "page": page,
         "rows": rows,
+        "differing": find_names_of_differing_arguments(row.args for row in rows),
         "common_message": _get_common_error_message(rows),
         "lists": _build_titled_lists_without_answerable_calls(rows, request.membership),
         "page_size": min(PAGE, page.following),

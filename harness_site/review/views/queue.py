@@ -65,6 +65,9 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "found": counts["interrupted"] + counts["awaiting"],
         "pending": waiting,
         "waiting_calls": waiting.own,
+        "handed_calls": 0
+        if tab == "decided"
+        else claims_and_presence.count_undecided_calls_handed_to(request.membership),
         "is_filtered": query_filters.has_filters,
         "here": request.GET.urlencode(),
         "refresh_url": _build_refresh_url(request, tab, is_empty=tab_context["is_empty"]),

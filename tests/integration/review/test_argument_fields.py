@@ -30,7 +30,7 @@ def shown(content: str) -> dict[str, str]:
     """Return the values of the form fields by key, as a browser would send them."""
     areas = re.findall(r'<textarea[^>]* name="(argument-\d+)"[^>]*>\n(.*?)</textarea>', content, re.DOTALL)
     inputs = re.findall(r'<input[^>]* name="(argument-\d+)" value="([^"]*)"', content)
-    selects = re.findall(r'name="(argument-\d+)"><option.*?value="(\w+)" selected', content, re.DOTALL)
+    selects = re.findall(r'name="(argument-\d+)"[^>]*><option.*?value="(\w+)" selected', content, re.DOTALL)
     return {key: unescape(value).replace("\n", "\r\n") for key, value in (*areas, *inputs, *selects)}
 
 
@@ -105,7 +105,10 @@ def test_invalid_input_is_reported_and_kept(people: dict[str, Client], name: str
     assert words in visible_text(response)
     assert typed in shown(response.content.decode()).values()
     assert Decision.objects.count() == 0
-    assert f"{name}: {words}" in visible_text(people["alice"].post(f"{url(call)}change/", form))
+    place = f'id="argument-{list(ARGS).index(name)}-error" role="status" hx-swap-oob="true"><ul class="errorlist">'
+    preview = people["alice"].post(f"{url(call)}change/", form).content.decode()
+    assert f"{place}<li>{words}" in preview
+    assert preview.count("errorlist") == 1
 
 
 def test_each_invalid_field_has_its_error_and_the_first_is_focused(people: dict[str, Client]) -> None:
@@ -117,7 +120,7 @@ def test_each_invalid_field_has_its_error_and_the_first_is_focused(people: dict[
     )
     assert marked[:2] == [("argument-1", "argument-1-error", " autofocus"), ("argument-3", "argument-3-error", "")]
     assert [name for name, *_ in marked[2:]] == ["reason"]
-    assert re.findall(r'id="(argument-[0-9]+-error)"><li>([^<]+)', content) == [
+    assert re.findall(r'id="(argument-[0-9]+-error)" role="status"><ul class="errorlist"><li>([^<]+)', content) == [
         ("argument-1-error", "Enter JSON, with text in quotes."),
         ("argument-3-error", "Enter a number."),
     ]

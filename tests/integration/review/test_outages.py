@@ -75,10 +75,10 @@ def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Cli
     for reason, error_type in ((InterruptReason.RUN_LOST, ""), (InterruptReason.AMBIGUOUS_ERROR, "TimeoutError")):
         lost(1, reason=reason, error_type=error_type)
     queue = people["alice"].get("/review/")
-    assert "2 calls of refund_card failed with ConnectionError within 5 s" in visible_text(queue)
+    assert "2 calls of refund_card interrupted by ConnectionError within 5 s" in visible_text(queue)
     page = people["alice"].get(queue.context["groups"][0].address)
     shown = visible_text(page).replace("2025-03-04 ", "")
-    assert "Calls of refund_card that failed with ConnectionError between 10:42:07 and 10:42:12" in shown
+    assert "Calls of refund_card that ConnectionError interrupted between 10:42:07 and 10:42:12" in shown
     assert [row.call.pk for row in page.context["rows"]] == [call.pk for call in calls]
     assert 'name="error" value="ConnectionError"' in page.content.decode()
     equal, different = ("Reset by peer", "Reset by peer"), ("Reset", "Closed")
@@ -136,10 +136,13 @@ def test_decided_calls_are_listed_last(people: dict[str, Client], lost: Lost) ->
 def test_outage_page_shows_arguments_and_total_and_leads_onward(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(second) for second in range(2)]
     for call, amount in zip(calls, ("1,240.50", "9.50"), strict=True):
-        ToolCall.objects.filter(pk=call.pk).update(args=to_canonical_json({"amount": amount, "currency": "EUR"}))
+        args = {"amount": amount, "currency": "EUR", "invoice": f"INV-{call.pk}"}
+        ToolCall.objects.filter(pk=call.pk).update(args=to_canonical_json(args), sentence="Charge {amount}")
     text = visible_text(people["alice"].get(PAGE))
     assert "1,250.00 EUR in total" in text
     assert text.count("Arguments amount") == 2
+    for call in calls:
+        assert f" invoice INV-{call.pk} session " in text
     other = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, call_id="other")
     ToolCall.objects.filter(pk__in=[call.pk for call in calls]).update(status=CallStatus.FAILED)
     page = people["alice"].get(PAGE)

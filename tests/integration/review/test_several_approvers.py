@@ -61,7 +61,7 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
     first = Decision.objects.get()
     assert (call.status, call.revision, first.final) == (CallStatus.AWAITING_APPROVAL, 2, False)
 
-    told = f"1 of 2 decisions: alice approved at {first.created_at:%H:%M:%S}"
+    told = f"1 of 2 approvals: alice approved at {first.created_at:%H:%M:%S}"
     for name in ("alice", "bob", "carol"):
         page = visible_text(people[name].get(url(call)))
         assert told in page
@@ -151,7 +151,7 @@ def test_people_who_disagree_see_that_and_may_agree_with_the_other_text(people: 
     assert "disabled" not in option(page.content.decode(), "respond")
     queue = people["alice"].get("/review/?tab=awaiting")
     assert "1 call needs your decision" in visible_text(queue)
-    assert "people disagree" in visible_text(queue)
+    assert "People disagree" in visible_text(queue)
     people["alice"].post(url(call), {**RESPOND, "answer": "It is paid already.", "revision": 3})
     card = visible_text(people["carol"].get(url(call)))
     assert "bob · " in card.partition("decision 1 of 2")[0]
@@ -404,7 +404,7 @@ def test_query_count_is_independent_of_the_votes(
             session=first.session, run=first.run, call_id=f"c{number}", status=CallStatus.AWAITING_APPROVAL, approvals=2
         )
         make_decision(call=call, kind=DecisionKind.APPROVE, final=False)
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(21):
         response = people["carol"].get("/review/?tab=awaiting")
     assert response.content.decode().count("data-row") == calls
 

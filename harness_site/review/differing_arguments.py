@@ -1,0 +1,24 @@
+"""Arguments in which the calls of one list differ, so that a reader can tell the calls apart."""
+
+from collections.abc import Iterable, Set
+from typing import Any
+
+from harness_site.core.call_amounts import find_amount_argument_name
+from harness_site.core.call_sentences import describe_arguments_not_in_sentence
+
+
+def find_names_of_differing_arguments(args_of_calls: Iterable[Any]) -> set[str]:
+    """Return the names of the arguments that some call does not have, or has with another value."""
+    objects = [args for args in args_of_calls if isinstance(args, dict)]
+    names = {name for args in objects for name in args}
+    return {
+        name
+        for name in names
+        if any(name not in args for args in objects) or any(args[name] != objects[0][name] for args in objects)
+    }
+
+
+def describe_differing_arguments(args: Any, names: Set[str], sentence: str, *, is_amount_shown: bool) -> str:
+    """Describe the arguments with these names, masked, without those that the sentence or the shown amount says."""
+    shown = {find_amount_argument_name(args)} if is_amount_shown else set()
+    return describe_arguments_not_in_sentence(args, names - shown, sentence)
