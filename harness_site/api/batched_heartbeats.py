@@ -150,12 +150,12 @@ def renew_leases_of_heartbeats(heartbeats: Sequence[Heartbeat]) -> list[Allowanc
     try:
         tokens = {heartbeat.authorization: heartbeat.address for heartbeat in heartbeats}
         found = {header: _find_valid_agent_token(header, address) for header, address in tokens.items()}
-        runs = [_find_run_id(found[heartbeat.authorization], heartbeat) for heartbeat in heartbeats]
+        runs = [_find_run_id_owned_by_client(found[heartbeat.authorization], heartbeat) for heartbeat in heartbeats]
         renewed = renew_leases_of_runs(
             "default", {run for run in runs if run is not None}, timedelta(seconds=LEASE_SECONDS)
         )
         return [
-            _count_request_and_find_allowance(found[heartbeat.authorization])
+            _count_request_or_get_none_if_rate_limited(found[heartbeat.authorization])
             if run is not None and run in renewed
             else None
             for heartbeat, run in zip(heartbeats, runs, strict=True)
@@ -175,7 +175,7 @@ def _find_valid_agent_token(header: str, address: str) -> ApiToken | None:
     return token if token.role == TokenRole.AGENT else None
 
 
-def _find_run_id(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
+def _find_run_id_owned_by_client(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
     if token is None:
         return None
     store = client_checkpointer_cache.get_or_create_checkpointer(token, heartbeat.client).store
@@ -183,10 +183,10 @@ def _find_run_id(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
     return None if owned_session is None or owned_session.fence != heartbeat.fence else owned_session.run_id
 
 
-def _count_request_and_find_allowance(token: ApiToken | None) -> Allowance | None:
+def _count_request_or_get_none_if_rate_limited(token: ApiToken | None) -> Allowance | None:
     if token is None:
         return None
     try:
-        return rate_limit.count_request_of_token(token.pk)
+        return rate_limit.count_request_or_raise_rate_limited(token.pk)
     except RateLimited:
         return None

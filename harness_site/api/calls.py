@@ -42,13 +42,13 @@ from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,
     mark_response_as_storable,
-    refuse_serving_by_guarded_statement,
+    raise_if_served_by_guarded_statement,
 )
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
 from harness_site.api.reattach_run_of_request import (
-    get_or_reattach_run,
-    get_or_reattach_run_at_newest_version,
+    get_or_reattach_owned_session,
+    get_or_reattach_owned_session_at_newest_version,
     pair_calls_issued_by_other_processes,
 )
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
@@ -72,10 +72,10 @@ def issue_call(
 ) -> HttpResponse:
     """Answer 201: run it now. 200: its stored result. 202: it runs elsewhere. 409: a person has to decide."""
     if body.idempotency == "unanswered":  # its pairing with an operation is recorded before the first statement
-        refuse_serving_by_guarded_statement()
+        raise_if_served_by_guarded_statement()
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    owned_session = get_or_reattach_run_at_newest_version(checkpointer, session_id, body.fence)
+    owned_session = get_or_reattach_owned_session_at_newest_version(checkpointer, session_id, body.fence)
     if body.idempotency == "unanswered":
         pair_calls_issued_by_other_processes(owned_session)
     for taken in body.taken:
@@ -314,7 +314,7 @@ def record_probe(
     body: request_schemas.ProbeAnswer,
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    get_or_reattach_run(checkpointer, session_id, body.fence)
+    get_or_reattach_owned_session(checkpointer, session_id, body.fence)
     store = checkpointer.store
     session = look_up_and_lock_rows.get_session(store, session_id)
     call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
@@ -366,10 +366,10 @@ def read_call(
         call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, call)
     session_read_audit.record_session_read(request, session)
     unchanged = revision is not None and call.revision == revision
-    return build_json_response(encode_call(store, call), etag=call.revision, waiting=unchanged)
+    return build_json_response(encode_masked_call(store, call), etag=call.revision, waiting=unchanged)
 
 
-def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
+def encode_masked_call(store: Store, call: ToolCall) -> dict[str, Any]:
     """Encode the facts of a call, masked for the reader."""
     reasons = call_dicts.load_verify_hook_unknown_reasons(store, [call])
     return {

@@ -19,10 +19,10 @@ from checkpoints.models import Decision, ToolCall
 from checkpoints.store import look_up_and_lock_rows
 from harness_site.accounts.api_tokens import build_token_actor
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.calls import encode_call
+from harness_site.api.calls import encode_masked_call
 from harness_site.api.idempotent_writes import KEPT_FOR, mark_response_as_storable
+from harness_site.api.if_match_or_body_number import get_if_match_or_body_number
 from harness_site.api.json_responses import build_json_response
-from harness_site.api.parse_if_match import parse_if_match
 from harness_site.api.request_pipeline import APPROVER, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value, restore_masked_values
 
@@ -60,7 +60,7 @@ def decide(
     if body.kind == "verify":
         outcome = checkpointer.verify_call(session_id, call_id, actor=actor, step=body.step, attempt=body.attempt)
         return mark_response_as_storable(build_json_response({"outcome": outcome}))
-    revision = parse_if_match(request, body.revision, "revision")
+    revision = get_if_match_or_body_number(request, body.revision, "revision")
     if revision is None:
         raise InvalidInput("A decision takes the revision of the call, in the body or as If-Match.")
     call = _get_call_to_decide(checkpointer, session_id, call_id, body)
@@ -83,7 +83,7 @@ def decide(
             raise
     decided_call = _get_call_to_decide(checkpointer, session_id, call_id, body)
     session_read_audit.record_session_read(request, decided_call.session)
-    return build_json_response(encode_call(checkpointer.store, decided_call), etag=decided_call.revision)
+    return build_json_response(encode_masked_call(checkpointer.store, decided_call), etag=decided_call.revision)
 
 
 def _get_call_to_decide(

@@ -53,7 +53,7 @@ class EventStreams:
             token = await database_sync_to_async(_authenticate_token)(authorization)
             if self._open >= MAX_STREAMS:
                 raise RateLimited(30.0)
-            rate_limit.count_request_of_token(token.pk)
+            rate_limit.count_request_or_raise_rate_limited(token.pk)
         except (TokenInvalid, RateLimited) as error:
             await _send_problem_response(error, send)
             return

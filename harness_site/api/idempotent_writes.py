@@ -117,7 +117,7 @@ class KeyedWrite:
 
 
 @contextmanager
-def serve_one_request_per_key(authorization: str, key: str) -> Iterator[None]:
+def refuse_concurrent_requests_with_key(authorization: str, key: str) -> Iterator[None]:
     """Serve one request with a key at a time. Raises `RequestInProgress` while another one is served."""
     name = authorization, key
     with _lock:
@@ -189,7 +189,7 @@ def _is_repeated_elsewhere(row: ApiWrite) -> bool:
     return ApiWrite.objects.filter(pk=row.pk, repeated=True).exists()
 
 
-def refuse_serving_by_guarded_statement() -> None:
+def raise_if_served_by_guarded_statement() -> None:
     """Refuse to be served by one statement, so that the key of this request is stored before anything else is done."""
     guard_within_write_statement.raise_refused_if_guarded(guard_within_write_statement.find_guard(connection))
 
@@ -232,12 +232,12 @@ def serve_write_that_stores_key(
     return response if _store_response_and_claim_call(row, response) else response.build_answer_for_others()  # type: ignore[attr-defined]
 
 
-def build_write_name_from_key(token: ApiToken, key: str) -> str:
+def build_write_name_from_key_or_random(token: ApiToken, key: str) -> str:
     """Name a write by its key; one without a key has a new name each time."""
     return hashlib.blake2b(f"{token.pk} {key}".encode(), digest_size=16).hexdigest() if key else uuid.uuid4().hex
 
 
-def claim_call_or_replace_response(token: ApiToken, response: HttpResponse) -> HttpResponse:
+def claim_issued_call_or_replace_response(token: ApiToken, response: HttpResponse) -> HttpResponse:
     """Claim the call that a write without a key is told to run. Returns the answer."""
     call = getattr(response, "issued_call", None)
     if call is None or claim_call_for_write(

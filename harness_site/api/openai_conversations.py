@@ -86,7 +86,7 @@ def _build_view_of_methods(**views: Callable[..., HttpResponse]) -> Callable[...
 def create_conversation(request: HttpRequest) -> HttpResponse:
     """Create a session. Its agent and its title are those of the metadata, or the token's name."""
     AGENT(request)
-    body = _parse_body_with_fields(request, "items", "metadata")
+    body = _parse_body_rejecting_unknown_fields(request, "items", "metadata")
     items = _parse_items_and_complete_fields(body.get("items") or [])
     metadata = body.get("metadata") or {}
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
@@ -98,19 +98,21 @@ def create_conversation(request: HttpRequest) -> HttpResponse:
     with handle as session:
         if items:
             session.append(items)
-    return mark_response_as_storable(build_json_response(_encode_conversation(_get_conversation(request, session_id))))
+    return mark_response_as_storable(
+        build_json_response(_encode_conversation(_get_open_conversation(request, session_id)))
+    )
 
 
 def read_conversation(request: HttpRequest, session_id: str) -> HttpResponse:
     """Describe a conversation."""
     READER(request)
-    return build_json_response(mask_json_value(_encode_conversation(_get_conversation(request, session_id))))
+    return build_json_response(mask_json_value(_encode_conversation(_get_open_conversation(request, session_id))))
 
 
 def end_conversation_session(request: HttpRequest, session_id: str) -> HttpResponse:
     """End the session. Its transcript stays, and is no conversation any more."""
     AGENT(request)
-    _get_conversation(request, session_id)
+    _get_open_conversation(request, session_id)
     with get_client_checkpointer(request).session(session_id) as session:
         session.finish("completed")
     return mark_response_as_storable(
@@ -121,7 +123,7 @@ def end_conversation_session(request: HttpRequest, session_id: str) -> HttpRespo
 def list_items(request: HttpRequest, session_id: str) -> HttpResponse:
     """List a page of items, newest first unless `order` is `asc`."""
     READER(request)
-    session = _get_conversation(request, session_id)
+    session = _get_open_conversation(request, session_id)
     session_read_audit.record_session_read(request, session)
     order, after = request.GET.get("order", "desc"), request.GET.get("after")
     limit = _parse_page_limit(request.GET.get("limit"))
@@ -138,8 +140,8 @@ def list_items(request: HttpRequest, session_id: str) -> HttpResponse:
 def append_items(request: HttpRequest, session_id: str) -> HttpResponse:
     """Append items as one version that belongs to no run."""
     AGENT(request)
-    items = _parse_items_and_complete_fields(_parse_body_with_fields(request, "items").get("items"))
-    session = _get_conversation(request, session_id)
+    items = _parse_items_and_complete_fields(_parse_body_rejecting_unknown_fields(request, "items").get("items"))
+    session = _get_open_conversation(request, session_id)
     store = get_client_checkpointer(request).store
     reader = Store(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
     for attempt in range(_APPEND_ATTEMPTS):
@@ -151,7 +153,7 @@ def append_items(request: HttpRequest, session_id: str) -> HttpResponse:
         except VersionConflict:
             if attempt == _APPEND_ATTEMPTS - 1:
                 raise
-            session = _get_conversation(request, session_id)
+            session = _get_open_conversation(request, session_id)
     if not session.title:  # it was created without a first message
         Session.objects.filter(pk=session.pk, title="").update(title=_derive_title_from_items(items))
     return build_json_response(_build_list_object(items, has_more=False))
@@ -160,7 +162,7 @@ def append_items(request: HttpRequest, session_id: str) -> HttpResponse:
 def read_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResponse:
     """Read one item; the newest one of several with the same identifier."""
     READER(request)
-    session_read_audit.record_session_read(request, _get_conversation(request, session_id))
+    session_read_audit.record_session_read(request, _get_open_conversation(request, session_id))
     items = _load_masked_items(get_client_checkpointer(request), session_id)[::-1]
     return build_json_response(items[_get_item_position(session_id, items, item_id)])
 
@@ -168,13 +170,15 @@ def read_item(request: HttpRequest, session_id: str, item_id: str) -> HttpRespon
 def save_version_without_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResponse:
     """Save a version without an item; earlier versions keep it."""
     AGENT(request)
-    _get_conversation(request, session_id)
+    _get_open_conversation(request, session_id)
     with get_client_checkpointer(request).session(session_id) as session:
         transcript = [dict(message) for message in session.point.transcript]
         identified = _add_missing_item_ids(transcript)
         position = len(identified) - 1 - _get_item_position(session_id, identified[::-1], item_id)
         session.save(transcript[:position] + transcript[position + 1 :])
-    return mark_response_as_storable(build_json_response(_encode_conversation(_get_conversation(request, session_id))))
+    return mark_response_as_storable(
+        build_json_response(_encode_conversation(_get_open_conversation(request, session_id)))
+    )
 
 
 serve_conversations = _build_view_of_methods(POST=create_conversation)
@@ -183,7 +187,7 @@ serve_items = _build_view_of_methods(GET=list_items, POST=append_items)
 serve_item = _build_view_of_methods(GET=read_item, DELETE=save_version_without_item)
 
 
-def _get_conversation(request: HttpRequest, session_id: str) -> Session:
+def _get_open_conversation(request: HttpRequest, session_id: str) -> Session:
     """Return the session of a conversation. Raises `SessionNotFound`, also for one that has ended."""
     session = look_up_and_lock_rows.get_session(get_client_checkpointer(request).store, session_id)
     if session.finished:
@@ -200,7 +204,7 @@ def _encode_conversation(session: Session) -> dict[str, Any]:
     }
 
 
-def _parse_body_with_fields(request: HttpRequest, *fields: str) -> dict[str, Any]:
+def _parse_body_rejecting_unknown_fields(request: HttpRequest, *fields: str) -> dict[str, Any]:
     body = parse_json_body(request.content)  # type: ignore[attr-defined]
     if unknown := body.keys() - set(fields):
         raise InvalidFields(dict.fromkeys(sorted(unknown), "There is no such field."))

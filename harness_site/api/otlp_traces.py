@@ -155,7 +155,7 @@ def _rebuild_session_from_stored_spans(checkpointer: SyncCheckpointer, token: Ap
                 if attempt == _ATTEMPTS - 1:
                     raise
             else:
-                _delete_sessions_of_traces(checkpointer, token.workspace_id, traces - {session_id})
+                _delete_observed_sessions_of_traces(checkpointer, token.workspace_id, traces - {session_id})
                 return
 
 
@@ -174,7 +174,7 @@ def _import_spans_and_get_traces(checkpointer: SyncCheckpointer, token: ApiToken
     return {row.trace_id for row in rows}
 
 
-def _delete_sessions_of_traces(checkpointer: SyncCheckpointer, workspace: int, traces: set[str]) -> None:
+def _delete_observed_sessions_of_traces(checkpointer: SyncCheckpointer, workspace: int, traces: set[str]) -> None:
     """Delete the observed sessions that were named after traces of a conversation, before its name was known."""
     for session in Session.objects.filter(workspace=workspace, session_id__in=traces):
         mark = json.loads(session.metadata or "{}").get(IMPORT_MARK)

@@ -42,7 +42,7 @@ class Allowance:
         }
 
 
-def count_request_of_token(token: int) -> Allowance:
+def count_request_or_raise_rate_limited(token: int) -> Allowance:
     """Count a request of a token. Returns what is left. Raises `RateLimited`."""
     per_second, burst_limit = _get_request_rate_limits()
     with _lock:

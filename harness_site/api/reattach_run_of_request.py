@@ -17,7 +17,7 @@ from checkpoints.store.client_state import OwnedSession
 _IS_NEWEST_VERSION: Final = f"EXISTS (SELECT 1 FROM {Session._meta.db_table} WHERE id = %s AND latest_version = %s)"  # noqa: S608
 
 
-def get_or_reattach_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
+def get_or_reattach_owned_session(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
     """Return the state of the run that a request names by its fence.
 
     Raises `SessionNotFound`, `SessionFinished`, and `OwnershipLost` if another run has taken the session over.
@@ -30,14 +30,16 @@ def get_or_reattach_run(checkpointer: SyncCheckpointer, session_id: str, fence: 
     return owned_session
 
 
-def get_or_reattach_run_at_newest_version(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
+def get_or_reattach_owned_session_at_newest_version(
+    checkpointer: SyncCheckpointer, session_id: str, fence: int
+) -> OwnedSession:
     """Return the state of the run that a request names by its fence, as of the newest version of the session.
 
     Another server process may have saved that version. A write that is one statement checks it there: it is refused
     if this process does not know the version, and comes here again without its guard. Raises what
-    `get_or_reattach_run` raises.
+    `get_or_reattach_owned_session` raises.
     """
-    owned_session = get_or_reattach_run(checkpointer, session_id, fence)
+    owned_session = get_or_reattach_owned_session(checkpointer, session_id, fence)
     version = owned_session.head.version
     guard = find_guard(connection)
     if guard is not None:

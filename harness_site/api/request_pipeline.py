@@ -171,11 +171,13 @@ def _authenticate_and_serve_request(
     if not key:
         accept()
         _read_body_into_request(request)
-        return idempotent_writes.claim_call_or_replace_response(request.token, _serve_view(request, view, key, None))
+        return idempotent_writes.claim_issued_call_or_replace_response(
+            request.token, _serve_view(request, view, key, None)
+        )
     try:
-        with idempotent_writes.serve_one_request_per_key(authorization, key):
+        with idempotent_writes.refuse_concurrent_requests_with_key(authorization, key):
             serve, note = partial(_serve_view, request, view, key), None
-            token = _find_cached_token_of_write(request, authorization, key)
+            token = _find_cached_token_if_write_can_store_key(request, authorization, key)
             if token is None:
                 accept()
                 write = _read_body_as_keyed_write(request, key)
@@ -216,12 +218,12 @@ def _authenticate_count_and_validate_request(
         vars(request).pop("allowance", None)  # the request was counted as one of the token that was known
         raise TokenInvalid from None
     if not hasattr(request, "allowance"):
-        request.allowance = rate_limit.count_request_of_token(request.token.pk)
+        request.allowance = rate_limit.count_request_or_raise_rate_limited(request.token.pk)
     if operation is not None and request.META.get("QUERY_STRING"):
         _require_known_parameters(request, operation.parameters)
 
 
-def _find_cached_token_of_write(request: ApiRequest, authorization: str, key: str) -> ApiToken | None:
+def _find_cached_token_if_write_can_store_key(request: ApiRequest, authorization: str, key: str) -> ApiToken | None:
     """Return the token of a write whose key can be stored by the statement that checks the token.
 
     It has to be a token that this process has accepted before, and that may make a request now, and the request has no
@@ -248,7 +250,7 @@ def _serve_write_that_stores_key(
     if connection.in_atomic_block or not api_tokens.is_recent_use_recorded(token, clock.now()):
         return None
     request.token = token
-    request.allowance = rate_limit.count_request_of_token(token.pk)
+    request.allowance = rate_limit.count_request_or_raise_rate_limited(token.pk)
     with postgres_query_plan_reuse.reuse_query_plans_in_context():
         return idempotent_writes.serve_write_that_stores_key(token, write, serve)
 
@@ -267,7 +269,7 @@ def _serve_view(
     request: ApiRequest, view: Callable[[], HttpResponse], key: str, repeated: ApiWrite | None
 ) -> HttpResponse:
     request.repeated = repeated
-    request.write_name = idempotent_writes.build_write_name_from_key(request.token, key)
+    request.write_name = idempotent_writes.build_write_name_from_key_or_random(request.token, key)
     with _use_masking_rules_of_token(request.token):
         response = view()
     if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:

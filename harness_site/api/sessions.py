@@ -42,7 +42,7 @@ from harness_site.api.idempotent_removals import remove_once_and_build_response
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
-from harness_site.api.reattach_run_of_request import get_or_reattach_run
+from harness_site.api.reattach_run_of_request import get_or_reattach_owned_session
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
@@ -109,7 +109,7 @@ def prepare_client_store_for_opening(request: HttpRequest, session_id: str, body
         if first_attempt is not None:
             _reattach_run_of_first_attempt(store, session_id, first_attempt)
         if not body.takeover:
-            _require_no_run_of_unnamed_client(request, store, session_id)
+            _refuse_unnamed_client_while_run_is_alive(request, store, session_id)
     return store
 
 
@@ -120,7 +120,7 @@ def _reattach_run_of_first_attempt(store: Store, session_id: str, first_attempt:
         reattach_run.reattach_run(store, session_id, session.fence)
 
 
-def _require_no_run_of_unnamed_client(request: HttpRequest, store: Store, session_id: str) -> None:
+def _refuse_unnamed_client_while_run_is_alive(request: HttpRequest, store: Store, session_id: str) -> None:
     """Require that no other process without a name drives the session: they cannot be told apart by their token."""
     if request.headers.get("Harness-Client") or store.find_owned_session(session_id) is not None:
         return
@@ -281,7 +281,7 @@ def wait_at_gate(
     request: HttpRequest, session_id: request_schemas.Identifier, fence: int, wait: int = 0
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    get_or_reattach_run(checkpointer, session_id, fence)
+    get_or_reattach_owned_session(checkpointer, session_id, fence)
     return build_opening_response(
         checkpointer.store, session_id, take_session_and_try_gate(checkpointer.store, session_id, hold=True)
     )
@@ -297,7 +297,7 @@ def renew_lease(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Fenced
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    heartbeat.renew_lease(checkpointer.store, get_or_reattach_run(checkpointer, session_id, body.fence))
+    heartbeat.renew_lease(checkpointer.store, get_or_reattach_owned_session(checkpointer, session_id, body.fence))
     return build_json_response({"alive": True})
 
 
@@ -312,7 +312,7 @@ def release_session(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     try:
-        get_or_reattach_run(checkpointer, session_id, body.fence)
+        get_or_reattach_owned_session(checkpointer, session_id, body.fence)
     except OwnershipError:
         if not _has_run_ended_with_status(checkpointer.store, session_id, body.fence, RunStatus.RELEASED):
             raise
@@ -336,7 +336,7 @@ def finish_session(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     try:
-        get_or_reattach_run(checkpointer, session_id, body.fence)
+        get_or_reattach_owned_session(checkpointer, session_id, body.fence)
         checkpointer.finish_session(session_id, body.status, body.result)
     except SessionFinished as error:
         repeated = request.repeated and error.status == body.status  # type: ignore[attr-defined]

@@ -28,10 +28,10 @@ from checkpoints.versions.save_version import (
 from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.idempotent_removals import remove_once_and_build_response
 from harness_site.api.idempotent_writes import mark_response_as_storable
+from harness_site.api.if_match_or_body_number import get_if_match_or_body_number
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
-from harness_site.api.parse_if_match import parse_if_match
-from harness_site.api.reattach_run_of_request import get_or_reattach_run
+from harness_site.api.reattach_run_of_request import get_or_reattach_owned_session
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
@@ -48,12 +48,12 @@ def save_version(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.SaveVersion
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    expected = parse_if_match(request, body.expected_version, "expected_version")
+    expected = get_if_match_or_body_number(request, body.expected_version, "expected_version")
     change = _parse_version_change(body)
     if body.fence is None:
         version = _append_version_without_run(request, checkpointer.store, session_id, body, change, expected)
     else:
-        owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
+        owned_session = get_or_reattach_owned_session(checkpointer, session_id, body.fence)
         version = _find_or_save_version(
             partial(
                 _find_version_of_unanswered_attempt,
@@ -81,9 +81,9 @@ def save_phase(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    expected = parse_if_match(request, body.expected_version, "expected_version")
+    expected = get_if_match_or_body_number(request, body.expected_version, "expected_version")
     details, snapshot = decode_phase_and_snapshot(body.phase, body.details, body.snapshot)
-    owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_reattach_owned_session(checkpointer, session_id, body.fence)
     phase: Any = {
         "snapshot": snapshot,
         "transcript": body.messages,
@@ -243,7 +243,7 @@ def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) ->
     if latest is None:
         return build_json_response({"version": None})
     session_read_audit.record_session_read(request, session)
-    return _build_version_response(latest)
+    return _build_masked_version_response(latest)
 
 
 @router.get(
@@ -256,10 +256,10 @@ def load_version(request: HttpRequest, session_id: request_schemas.Identifier, v
     checkpointer = get_client_checkpointer(request)
     loaded = checkpointer.load(session_id, version)
     session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
-    return _build_version_response(loaded)
+    return _build_masked_version_response(loaded)
 
 
-def _build_version_response(loaded: dict[str, Any]) -> HttpResponse:
+def _build_masked_version_response(loaded: dict[str, Any]) -> HttpResponse:
     return build_json_response({"version": mask_json_value(loaded)}, etag=loaded["version"])
 
 

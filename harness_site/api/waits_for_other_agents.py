@@ -26,7 +26,7 @@ from checkpoints.store import look_up_and_lock_rows
 from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
-from harness_site.api.reattach_run_of_request import get_or_reattach_run
+from harness_site.api.reattach_run_of_request import get_or_reattach_owned_session
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.api.sessions import (
     build_opening_response,
@@ -52,7 +52,7 @@ def pause_session(
         stored = pause_run_until_agents_respond.find_own_pause_by_fence(checkpointer.store, session_id, body.fence)
         if stored is not None:
             return _build_pause_response(stored)
-    get_or_reattach_run(checkpointer, session_id, body.fence)
+    get_or_reattach_owned_session(checkpointer, session_id, body.fence)
     joins = [
         Join(
             join.id,

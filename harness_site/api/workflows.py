@@ -23,7 +23,7 @@ from checkpoints.workflows.step_log_protocol import StepValue
 from checkpoints.workflows.step_request import StepRequest
 from harness_site.api import calls, request_schemas, response_schemas, session_read_audit
 from harness_site.api.json_responses import build_json_response
-from harness_site.api.reattach_run_of_request import get_or_reattach_run
+from harness_site.api.reattach_run_of_request import get_or_reattach_owned_session
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
@@ -74,7 +74,7 @@ def open_workflow(
     body: request_schemas.Fenced,
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    get_or_reattach_run(checkpointer, session_id, body.fence)
+    get_or_reattach_owned_session(checkpointer, session_id, body.fence)
     step_log = DatabaseStepLog.open(checkpointer.store, session_id, workflow_id)
     return build_json_response({"workflow_id": workflow_id, "steps": step_log.list_steps()})
 
@@ -94,7 +94,7 @@ def issue_step(
     """Answer 201: run it now. 200: its stored value. 202: it runs elsewhere. 409: a person has to decide."""
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_reattach_owned_session(checkpointer, session_id, body.fence)
     step_request = _parse_step_request(body)
     _allow_retried_request_to_run_issued_step(request, store, owned_session, workflow_id, body)
     workflow = _get_workflow(owned_session.pk, session_id, workflow_id)

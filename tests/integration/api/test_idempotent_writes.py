@@ -299,7 +299,7 @@ def test_refused_requests_leave_no_note(settings: Any) -> None:
 
 def test_request_is_refused_while_another_one_with_its_key_is_served() -> None:
     agent = Agent()
-    with idempotent_writes.serve_one_request_per_key(f"Bearer {agent.secret}", "save 1"):
+    with idempotent_writes.refuse_concurrent_requests_with_key(f"Bearer {agent.secret}", "save 1"):
         response = agent.save(1)
     assert (response.status_code, response.json()["type"]) == (409, "RequestInProgress")
     assert "RateLimit" in response

@@ -35,7 +35,7 @@ class TwoProcesses:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._create, self._clients = client_checkpointer_cache.get_or_create_checkpointer, threading.local()
         monkeypatch.setattr(client_checkpointer_cache, "get_or_create_checkpointer", self._get_client_of_thread)
-        monkeypatch.setattr(idempotent_writes, "serve_one_request_per_key", lambda *_: nullcontext())
+        monkeypatch.setattr(idempotent_writes, "refuse_concurrent_requests_with_key", lambda *_: nullcontext())
         self._secret = make_token(TokenRole.AGENT)
         ApiToken.objects.update(last_used_at=clock.now())
         self._threads = [ThreadPoolExecutor(1) for _ in range(2)]

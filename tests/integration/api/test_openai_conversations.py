@@ -89,7 +89,7 @@ def test_concurrently_added_items_are_all_kept(workspace: Workspace, monkeypatch
     """Another client appends between the read of the version and the append."""
     client = ConversationsClient()
     name = client.send("POST", "")[1]["id"]
-    read, others = openai_conversations._get_conversation, iter(["first", "second"])
+    read, others = openai_conversations._get_open_conversation, iter(["first", "second"])
 
     def read_and_wait(*args: Any) -> Session:
         session = read(*args)
@@ -100,7 +100,7 @@ def test_concurrently_added_items_are_all_kept(workspace: Workspace, monkeypatch
             break
         return session
 
-    monkeypatch.setattr(openai_conversations, "_get_conversation", read_and_wait)
+    monkeypatch.setattr(openai_conversations, "_get_open_conversation", read_and_wait)
     assert client.send("POST", f"/{name}/items", write("mine"))[0] == 200
     assert client.list_texts(name, "?order=asc") == ["first", "second", "mine"]
 

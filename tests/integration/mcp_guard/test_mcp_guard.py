@@ -25,7 +25,7 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.exceptions import StorageBusy, StorageError, StorageUnavailable
 from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
-from harness_site.api.reattach_run_of_request import get_or_reattach_run_at_newest_version
+from harness_site.api.reattach_run_of_request import get_or_reattach_owned_session_at_newest_version
 from harness_site.mcp_guard.command import parse_guard_options
 from harness_site.mcp_guard.log_guarded_calls_in_session import GuardedSession
 from harness_site.mcp_guard.proxy import CALL_ID_META, GuardProxy
@@ -181,7 +181,7 @@ def test_calls_wait_while_the_database_of_the_site_gives_no_answer(
     def hold_run_later(*arguments: Any) -> Any:
         if failures:
             raise failures.pop()
-        return get_or_reattach_run_at_newest_version(*arguments)
+        return get_or_reattach_owned_session_at_newest_version(*arguments)
 
     token = make_token(TokenRole.AGENT)
 
@@ -189,7 +189,7 @@ def test_calls_wait_while_the_database_of_the_site_gives_no_answer(
         async with guarded(effects, url=site.address, token=token) as client:
             assert await client.call("send_mail") == "sent to b"
 
-    monkeypatch.setattr("harness_site.api.calls.get_or_reattach_run_at_newest_version", hold_run_later)
+    monkeypatch.setattr("harness_site.api.calls.get_or_reattach_owned_session_at_newest_version", hold_run_later)
     monkeypatch.setattr("checkpoints.remote.transport.time", SimpleNamespace(sleep=pauses.append))
     try:
         asyncio.run(talk())

@@ -12,7 +12,7 @@ from checkpoints.exceptions import InvalidInput
 _ETAG: Final = re.compile(r'"(\d{1,18})"')
 
 
-def parse_if_match(request: HttpRequest, given: int | None, field: str) -> int | None:
+def get_if_match_or_body_number(request: HttpRequest, given: int | None, field: str) -> int | None:
     """Return the number that `If-Match` or the field of the body names; None if neither does.
 
     Raises `InvalidInput` for a header that is no number, or that names another number than the body.
