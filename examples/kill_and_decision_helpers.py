@@ -16,7 +16,7 @@ from checkpoints import SyncCheckpointer
 BEFORE_EFFECT, INSIDE_EFFECT, AFTER_EFFECT = "before", "inside", "after"
 
 
-def make_kill_function(moment: str | None) -> Callable[[str], None]:
+def make_kill_at_moment_function(moment: str | None) -> Callable[[str], None]:
     """Return a function that kills this process, as a power cut would, when it is called with `moment`."""
 
     def die(now: str) -> None:
@@ -26,7 +26,7 @@ def make_kill_function(moment: str | None) -> Callable[[str], None]:
     return die
 
 
-def run_killed_agent(example: str, database: str, effects: Path) -> None:
+def run_agent_in_process_that_is_killed(example: str, database: str, effects: Path) -> None:
     """Run the agent of an example in a process that is killed after its refund."""
     child = subprocess.run([sys.executable, "-m", example, database, str(effects)], check=False)
     print(f"The agent was killed (exit status {child.returncode}). Refunds so far: {count_refunds(effects)}.")

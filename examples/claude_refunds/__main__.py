@@ -12,7 +12,7 @@ from examples.kill_and_decision_helpers import (
     confirm_refund,
     count_refunds,
     play_story_or_run_agent,
-    run_killed_agent,
+    run_agent_in_process_that_is_killed,
 )
 
 
@@ -22,9 +22,9 @@ async def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> 
         await run_agent(store, effects, AFTER_EFFECT)
 
 
-def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
+def play_killed_agent_and_confirmed_refund(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
-    run_killed_agent("examples.claude_refunds", database, effects)
+    run_agent_in_process_that_is_killed("examples.claude_refunds", database, effects)
     asyncio.run(restart_confirm_refund_and_continue(database, effects))
     print(f"Refunds in the end: {count_refunds(effects)}.")
 
@@ -43,5 +43,5 @@ async def restart_confirm_refund_and_continue(database: str, effects: Path) -> N
 if __name__ == "__main__":
     play_story_or_run_agent(
         lambda database, effects: asyncio.run(run_agent_and_be_killed_after_refund(database, effects)),
-        kill_and_resume_agent_with_decision,
+        play_killed_agent_and_confirmed_refund,
     )

@@ -11,7 +11,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_s
 from checkpoints import ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
 from examples.claude_refunds.scripted_claude_program import PROJECT, Line, ScriptedProgram
-from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_at_moment_function
 
 LOOK_UP, REFUND = "mcp__shop__look_up_order", "mcp__shop__refund"
 SESSION_ID = "7c1f3a52-0000-4000-8000-000000000017"
@@ -29,8 +29,8 @@ POLICIES = ToolPolicies(
 
 def answer_as_scripted_model(lines: Sequence[Line]) -> list[dict[str, Any]]:
     """Play the model: look the order up, refund it, and say what came of it. A restart changes nothing."""
-    last = max(place for place, line in enumerate(lines) if _is_prompt(line))
-    results = [block for line in lines[last:] for block in _list_tool_results(line)]
+    last = max(place for place, line in enumerate(lines) if _is_prompt_line(line))
+    results = [block for line in lines[last:] for block in _list_tool_results_of_line(line)]
     if len(results) < 2:
         name, amount = (REFUND, {"amount": 40}) if results else (LOOK_UP, {})
         call = {"type": "tool_use", "id": f"toolu_{len(lines)}", "name": name, "input": {"order": 17, **amount}}
@@ -38,11 +38,11 @@ def answer_as_scripted_model(lines: Sequence[Line]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": _join_text_blocks(results[-1]["content"])}]
 
 
-def _is_prompt(line: Line) -> bool:
+def _is_prompt_line(line: Line) -> bool:
     return line["type"] == "user" and isinstance(line["message"]["content"], str)
 
 
-def _list_tool_results(line: Line) -> list[dict[str, Any]]:
+def _list_tool_results_of_line(line: Line) -> list[dict[str, Any]]:
     content = line["message"]["content"] if line["type"] == "user" else None
     return [block for block in content if block["type"] == "tool_result"] if isinstance(content, list) else []
 
@@ -89,7 +89,7 @@ async def run_agent(
         session_store=store,
         session_store_flush="eager",
         hooks=tool_hooks(store, policies),
-        mcp_servers={"shop": build_tool_server(effects, make_kill_function(moment))},
+        mcp_servers={"shop": build_tool_server(effects, make_kill_at_moment_function(moment))},
         allowed_tools=list(allowed),
         env={} if config is None else {"CLAUDE_CONFIG_DIR": str(config)},
     )

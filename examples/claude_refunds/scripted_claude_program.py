@@ -81,7 +81,7 @@ class ScriptedProgram(Transport):
                 response = message["response"]
                 self._answers.pop(response["request_id"]).set_result(response)
             elif message["type"] == "user":
-                self._playing = asyncio.create_task(self._answer_prompt(message["message"]["content"]))
+                self._playing = asyncio.create_task(self._run_until_answered_or_deferred(message["message"]["content"]))
 
     def _answer_initialize_request(self, message: Line) -> None:
         request = message["request"]
@@ -100,7 +100,7 @@ class ScriptedProgram(Transport):
             return {"error": response.get("error")}
         return response["response"]
 
-    async def _call_hooks(self, event: str, **fields: Any) -> Line:
+    async def _call_hooks_and_merge_outputs(self, event: str, **fields: Any) -> Line:
         about = {"session_id": self.session_id, "transcript_path": self._path, "cwd": "/srv/shop"}
         decided: Line = {}
         for callback_id in self._hooks.get(event, ()):
@@ -115,7 +115,7 @@ class ScriptedProgram(Transport):
             decided |= answer.get("hookSpecificOutput") or {}
         return decided
 
-    def _write_transcript_line(self, **fields: Any) -> None:
+    def _record_and_mirror_transcript_line(self, **fields: Any) -> None:
         line = {
             "parentUuid": next((line["uuid"] for line in reversed(self.lines) if "uuid" in line), None),
             "isSidechain": False,
@@ -135,10 +135,10 @@ class ScriptedProgram(Transport):
 
     # the run
 
-    async def _answer_prompt(self, prompt: Any) -> None:
-        deferred = self._find_deferred_call()
+    async def _run_until_answered_or_deferred(self, prompt: Any) -> None:
+        deferred = self._find_call_deferred_by_last_run()
         if deferred is None:
-            self._write_transcript_line(type="user", message={"role": "user", "content": prompt})
+            self._record_and_mirror_transcript_line(type="user", message={"role": "user", "content": prompt})
         stop_reason = (
             "end_turn" if deferred is None or await self._call_tool_unless_deferred(deferred) else "tool_deferred"
         )
@@ -147,7 +147,7 @@ class ScriptedProgram(Transport):
             message_id = f"msg_{uuid.uuid4().hex}"
             for block in blocks:
                 message = {"id": message_id, "role": "assistant", "model": "scripted", "content": [block]}
-                self._write_transcript_line(type="assistant", message=message)
+                self._record_and_mirror_transcript_line(type="assistant", message=message)
                 self._messages.put_nowait({"type": "assistant", "message": message, "session_id": self.session_id})
             calls = [block for block in blocks if block["type"] == "tool_use"]
             if not calls:
@@ -155,9 +155,9 @@ class ScriptedProgram(Transport):
             for call in calls:
                 if not await self._call_tool_unless_deferred(call):
                     stop_reason = "tool_deferred"
-        await self._write_run_result(stop_reason)
+        await self._send_run_result_and_end(stop_reason)
 
-    def _find_deferred_call(self) -> Line | None:
+    def _find_call_deferred_by_last_run(self) -> Line | None:
         """Find the call that the last run deferred: the hook is asked about it again, by the same id."""
         last = self.lines[-1] if self.lines else {}
         attachment = last.get("attachment") or {}
@@ -168,28 +168,30 @@ class ScriptedProgram(Transport):
     async def _call_tool_unless_deferred(self, call: Line) -> bool:
         """Make one call. Returns False if a hook has deferred it."""
         about = {"tool_name": call["name"], "tool_input": call["input"], "tool_use_id": call["id"]}
-        decided = await self._call_hooks("PreToolUse", **about)
+        decided = await self._call_hooks_and_merge_outputs("PreToolUse", **about)
         decision, reason = decided.get("permissionDecision"), decided.get("permissionDecisionReason", "")
         if decision == "defer":
             names = {"toolUseID": call["id"], "toolName": call["name"], "toolInput": call["input"]}
-            self._write_transcript_line(type="attachment", attachment={"type": "hook_deferred_tool", **names})
+            self._record_and_mirror_transcript_line(
+                type="attachment", attachment={"type": "hook_deferred_tool", **names}
+            )
             return False
         if decision == "deny":
-            self._write_tool_result(call, f"PreToolUse:{call['name']} hook error: {reason}", is_error=True)
+            self._record_tool_result_line(call, f"PreToolUse:{call['name']} hook error: {reason}", is_error=True)
             return True
         if decision != "allow" and call["name"] not in self._allowed:
             why = f"Claude requested permissions to use {call['name']}, but you haven't granted it yet."
-            self._write_tool_result(call, why, is_error=True, toolDenialKind="user-rejected")
+            self._record_tool_result_line(call, why, is_error=True, toolDenialKind="user-rejected")
             return True
         about["tool_input"] = decided.get("updatedInput", call["input"])
         content, failed = await self._execute_tool_on_mcp_server(call["name"], about["tool_input"])
         if failed:
             error = "\n".join(block.get("text", "") for block in content)
-            await self._call_hooks("PostToolUseFailure", error=error, **about)
+            await self._call_hooks_and_merge_outputs("PostToolUseFailure", error=error, **about)
         else:
-            changed = await self._call_hooks("PostToolUse", tool_response=content, **about)
+            changed = await self._call_hooks_and_merge_outputs("PostToolUse", tool_response=content, **about)
             content = changed.get("updatedToolOutput", content)
-        self._write_tool_result(call, content, is_error=failed)
+        self._record_tool_result_line(call, content, is_error=failed)
         return True
 
     async def _execute_tool_on_mcp_server(self, name: str, args: Line) -> tuple[Any, bool]:
@@ -215,20 +217,20 @@ class ScriptedProgram(Transport):
             return [{"type": "text", "text": str(response.get("error", answer))}], True
         return response["result"]["content"], bool(response["result"].get("isError"))
 
-    def _write_tool_result(self, call: Line, content: Any, *, is_error: bool, **fields: Any) -> None:
+    def _record_tool_result_line(self, call: Line, content: Any, *, is_error: bool, **fields: Any) -> None:
         block: Line = {"type": "tool_result", "tool_use_id": call["id"], "content": content}
         if is_error:
             block["is_error"] = True
-        self._write_transcript_line(
+        self._record_and_mirror_transcript_line(
             type="user", message={"role": "user", "content": [block]}, toolUseResult=content, **fields
         )
 
-    async def _write_run_result(self, stop_reason: str) -> None:
+    async def _send_run_result_and_end(self, stop_reason: str) -> None:
         if stop_reason == "end_turn":
-            await self._call_hooks("Stop", stop_hook_active=False)
+            await self._call_hooks_and_merge_outputs("Stop", stop_hook_active=False)
         facts = {"subtype": "success", "duration_ms": 1, "duration_api_ms": 1, "is_error": False, "num_turns": 1}
         result: Line = {"type": "result", **facts, "session_id": self.session_id, "stop_reason": stop_reason}
-        call = self._find_deferred_call()
+        call = self._find_call_deferred_by_last_run()
         if stop_reason == "tool_deferred" and call is not None:
             result["deferred_tool_use"] = call
         said = [block.get("text") for block in self._list_blocks_of_last_answer()]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from examples.demo.demo_processes import ChildProcess, start_agent
+from examples.demo.demo_processes import ChildProcess, start_refund_desk_process
 from examples.demo.event_narration import EventNarrator
 
 
@@ -15,7 +15,7 @@ class AgentSupervisor:
     pace: float
     _agent: ChildProcess | None = field(default=None, repr=False)
 
-    def poll_and_restart(self) -> bool:
+    def poll_and_restart_if_killed(self) -> bool:
         """Check the agent once and restart it if needed; return True when it has finished.
 
         Raises `ProcessFailed` if a restart would not help.
@@ -32,7 +32,7 @@ class AgentSupervisor:
             self.story.print_kill(agent.pid, agent.kill_signal_name)
             self._start_agent_process()
         elif code:
-            raise agent.build_failure("The agent")
+            raise agent.build_failure_with_log_end("The agent")
         return code == 0
 
     def stop(self) -> None:
@@ -41,4 +41,6 @@ class AgentSupervisor:
 
     def _start_agent_process(self) -> None:
         stage = self.story.stage
-        self._agent = start_agent(stage.number, stage.session_id, stage.folder, database=self.database, pace=self.pace)
+        self._agent = start_refund_desk_process(
+            stage.number, stage.session_id, stage.folder, database=self.database, pace=self.pace
+        )

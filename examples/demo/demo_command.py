@@ -53,7 +53,9 @@ class Command(BaseCommand):
             _install_stop_signal_handlers(self._request_stop, leaving)
             try:
                 if options["decide"]:
-                    self._run_rehearsal(reserve_demo_session_folder(root), options["decide"], leaving)
+                    self._run_without_person_and_check_ledger(
+                        reserve_demo_session_folder(root), options["decide"], leaving
+                    )
                 else:
                     self._run_with_site(root, leaving)
             except ProcessFailed as failed:
@@ -75,13 +77,15 @@ class Command(BaseCommand):
         ]
         for supervisor in supervisors[:-1]:
             supervisor.story.skip_past_events()
-            self._print_event(
+            self._print_timed_line(
                 f"{supervisor.story.stage.session_id} was left unfinished by an earlier demo: it goes on as well."
             )
         while not self._stopping:
-            supervisors = [supervisor for supervisor in supervisors if self._is_unfinished_after_poll(supervisor)]
+            supervisors = [
+                supervisor for supervisor in supervisors if self._poll_agent_and_tell_if_unfinished(supervisor)
+            ]
             if site.code is not None:
-                raise site.build_failure("The site")
+                raise site.build_failure_with_log_end("The site")
             time.sleep(TICK_SECONDS)
         self._print_lines("", "The demo ends. Its sessions and ledgers stay.")
 
@@ -98,45 +102,48 @@ class Command(BaseCommand):
         self._print_lines(*(f"    {one.name:<10}{one.link}" for one, _ in accounts))
         self._print_lines("", "  Stop      Ctrl-C", "")
 
-    def _is_unfinished_after_poll(self, supervisor: AgentSupervisor) -> bool:
+    def _poll_agent_and_tell_if_unfinished(self, supervisor: AgentSupervisor) -> bool:
         """Return True if the supervisor's session is not finished. A failing agent does not stop the site."""
         try:
-            return not self._poll_agent_and_print_result(supervisor)
+            return not self._poll_agent_and_print_result_if_finished(supervisor)
         except ProcessFailed as failed:
-            self._print_event(str(failed))
+            self._print_timed_line(str(failed))
             return False
 
-    def _poll_agent_and_print_result(self, supervisor: AgentSupervisor) -> bool:
-        is_finished = supervisor.poll_and_restart()
+    def _poll_agent_and_print_result_if_finished(self, supervisor: AgentSupervisor) -> bool:
+        is_finished = supervisor.poll_and_restart_if_killed()
         if is_finished:
-            self._print_result(supervisor.story.stage)
+            self._print_refund_and_mail_counts(supervisor.story.stage)
         return is_finished
 
-    def _print_result(self, stage: DemoSession) -> None:
-        refunds, mails = _format_count(stage.refunds, "refund"), _format_count(stage.mails, "mail")
-        self._print_event(f"The ledger has {refunds}, the outbox {mails}: {stage.folder}")
+    def _print_refund_and_mail_counts(self, stage: DemoSession) -> None:
+        refunds, mails = (
+            _format_item_count_with_noun(stage.refunds, "refund"),
+            _format_item_count_with_noun(stage.mails, "mail"),
+        )
+        self._print_timed_line(f"The ledger has {refunds}, the outbox {mails}: {stage.folder}")
 
     # Demo without a person
 
-    def _run_rehearsal(self, stage: DemoSession, decision: str, leaving: ExitStack) -> None:
+    def _run_without_person_and_check_ledger(self, stage: DemoSession, decision: str, leaving: ExitStack) -> None:
         supervisor = self._create_supervisor(stage, "", 0, leaving)
-        while not self._poll_agent_and_print_result(supervisor):
+        while not self._poll_agent_and_print_result_if_finished(supervisor):
             if self._stopping:
                 raise CommandError("The demo was stopped before its end.")
             scripted_decision_and_ledger_check.decide_waiting_calls(stage, decision)
             time.sleep(TICK_SECONDS)
-        if disagreements := scripted_decision_and_ledger_check.find_disagreements(stage, decision):
+        if disagreements := scripted_decision_and_ledger_check.list_disagreements_with_ledger(stage, decision):
             raise CommandError("\n".join(["Ledger and session do not agree.", *disagreements]))
-        self._print_event("Ledger and session agree.")
+        self._print_timed_line("Ledger and session agree.")
 
     # Common parts
 
     def _create_supervisor(self, stage: DemoSession, address: str, pace: float, leaving: ExitStack) -> AgentSupervisor:
-        supervisor = AgentSupervisor(EventNarrator(stage, self._print_event, address), _get_database_url(), pace)
+        supervisor = AgentSupervisor(EventNarrator(stage, self._print_timed_line, address), _get_database_url(), pace)
         leaving.callback(supervisor.stop)
         return supervisor
 
-    def _print_event(self, line: str) -> None:
+    def _print_timed_line(self, line: str) -> None:
         self._print_lines(f"{datetime.now().astimezone():%H:%M:%S}  {line}")
 
     def _print_lines(self, *lines: str) -> None:
@@ -168,7 +175,7 @@ def _read_usable_port_setting() -> int:
     return port
 
 
-def _format_count(items: list[Any], noun: str) -> str:
+def _format_item_count_with_noun(items: list[Any], noun: str) -> str:
     return f"1 {noun}" if len(items) == 1 else f"{len(items)} {noun}s"
 
 

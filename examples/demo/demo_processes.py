@@ -63,12 +63,14 @@ class ChildProcess:
             self._process.kill()
             self._process.wait()
 
-    def build_failure(self, what: str) -> ProcessFailed:
+    def build_failure_with_log_end(self, what: str) -> ProcessFailed:
         log_end = "\n".join(self.log.read_text(errors="replace").splitlines()[-6:])
         return ProcessFailed(f"{what} (pid {self.pid}) ended with {self.code}. Its log, {self.log}, ends:\n{log_end}")
 
 
-def start_agent(number: int, session_id: str, folder: Path, *, database: str, pace: float) -> ChildProcess:
+def start_refund_desk_process(
+    number: int, session_id: str, folder: Path, *, database: str, pace: float
+) -> ChildProcess:
     """Start one process of the refund desk: a plain script that knows its database and nothing of this site."""
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     arguments = ["-m", "examples.refund_desk", f"--session={session_id}", f"--order={number}", f"--state={folder}"]
@@ -83,15 +85,15 @@ def start_site_and_wait_until_ready(
     arguments = ["-m", "django", "serve", "--settings=harness_site.settings", f"--port={port}"]
     site = ChildProcess([*arguments, "--log-level=warning", "--graceful-seconds=1"], log, environment)
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
-    while not stopping() and not _is_answering(port):
+    while not stopping() and not _is_site_answering(port):
         if site.code is not None or time.monotonic() > deadline:
             site.stop()
-            raise site.build_failure("The site")
+            raise site.build_failure_with_log_end("The site")
         time.sleep(0.1)
     return site
 
 
-def _is_answering(port: int) -> bool:
+def _is_site_answering(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/health/")

@@ -38,7 +38,11 @@ class EventNarrator:
             event_key = (type(row).__name__, row.pk)
             if event_key not in self._printed_events:
                 self._printed_events.add(event_key)
-                line = self._format_decision(row) if isinstance(row, Decision) else self._format_event(session, row)
+                line = (
+                    self._format_decision(row)
+                    if isinstance(row, Decision)
+                    else self._format_audit_event_or_empty(session, row)
+                )
                 if line:
                     self.say(line)
 
@@ -55,7 +59,7 @@ class EventNarrator:
         location = f" inside {running_call.tool}. Nobody knows whether that happened" if running_call else ""
         self.say(f"The agent (pid {pid}) was killed by {by}{location}.")
 
-    def _format_event(self, session: Session, event: AuditEvent) -> str:
+    def _format_audit_event_or_empty(self, session: Session, event: AuditEvent) -> str:
         details: dict[str, Any] = json.loads(event.details)
         match event.kind:
             case AuditKind.RUN_STARTED if event.actor == "run 1":

@@ -45,7 +45,7 @@ def _decide_call(session_id: str, call: ToolCall, decision: str) -> None:
         checkpointer.approve_rerun(session_id, call.call_id, actor=_ACTOR, reason=reason, **call_reference)
 
 
-def find_disagreements(stage: DemoSession, decision: str) -> list[str]:
+def list_disagreements_with_ledger(stage: DemoSession, decision: str) -> list[str]:
     """Describe the differences between the session and the real effects; empty if they agree."""
     session = stage.load_session()
     if session is None:
@@ -53,7 +53,7 @@ def find_disagreements(stage: DemoSession, decision: str) -> list[str]:
     return [
         *_iterate_session_problems(session, decision),
         *_iterate_ledger_and_outbox_problems(stage, decision),
-        *_generate_call_result_problems(session),
+        *_iterate_transcript_result_problems(session),
     ]
 
 
@@ -78,7 +78,7 @@ def _iterate_ledger_and_outbox_problems(stage: DemoSession, decision: str) -> It
         yield f"The outbox has {len(stage.mails)} mails, not 1."
 
 
-def _generate_call_result_problems(session: Session) -> Iterator[str]:
+def _iterate_transcript_result_problems(session: Session) -> Iterator[str]:
     version = SyncCheckpointer().load_latest(session.session_id) or {"transcript": []}
     blocks = [block for message in version["transcript"] for block in message["blocks"]]
     calls = Counter(block["id"] for block in blocks if block["kind"] == "tool_call")

@@ -13,7 +13,7 @@ from examples.kill_and_decision_helpers import (
     confirm_refund,
     count_refunds,
     play_story_or_run_agent,
-    run_killed_agent,
+    run_agent_in_process_that_is_killed,
 )
 from examples.langgraph_refunds.agent import build_agent
 
@@ -29,9 +29,9 @@ def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> None:
         )
 
 
-def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
+def play_killed_agent_and_confirmed_refund(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
-    run_killed_agent("examples.langgraph_refunds", database, effects)
+    run_agent_in_process_that_is_killed("examples.langgraph_refunds", database, effects)
     with HarnessSaver.open(database) as saver:
         agent = build_agent(saver, effects)
         state = agent.invoke(None, CONFIG)
@@ -44,4 +44,4 @@ def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
 
 
 if __name__ == "__main__":
-    play_story_or_run_agent(run_agent_and_be_killed_after_refund, kill_and_resume_agent_with_decision)
+    play_story_or_run_agent(run_agent_and_be_killed_after_refund, play_killed_agent_and_confirmed_refund)

@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, tool
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver
-from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_at_moment_function
 
 POLICIES = ToolPolicies(
     {
@@ -78,7 +78,7 @@ def build_agent(saver: HarnessSaver, effects: Path, moment: str | None = None, o
     """Build the agent: `checkpointer` and `middleware` are all that this library adds to it."""
     return create_agent(
         ScriptedModel(orders=orders),
-        build_tools(effects, make_kill_function(moment)),
+        build_tools(effects, make_kill_at_moment_function(moment)),
         checkpointer=saver,
         middleware=[HarnessMiddleware(saver, POLICIES)],
     )

@@ -15,7 +15,7 @@ from examples.kill_and_decision_helpers import (
     confirm_refund,
     count_refunds,
     play_story_or_run_agent,
-    run_killed_agent,
+    run_agent_in_process_that_is_killed,
 )
 from examples.openai_agents_refunds.agent import POLICIES, build_agent
 
@@ -31,9 +31,9 @@ async def ask_agent_for_refund(database: str, effects: Path, moment: str | None 
         return await Runner.run(agent, QUESTION, session=session, run_config=RunConfig(tracing_disabled=True))
 
 
-def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
+def play_killed_agent_and_confirmed_refund(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
-    run_killed_agent("examples.openai_agents_refunds", database, effects)
+    run_agent_in_process_that_is_killed("examples.openai_agents_refunds", database, effects)
     result = asyncio.run(ask_agent_for_refund(database, effects))
     print(f"Started again, it does not know whether that happened, and asks: {result.interruptions[0].arguments}")
     with SyncCheckpointer.open(database) as checkpointer:
@@ -46,5 +46,5 @@ def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
 if __name__ == "__main__":
     play_story_or_run_agent(
         lambda database, effects: asyncio.run(ask_agent_for_refund(database, effects, AFTER_EFFECT)),
-        kill_and_resume_agent_with_decision,
+        play_killed_agent_and_confirmed_refund,
     )

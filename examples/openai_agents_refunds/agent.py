@@ -10,7 +10,7 @@ from agents import Agent, Tool, function_tool
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
 from checkpoints import ToolPolicies
-from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_at_moment_function
 
 POLICIES = ToolPolicies(
     {
@@ -20,7 +20,7 @@ POLICIES = ToolPolicies(
 )
 
 
-def build_model(orders: Sequence[int], steps: int = 9) -> ScriptedModel:
+def build_scripted_model(orders: Sequence[int], steps: int = 9) -> ScriptedModel:
     """Build a model that looks orders up, refunds them, and says so. It answers what it is shown."""
 
     def answer(call: Any) -> list[Any]:
@@ -60,4 +60,8 @@ def build_tools(effects: Path, die: Callable[[str], None]) -> list[Tool]:
 
 def build_agent(effects: Path, moment: str | None = None, orders: Sequence[int] = (17,)) -> Agent[Any]:
     """Build the agent. Nothing in it knows about this library."""
-    return Agent(name="refund-desk", model=build_model(orders), tools=build_tools(effects, make_kill_function(moment)))
+    return Agent(
+        name="refund-desk",
+        model=build_scripted_model(orders),
+        tools=build_tools(effects, make_kill_at_moment_function(moment)),
+    )

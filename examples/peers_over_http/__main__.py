@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.who == "ask":
             wire = HttpTransport("customer", ports, options.key)
-            print(ask_until_answered(wire, {"deliver": options.order, "to": options.city}, uuid.uuid4().hex))
+            print(ask_desk_until_answered(wire, {"deliver": options.order, "to": options.city}, uuid.uuid4().hex))
             return 0
         with SyncCheckpointer.open(options.database, migrate=True) as checkpointer:
             Agent(checkpointer, HttpTransport(options.who, ports, options.key), SKILLS[options.who]).run()
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 130
 
 
-def ask_until_answered(wire: HttpTransport, request: Message, call_id: str) -> Message:
+def ask_desk_until_answered(wire: HttpTransport, request: Message, call_id: str) -> Message:
     """Send a request to the desk and wait for its answer, across restarts of the desk."""
     is_accepted = False
     while True:

@@ -46,7 +46,7 @@ class Agent:
                 "/request": self.store_request,
                 "/response": self.accept_response,
                 "/cancel": self.accept_cancellation,
-                "/ask": self.get_request_status,
+                "/ask": self.get_request_status_and_result,
             }
         )
         while True:
@@ -82,7 +82,7 @@ class Agent:
         self._something_came.set()
         return {}
 
-    def get_request_status(self, message: Message) -> Message:
+    def get_request_status_and_result(self, message: Message) -> Message:
         """Return the status of a request, and its result if it is finished."""
         session_id = self._make_session_id(message["call_id"])
         try:
@@ -96,16 +96,16 @@ class Agent:
 
     def continue_sessions_and_send_notices(self) -> None:
         """Run one round: continue all sessions that can continue, and notify other agents."""
-        for session_id in self._list_free_sessions():
+        for session_id in self._list_ids_of_sessions_to_continue():
             with suppress(OwnershipError, PausedForPeers):
-                self._continue_session(session_id, self.checkpointer.resume(session_id).transcript)
+                self._pause_for_peers_or_answer(session_id, self.checkpointer.resume(session_id).transcript)
         for task in self.checkpointer.list_paused(ready=True, agent=self.wire.agent):
             with suppress(OwnershipError, NotPaused, StillWaiting):
                 self._store_peer_results_and_continue(self.checkpointer.take_paused(task["session_id"]))
         self.checkpointer.tell_peers(self._send_notice)
         self.checkpointer.sweep_deadlines()
 
-    def _list_free_sessions(self) -> list[str]:
+    def _list_ids_of_sessions_to_continue(self) -> list[str]:
         """List the sessions of this agent without a live process: new ones, and those of a process that died."""
         sessions = Session.objects.using(self.checkpointer.store.using).filter(agent=self.wire.agent)
         # A session without a version has an unacknowledged request, which will be repeated.
@@ -119,9 +119,9 @@ class Agent:
         answers = {call_id.rpartition(".")[2]: result.result for call_id, result in task.results.items()}
         transcript = [*task.point.transcript, {"answers": answers}]
         self.checkpointer.save_checkpoint(task.session_id, transcript, None, 0)
-        self._continue_session(task.session_id, transcript)
+        self._pause_for_peers_or_answer(task.session_id, transcript)
 
-    def _continue_session(self, session_id: str, transcript: list[Message]) -> None:
+    def _pause_for_peers_or_answer(self, session_id: str, transcript: list[Message]) -> None:
         request, *later_messages = transcript
         if later_messages and "said" in later_messages[-1]:
             self._send_answer_and_finish_session(session_id, request, later_messages[-1]["said"])
@@ -144,7 +144,7 @@ class Agent:
         return Join(
             "questions",
             [
-                PeerCall(call_id_, peer, request, token=self.wire.make_token(call_id_), sent=False)
+                PeerCall(call_id_, peer, request, token=self.wire.derive_answer_token(call_id_), sent=False)
                 for call_id_, peer, request in (
                     (f"{call_id}.{name}", peer, request) for name, (peer, request) in questions.questions.items()
                 )
@@ -162,7 +162,7 @@ class Agent:
                 self.wire.send_message(
                     request["from"],
                     "/response",
-                    {"call_id": call_id, "result": result, "token": self.wire.make_token(call_id)},
+                    {"call_id": call_id, "result": result, "token": self.wire.derive_answer_token(call_id)},
                 )
             except OSError:
                 return

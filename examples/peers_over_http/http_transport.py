@@ -32,7 +32,7 @@ class HttpTransport:
         self._ports = ports
         self._key = key.encode()
 
-    def make_token(self, call_id: str) -> str:
+    def derive_answer_token(self, call_id: str) -> str:
         return hmac.new(self._key, call_id.encode(), hashlib.sha256).hexdigest()
 
     def knows_agent(self, agent: str) -> bool:
@@ -61,7 +61,7 @@ class HttpTransport:
 
 
 def _create_handler_class(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHandler]:
-    class Handling(BaseHTTPRequestHandler):
+    class MessageHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             try:
@@ -78,4 +78,4 @@ def _create_handler_class(handlers: Mapping[str, Handler]) -> type[BaseHTTPReque
         def log_message(self, format: str, *args: Any) -> None:
             """Log nothing."""
 
-    return Handling
+    return MessageHandler

@@ -14,9 +14,9 @@ from examples.kill_and_decision_helpers import (
     confirm_refund,
     count_refunds,
     play_story_or_run_agent,
-    run_killed_agent,
+    run_agent_in_process_that_is_killed,
 )
-from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
+from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_and_save_turn
 
 QUESTION = "Please refund order 17."
 
@@ -25,12 +25,12 @@ async def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> 
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     async with HarnessConversationStore.aopen(database) as store:
         agent = build_agent(Harness(store, POLICIES), effects, AFTER_EFFECT)
-        await run_turn(store, agent, "order-17", QUESTION)
+        await run_and_save_turn(store, agent, "order-17", QUESTION)
 
 
-def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
+def play_killed_agent_and_confirmed_refund(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
-    run_killed_agent("examples.pydantic_ai_refunds", database, effects)
+    run_agent_in_process_that_is_killed("examples.pydantic_ai_refunds", database, effects)
     asyncio.run(restart_until_decision_needed(database, effects))
     with SyncCheckpointer.open(database) as checkpointer:
         confirm_refund(checkpointer, "order-17")
@@ -42,7 +42,7 @@ async def restart_until_decision_needed(database: str, effects: Path) -> None:
     """Ask the same question again. The run ends with the call that waits for a person."""
     async with HarnessConversationStore.aopen(database) as store:
         agent = build_agent(Harness(store, POLICIES), effects)
-        requests = await run_turn(store, agent, "order-17", QUESTION)
+        requests = await run_and_save_turn(store, agent, "order-17", QUESTION)
         assert isinstance(requests, DeferredToolRequests)  # noqa: S101 - the story
         print(f"Started again, it does not know whether that happened, and asks: {requests.approvals[0].args}")
 
@@ -63,5 +63,5 @@ async def continue_after_decision(database: str, effects: Path) -> str:
 if __name__ == "__main__":
     play_story_or_run_agent(
         lambda database, effects: asyncio.run(run_agent_and_be_killed_after_refund(database, effects)),
-        kill_and_resume_agent_with_decision,
+        play_killed_agent_and_confirmed_refund,
     )

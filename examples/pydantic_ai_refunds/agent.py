@@ -20,7 +20,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
-from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, make_kill_at_moment_function
 
 POLICIES = ToolPolicies(
     {
@@ -30,7 +30,7 @@ POLICIES = ToolPolicies(
 )
 
 
-def build_model(orders: Sequence[int] = (17,)) -> FunctionModel:
+def build_scripted_model(orders: Sequence[int] = (17,)) -> FunctionModel:
     """Build a model that looks orders up, refunds them, and says so. It answers what it is shown."""
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -73,14 +73,16 @@ def build_agent(
 ) -> Agent[None, str | DeferredToolRequests]:
     """Build the agent: the capability is all that this library adds to it."""
     return Agent(
-        build_model(orders),
+        build_scripted_model(orders),
         output_type=[str, DeferredToolRequests],
-        tools=build_tools(effects, make_kill_function(moment)),
+        tools=build_tools(effects, make_kill_at_moment_function(moment)),
         capabilities=[harness],
     )
 
 
-async def run_turn(store: HarnessConversationStore, agent: Agent[None, Any], conversation_id: str, prompt: str) -> Any:
+async def run_and_save_turn(
+    store: HarnessConversationStore, agent: Agent[None, Any], conversation_id: str, prompt: str
+) -> Any:
     """Run one turn of a conversation and save it. Returns the output."""
     conversation = await store.load(conversation_id)
     if conversation is None:

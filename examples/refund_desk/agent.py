@@ -61,7 +61,7 @@ class RefundDesk:
         """
         while not (point := self._start_or_resume_when_decided()).finished:
             with suppress(ReviewRequired):  # a tool could not determine its outcome: back to the gate
-                self._run_turns(self._restore_or_create_work_state(point, limit), point)
+                self._run_turns_and_finish_session(self._restore_or_create_work_state(point, limit), point)
         return point.result
 
     def _start_or_resume_when_decided(self) -> ResumePoint:
@@ -70,11 +70,11 @@ class RefundDesk:
             try:
                 return self.checkpointer.resume(self.session_id, self.tools, wait=True)
             except SessionNotFound:
-                self.checkpointer.start_session(self.session_id, self._format_request(), agent="refund-desk")
+                self.checkpointer.start_session(self.session_id, self._format_customer_request(), agent="refund-desk")
             except SessionBusy:  # the previous process has not been detected as lost yet
                 time.sleep(1)
 
-    def _format_request(self) -> str:
+    def _format_customer_request(self) -> str:
         return f"Order {self.order} arrived with a cracked shade. I would like my money back, please."
 
     def _restore_or_create_work_state(self, point: ResumePoint, limit: Decimal) -> WorkState:
@@ -82,7 +82,7 @@ class RefundDesk:
         if not point.version:
             opening_messages = [
                 build_message("system", build_text_block(SYSTEM_PROMPT)),
-                build_message("user", build_text_block(self._format_request())),
+                build_message("user", build_text_block(self._format_customer_request())),
             ]
             return WorkState(opening_messages, Plan.create_for_order(self.order), Budget(limit))
         return WorkState(
@@ -92,21 +92,24 @@ class RefundDesk:
             load_as(Usage, point.usage),
         )
 
-    def _run_turns(self, work: WorkState, point: ResumePoint) -> None:
+    def _run_turns_and_finish_session(self, work: WorkState, point: ResumePoint) -> None:
         answer, settled_results = point.pending_response, point.replayable
         while not work.is_answered:
             if answer is None and work.budget.is_exhausted:
                 self.checkpointer.finish_session(self.session_id, "failed", {"error": "The budget is used up."})
                 return
-            self._run_unsettled_calls(work, answer or self._ask_model_and_save_answer(work), settled_results)
+            self._run_unsettled_calls_and_save(work, answer or self._ask_model_and_save_answer(work), settled_results)
             answer, settled_results = None, {}
-        outcome = {"refunded": work.plan.is_done("refund_card"), "customer_told": work.plan.is_done("send_email")}
+        outcome = {
+            "refunded": work.plan.is_step_of_tool_done("refund_card"),
+            "customer_told": work.plan.is_step_of_tool_done("send_email"),
+        }
         self.checkpointer.finish_session(self.session_id, "completed", {"order": self.order, **outcome})
 
     def _ask_model_and_save_answer(self, work: WorkState) -> Message:
         """Ask the model and save its answer before acting on it, so that it is not asked again after a crash."""
         answer = self.model.generate_answer(work.transcript)
-        work.usage.increase_by_usage(answer.usage)
+        work.usage.add_usage(answer.usage)
         work.budget.add_usage_cost(answer.usage)
         work.transcript.append(answer.message)
         for call in list_tool_calls_of_answer(answer.message):
@@ -117,11 +120,13 @@ class RefundDesk:
             self._save_version(work, "run_terminal")
         return answer.message
 
-    def _run_unsettled_calls(self, work: WorkState, answer: Message, settled_results: dict[str, ToolResult]) -> None:
+    def _run_unsettled_calls_and_save(
+        self, work: WorkState, answer: Message, settled_results: dict[str, ToolResult]
+    ) -> None:
         """Run the calls of `answer`, except for those that an earlier process or a person has settled."""
         for call in list_tool_calls_of_answer(answer):
             result = settled_results.get(call["id"]) or self.tools.dispatch(call["name"], call["args"], call["id"])
-            work.transcript.append(build_message("tool", _result_to_block(result)))
+            work.transcript.append(build_message("tool", _build_tool_result_block(result)))
             work.plan.mark_step(call["name"], StepStatus.FAILED if result.is_error else StepStatus.DONE)
         if list_tool_calls_of_answer(answer):
             self._save_version(work, "turn")
@@ -138,7 +143,7 @@ class RefundDesk:
         )
 
 
-def _result_to_block(result: ToolResult) -> dict[str, Any]:
+def _build_tool_result_block(result: ToolResult) -> dict[str, Any]:
     return {
         "kind": "tool_result",
         "call_id": result.call_id,

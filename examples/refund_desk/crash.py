@@ -17,14 +17,14 @@ class CrashOnce:
         self._folder = folder
 
     @contextmanager
-    def crash_after_effect(self, tool: str) -> Iterator[None]:
+    def crash_after_first_effect(self, tool: str) -> Iterator[None]:
         """Wrap the effect of `tool`."""
-        must_crash = tool in self._tools and self._claim_first_time(tool)
+        must_crash = tool in self._tools and self._mark_first_crash(tool)
         yield
         if must_crash:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _claim_first_time(self, tool: str) -> bool:
+    def _mark_first_crash(self, tool: str) -> bool:
         try:
             (self._folder / f"{tool}.crashed").touch(exist_ok=False)
         except FileExistsError:

@@ -41,7 +41,7 @@ class Plan:
             ],
         )
 
-    def is_done(self, tool: str) -> bool:
+    def is_step_of_tool_done(self, tool: str) -> bool:
         return any(step.tool == tool and step.status == StepStatus.DONE for step in self.steps)
 
     def mark_step(self, tool: str, status: StepStatus) -> None:
@@ -58,7 +58,7 @@ class Usage:
     output_tokens: int = 0
     model: str = ""
 
-    def increase_by_usage(self, other: Usage) -> None:
+    def add_usage(self, other: Usage) -> None:
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
         self.model = other.model or self.model

@@ -51,10 +51,10 @@ class ScriptedModel:
     def generate_answer(self, transcript: list[Message]) -> Answer:
         time.sleep(self.pace)
         reply = build_message("assistant", *_choose_next_blocks(_TranscriptFacts.from_transcript(transcript)))
-        return Answer(reply, Usage(_count_tokens(transcript), _count_tokens([reply]), self.name))
+        return Answer(reply, Usage(_estimate_tokens(transcript), _estimate_tokens([reply]), self.name))
 
 
-def _count_tokens(messages: list[Message]) -> int:
+def _estimate_tokens(messages: list[Message]) -> int:
     return sum(len(json.dumps(message)) for message in messages) // 4
 
 

@@ -49,17 +49,17 @@ class Shop:
         """Refund the payment, and return the reference of the booking."""
         reference = f"rf-{order}-{len(read_json_lines(self.ledger_path)) + 1}"
         entry = {"refund": reference, "order": order, "amount": str(amount), "currency": currency, "card": "4242"}
-        append_json_line(self.ledger_path, entry)
+        append_timestamped_json_line(self.ledger_path, entry)
         return reference
 
     def send_mail(self, mail: dict[str, Any]) -> None:
-        append_json_line(self.outbox_path, mail)
+        append_timestamped_json_line(self.outbox_path, mail)
 
     def has_sent_mail(self, mail: dict[str, Any]) -> bool:
         return any(mail.items() <= sent.items() for sent in read_json_lines(self.outbox_path))
 
 
-def append_json_line(path: Path, entry: dict[str, Any]) -> None:
+def append_timestamped_json_line(path: Path, entry: dict[str, Any]) -> None:
     """Append one JSON line; it is durable when this returns."""
     line = json.dumps({**entry, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}, ensure_ascii=False)
     _write_and_fsync(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, line.encode() + b"\n")

@@ -38,7 +38,7 @@ def build_refund_tool_registry(shop: Shop, crash: CrashOnce) -> ToolRegistry:
     )
     def refund_card(order: int, amount: Decimal, currency: str) -> str:
         """Send money back to the card an order was paid with."""
-        with crash.crash_after_effect("refund_card"):
+        with crash.crash_after_first_effect("refund_card"):
             reference = shop.refund_payment(order, amount, currency)
         return f"Refunded {amount} {currency} to the card ending 4242, reference {reference}."
 
@@ -48,7 +48,7 @@ def build_refund_tool_registry(shop: Shop, crash: CrashOnce) -> ToolRegistry:
     @registry.tool(side_effects={"mutate"}, verify=was_sent, sentence="Send the mail “{subject}” to {to}")
     def send_email(to: str, subject: str, body: str) -> str:
         """Write an e-mail to a customer."""
-        with crash.crash_after_effect("send_email"):
+        with crash.crash_after_first_effect("send_email"):
             shop.send_mail({"to": to, "subject": subject, "body": body})
         return _describe_sent_mail(to)
 

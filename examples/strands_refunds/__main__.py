@@ -11,7 +11,7 @@ from examples.kill_and_decision_helpers import (
     confirm_refund,
     count_refunds,
     play_story_or_run_agent,
-    run_killed_agent,
+    run_agent_in_process_that_is_killed,
 )
 from examples.strands_refunds.agent import build_agent_and_harness
 
@@ -25,9 +25,9 @@ def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> None:
         agent(QUESTION)
 
 
-def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
+def play_killed_agent_and_confirmed_refund(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
-    run_killed_agent("examples.strands_refunds", database, effects)
+    run_agent_in_process_that_is_killed("examples.strands_refunds", database, effects)
     restart_until_decision_needed(database, effects)
     with SyncCheckpointer.open(database) as checkpointer:
         confirm_refund(checkpointer, "order-17")
@@ -53,4 +53,4 @@ def continue_after_decision(database: str, effects: Path) -> str:
 
 
 if __name__ == "__main__":
-    play_story_or_run_agent(run_agent_and_be_killed_after_refund, kill_and_resume_agent_with_decision)
+    play_story_or_run_agent(run_agent_and_be_killed_after_refund, play_killed_agent_and_confirmed_refund)

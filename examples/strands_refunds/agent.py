@@ -13,7 +13,7 @@ from strands.session.repository_session_manager import RepositorySessionManager
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.strands import Harness, HarnessSessionRepository
-from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_function
+from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_at_moment_function
 
 POLICIES = ToolPolicies(
     {
@@ -104,7 +104,7 @@ def build_agent_and_harness(
     harness = Harness(session_id, repository, POLICIES)
     agent = Agent(
         ScriptedModel(orders),
-        tools=build_tools(effects, make_kill_function(moment)),
+        tools=build_tools(effects, make_kill_at_moment_function(moment)),
         session_manager=RepositorySessionManager(session_id, repository),
         plugins=[harness],
         callback_handler=None,

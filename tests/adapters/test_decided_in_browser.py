@@ -57,7 +57,7 @@ def test_a_killed_agent_continues_as_a_person_decided(
     monkeypatch.setattr(story, "confirm_refund", wait_for_decision)
     page = open_page("alice", private_site)
     with django_db_blocker.unblock(), ThreadPoolExecutor(1) as pool:  # the browser keeps the loop of this thread
-        playing = pool.submit(story.kill_and_resume_agent_with_decision, private_site.database, effects)
+        playing = pool.submit(story.play_killed_agent_and_confirmed_refund, private_site.database, effects)
         while asked.empty() and not playing.done():
             page.wait_for_timeout(100)
         if playing.done():

@@ -16,7 +16,7 @@ import pytest
 
 from checkpoints.models import AuditEvent, PeerCall, Session, Workspace
 from checkpoints.models import Join as JoinRow
-from examples.peers_over_http.__main__ import ask_until_answered
+from examples.peers_over_http.__main__ import ask_desk_until_answered
 from examples.peers_over_http.http_transport import PORTS, HttpTransport
 from tests.concurrency import http_agent
 from tests.support.processes import PATIENCE, Child, database_url, wait_until
@@ -83,7 +83,7 @@ def ports() -> dict[str, int]:
 def asked(wire: HttpTransport, request: dict[str, Any]) -> Any:
     """Return the answer of the desk; fail after a timeout."""
     answers: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=lambda: answers.put(ask_until_answered(wire, request, "q")), daemon=True).start()
+    threading.Thread(target=lambda: answers.put(ask_desk_until_answered(wire, request, "q")), daemon=True).start()
     return answers.get(timeout=6 * PATIENCE)
 
 

@@ -24,7 +24,7 @@ import psycopg
 from psycopg import sql
 
 from checkpoints.enums import Role
-from examples.demo.demo_processes import ChildProcess, start_agent, start_site_and_wait_until_ready
+from examples.demo.demo_processes import ChildProcess, start_refund_desk_process, start_site_and_wait_until_ready
 
 PASSWORD: Final = "correct horse battery"
 CAST: Final = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
@@ -86,7 +86,7 @@ class Agent:
 
     def _restart_until_finished(self, number: int, database: str, pace: float) -> None:
         while not self._stopping.is_set():
-            child = start_agent(number, self.session_id, self.folder, database=database, pace=pace)
+            child = start_refund_desk_process(number, self.session_id, self.folder, database=database, pace=pace)
             while child.code is None and not self._stopping.wait(0.05):
                 pass
             child.stop()

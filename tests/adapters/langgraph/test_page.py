@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.langgraph_refunds.__main__ import kill_and_resume_agent_with_decision
+from examples.langgraph_refunds.__main__ import play_killed_agent_and_confirmed_refund
 from tests.docs.test_pages import run
 from tests.support.processes import ROOT, database_url
 
@@ -15,5 +15,5 @@ def test_page_runs(tmp_path: Path) -> None:
 
 
 def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kill_and_resume_agent_with_decision(database_url(), effects)
+    play_killed_agent_and_confirmed_refund(database_url(), effects)
     assert capsys.readouterr().out.splitlines()[-1] == "Refunds in the end: 1."

@@ -16,7 +16,7 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.models import AuditEvent, Session
-from examples.kill_and_decision_helpers import make_kill_function
+from examples.kill_and_decision_helpers import make_kill_at_moment_function
 from examples.langgraph_refunds.agent import POLICIES, ScriptedModel, build_agent, build_tools
 from tests.adapters.langgraph.agents import QUESTION, config
 from tests.support.processes import database_url
@@ -158,7 +158,7 @@ def test_a_process_that_another_one_has_overtaken_does_not_make_its_call_again(
 
     with HarnessSaver.open(database_url()) as saver:
         guard = HarnessMiddleware(saver, POLICIES)
-        tools = build_tools(effects, make_kill_function(None))
+        tools = build_tools(effects, make_kill_at_moment_function(None))
         with pytest.raises(OwnershipLost):
             ask(create_agent(ScriptedModel(), tools, checkpointer=saver, middleware=[Stall(), guard]))
     assert effects.read_text() == "17\n"

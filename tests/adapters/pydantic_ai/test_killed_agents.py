@@ -12,7 +12,7 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
 from checkpoints.models import Run, ToolCall
 from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT
-from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
+from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_and_save_turn
 from tests.adapters.pydantic_ai import agents
 from tests.conftest import StartChild
 from tests.support.processes import database_url
@@ -34,7 +34,7 @@ async def _start_again(effects: Path, orders: list[int]) -> Any:
     """Run the same script again, in another client."""
     async with Checkpointer() as client:
         store = HarnessConversationStore(client)
-        return await run_turn(
+        return await run_and_save_turn(
             store, build_agent(Harness(store, POLICIES), effects, orders=orders), "s", agents.QUESTION
         )
 
@@ -87,8 +87,8 @@ def test_agent_that_dies_before_its_turn_is_saved_replays_it(cp: SyncCheckpointe
         store = HarnessConversationStore(cp)
         agent = build_agent(Harness(store, POLICIES), effects)
         lost = await agent.run(agents.QUESTION, conversation_id="s")
-        kept = await run_turn(store, agent, "s", agents.QUESTION)
-        again = await run_turn(store, agent, "s", agents.QUESTION)
+        kept = await run_and_save_turn(store, agent, "s", agents.QUESTION)
+        again = await run_and_save_turn(store, agent, "s", agents.QUESTION)
         return [lost.output, kept, again]
 
     assert asyncio.run(play()) == ["refunded 40 for order 17"] * 3

@@ -12,8 +12,8 @@ from checkpoints.adapters.framework_versions import require_version
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
 from checkpoints.exceptions import FrameworkNotSupported
 from checkpoints.models import Session
-from examples.pydantic_ai_refunds.__main__ import kill_and_resume_agent_with_decision
-from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
+from examples.pydantic_ai_refunds.__main__ import play_killed_agent_and_confirmed_refund
+from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_and_save_turn
 from tests.docs.test_pages import run
 from tests.support.factories import make_user
 from tests.support.processes import ROOT, database_url
@@ -25,7 +25,7 @@ def test_page_runs(tmp_path: Path) -> None:
 
 
 def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kill_and_resume_agent_with_decision(database_url(), effects)
+    play_killed_agent_and_confirmed_refund(database_url(), effects)
     assert capsys.readouterr().out.splitlines()[-1] == "Refunds in the end: 1."
 
 
@@ -34,7 +34,7 @@ def test_the_site_shows_a_conversation_like_a_native_session(
 ) -> None:
     store = HarnessConversationStore(cp)
     agent = build_agent(Harness(store, POLICIES), effects)
-    asyncio.run(run_turn(store, agent, "s", "Please refund order 17."))
+    asyncio.run(run_and_save_turn(store, agent, "s", "Please refund order 17."))
     client.force_login(make_user())
     page = client.get(f"/sessions/{Session.objects.get().pk}/")
     assert page.status_code == 200

@@ -8,7 +8,7 @@ from django.test import Client
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.strands import HarnessSessionRepository
 from checkpoints.models import Session
-from examples.strands_refunds.__main__ import kill_and_resume_agent_with_decision
+from examples.strands_refunds.__main__ import play_killed_agent_and_confirmed_refund
 from examples.strands_refunds.agent import build_agent_and_harness
 from tests.docs.test_pages import run
 from tests.support.factories import make_user
@@ -21,7 +21,7 @@ def test_page_runs(tmp_path: Path) -> None:
 
 
 def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kill_and_resume_agent_with_decision(database_url(), effects)
+    play_killed_agent_and_confirmed_refund(database_url(), effects)
     assert capsys.readouterr().out.splitlines()[-1] == "Refunds in the end: 1."
 
 
