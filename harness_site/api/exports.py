@@ -11,7 +11,7 @@ from checkpoints.enums import AuditKind
 from checkpoints.store import look_up_and_lock_rows
 from harness_site.api import request_schemas, session_read_audit
 from harness_site.api.request_pipeline import READER, get_client_checkpointer
-from harness_site.sessions.jsonl_export import generate_jsonl_lines
+from harness_site.sessions.jsonl_export import verify_session_and_generate_jsonl_lines
 
 router = Router(tags=["reading"])
 
@@ -25,4 +25,4 @@ router = Router(tags=["reading"])
 def export_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     session = look_up_and_lock_rows.get_session(get_client_checkpointer(request).store, session_id)
     session_read_audit.record_session_read(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
-    return HttpResponse(b"".join(generate_jsonl_lines(session.pk)), content_type="application/jsonl")
+    return HttpResponse(b"".join(verify_session_and_generate_jsonl_lines(session.pk)), content_type="application/jsonl")

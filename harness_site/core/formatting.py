@@ -189,9 +189,9 @@ def format_iso_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def parse_json_or_text(stored: str) -> Any:
-    """Parse stored JSON text; damaged JSON is returned as text."""
-    return parse_json_or_return_text(stored)
+def parse_json_or_text(stored: str | None) -> Any:
+    """Parse stored JSON text; damaged JSON is returned as text, and None as None."""
+    return None if stored is None else parse_json_or_return_text(stored)
 
 
 def mask_and_indent_json(stored: str) -> str:

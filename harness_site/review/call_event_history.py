@@ -11,7 +11,7 @@ from checkpoints.decisions.decide import RULES
 from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason
 from checkpoints.models import ToolCall
 from harness_site.review.selectors.call_evidence import CallEvidence
-from harness_site.sessions.selectors.multi_person_approvals import list_agreeing_votes
+from harness_site.sessions.selectors.multi_person_approvals import list_earlier_agreeing_votes_of_others
 from harness_site.sessions.timeline.selectors.run_lanes import compute_end_of_unknown_period
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents
 
@@ -93,7 +93,9 @@ def _build_decision_events(call: ToolCall, evidence: CallEvidence, votes: Mappin
         kind = "decision" if decision.kind in DECIDING_KINDS else "probe"
         # A vote that did not count any more when the last one was given has made that number too large.
         number = (
-            min(len(list_agreeing_votes(decision, evidence.decisions, votes)) + 1, call.approvals) if is_vote else 0
+            min(len(list_earlier_agreeing_votes_of_others(decision, evidence.decisions, votes)) + 1, call.approvals)
+            if is_vote
+            else 0
         )
         yield TraceEvent(kind, decision, decision.created_at, place=number)
 

@@ -44,9 +44,9 @@ from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
     build_incomplete_agreements_from_votes,
-    list_agreeing_votes,
+    list_earlier_agreeing_votes_of_others,
 )
-from harness_site.sessions.session_formatting import mask_link_if_safe
+from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
 #: Number of transcript messages shown around a call.
@@ -113,7 +113,9 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "decision": decision,
         "chosen": find_chosen_option(call, decision),
         "own_decision": decision is not None and decision.actor_kind == ActorKind.PERSON and decision.actor == person,
-        "agreed_before": list_agreeing_votes(decision, evidence.decisions, votes) if decision and votes else [],
+        "agreed_before": list_earlier_agreeing_votes_of_others(decision, evidence.decisions, votes)
+        if decision and votes
+        else [],
         "agreements": agreements,
         "own_votes": undecided and has_agreement_of_person(agreements, person),
         "edit": call_or_use_fallback(
@@ -256,7 +258,7 @@ def build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
     evidence = formatting.parse_json_or_text(decision.evidence)
     if not isinstance(evidence, dict):
         return {"rest": evidence}
-    link = mask_link_if_safe(evidence.get("link"))
+    link = mask_safe_link_or_return_empty(evidence.get("link"))
     text = evidence.get("text") if isinstance(evidence.get("text"), str) else ""
     handled_names = {name for name, content in (("link", link), ("text", text)) if content} | {"file"}
     return {

@@ -25,7 +25,7 @@ from harness_site.core.value_differences import ValueDifference, list_value_diff
 from harness_site.review import argument_form_fields, parse_edited_arguments
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.review.question_choices import QuestionChoice, list_question_choices
-from harness_site.sessions.session_formatting import mask_link_if_safe
+from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 
 
 def build_answer_choices(answers: tuple[AnswerOption, ...]) -> list[tuple[str, str | Promise]]:
@@ -41,7 +41,7 @@ def build_evidence_from_text(evidence: str) -> dict[str, Any]:
     """Build the evidence to store from the typed text: a link, or a text; empty without any."""
     if not evidence:
         return {}
-    return {"link": evidence} if mask_link_if_safe(evidence) else {"text": evidence}
+    return {"link": evidence} if mask_safe_link_or_return_empty(evidence) else {"text": evidence}
 
 
 class DecisionForm(forms.Form):

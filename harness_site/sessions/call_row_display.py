@@ -75,8 +75,8 @@ class WorkspaceCallLine:
 
 def build_session_call_lines(session_pk: int, records: Iterable[CallRecord]) -> list[CallLine | UnreadableRecord]:
     """Build the lines of the calls of one session, whose secrets are masked until the response."""
-    line = _make_line_builder(SessionLinks())
-    return convert_rows_or_mark_unreadable(records, lambda record: line(session_pk, record), "call")
+    build_line = _make_call_line_builder(SessionLinks())
+    return convert_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
 
 
 def build_workspace_call_lines(
@@ -87,9 +87,9 @@ def build_workspace_call_lines(
     `secrets` is the result of `session_secrets_from_call_arguments.load_known_secrets_of_sessions`.
     """
     urls = SessionLinks()
-    build_call_line = _make_line_builder(urls)
+    build_call_line = _make_call_line_builder(urls)
 
-    def line(row: LoggedCall) -> WorkspaceCallLine:
+    def build_line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
         with mask_values_in_context(secrets.get(row.session_pk, ())), mask_values_of_secret_fields_in_context(args):
             return WorkspaceCallLine(
@@ -101,20 +101,20 @@ def build_workspace_call_lines(
                 agent=mask_and_reveal_hidden(row.agent),
             )
 
-    return convert_rows_or_mark_unreadable(rows, line, "call", attrgetter("session_pk"))
+    return convert_rows_or_mark_unreadable(rows, build_line, "call", attrgetter("session_pk"))
 
 
-def has_any_line_decisions(lines: Iterable[CallLine | UnreadableRecord]) -> bool:
+def has_any_line_decisions_to_show(lines: Iterable[CallLine | UnreadableRecord]) -> bool:
     """Return whether the column of decisions has something in any of the lines."""
     return any(isinstance(line, CallLine) and line.has_decisions_to_show for line in lines)
 
 
-def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
+def _make_call_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
     """Return the function that builds a line; the words that all lines share are looked up once."""
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
     run, question = _("run %(number)s"), conditional_escape(_("Question"))
 
-    def line(session_pk: int, record: CallRecord) -> CallLine:
+    def build_line(session_pk: int, record: CallRecord) -> CallLine:
         shape, status = session_formatting.get_call_record_shape_and_label(record)
         when = (requested if record.has_not_run else logged) % {"issued_at": render_time(record.issued_at)}
         duration = record.duration
@@ -134,7 +134,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
         )
 
-    return line
+    return build_line
 
 
 def _render_tool_name(name: str) -> SafeString:

@@ -8,7 +8,7 @@ from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
 
 
-def render_call_heading(call: CallLine) -> SafeString:
+def render_call_link_and_tool(call: CallLine) -> SafeString:
     """Render what a call does, with its tool below."""
     sentence = '<a data-row href="{}" dir="auto">{}</a> <small>{}</small>'
     return build_html(sentence, call.address, call.sentence, call.tool)

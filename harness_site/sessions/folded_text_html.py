@@ -23,14 +23,16 @@ _BRIEF_LINES = 10
 Extent = bool | Literal["page"]
 
 
-def render_message_text(content: str, more_url: str, whole: Extent = False, brief: object = False) -> SafeString:
+def render_foldable_message_text(
+    content: str, more_url: str, whole: Extent = False, brief: object = False
+) -> SafeString:
     """Render a text as Markdown, with a link to the rest; of a `brief` one, only the first lines are displayed."""
-    if page := _build_first_page_of_long_text(content, whole):
+    if page := _build_first_page_if_several(content, whole):
         further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
         return _render_already_masked_prose(page.text) + further
     length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
     beginning = (
-        _build_unfolded_text(content)
+        _build_whole_masked_text(content)
         if whole
         else mask_and_shorten_text.cut_and_mask_text_to_preview(content, length, lines)
     )
@@ -55,10 +57,10 @@ def build_tool_result_context(content: str, more_url: str, whole: Extent = False
     value = session_formatting.parse_json_container(content)
     if value is not None:
         return _build_tree_context(value, _RESULT, more_url, whole, text=content)
-    if page := _build_first_page_of_long_text(content, whole):
+    if page := _build_first_page_if_several(content, whole):
         return {"tree": None, "shown": ansi_colors.render_ansi_as_html(page.text), "page": page, "more_url": more_url}
     beginning = (
-        _build_unfolded_text(content)
+        _build_whole_masked_text(content)
         if whole
         else mask_and_shorten_text.cut_and_mask_text_to_preview(content, _RESULT, _LINES // 3)
     )
@@ -80,7 +82,7 @@ def _build_tree_context(
     return {"tree": tree, "page": page, "more_url": more_url}
 
 
-def _build_first_page_of_long_text(content: str, whole: Extent) -> long_text_pagination.TextPage | None:
+def _build_first_page_if_several(content: str, whole: Extent) -> long_text_pagination.TextPage | None:
     """Return the first page of a text that has several, if it is displayed in pages."""
     return (
         long_text_pagination.build_masked_text_page(content, 1)
@@ -89,5 +91,5 @@ def _build_first_page_of_long_text(content: str, whole: Extent) -> long_text_pag
     )
 
 
-def _build_unfolded_text(content: str) -> mask_and_shorten_text.FoldedText:
+def _build_whole_masked_text(content: str) -> mask_and_shorten_text.FoldedText:
     return mask_and_shorten_text.FoldedText(mask_text(content), True, mask_and_shorten_text.get_byte_size(content))

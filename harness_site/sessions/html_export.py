@@ -35,7 +35,9 @@ _STYLES: Final = (
 )
 
 
-def generate_html_pieces(head: SessionHead, *, zone: tzinfo = UTC, language: str | None = None) -> Iterator[str]:
+def verify_session_and_generate_html_pieces(
+    head: SessionHead, *, zone: tzinfo = UTC, language: str | None = None
+) -> Iterator[str]:
     """Yield the file in pieces: the complete newest version, then the plan and the history.
 
     A file is a document of its reader: its times are in their zone, which it names, and its words in their language,
@@ -44,10 +46,10 @@ def generate_html_pieces(head: SessionHead, *, zone: tzinfo = UTC, language: str
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
     verification.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
-    return _translate_and_generate_html(head, zone, language)
+    return _generate_html_in_zone_and_language(head, zone, language)
 
 
-def _translate_and_generate_html(head: SessionHead, zone: tzinfo, language: str | None) -> Iterator[str]:
+def _generate_html_in_zone_and_language(head: SessionHead, zone: tzinfo, language: str | None) -> Iterator[str]:
     pieces = _generate_html_of_session(head)
     while True:
         with timezone.override(zone), translation.override(language or settings.LANGUAGE_CODE):
@@ -73,7 +75,7 @@ def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
         yield render_to_string("sessions/offline/items.html", {**shared, "conversation": window})
     yield render_to_string("sessions/offline/plan.html", {"version": version_list.load_newest_version(session.pk)})
     for page in _iterate_history_pages(session.pk):
-        shared |= {"takers": events_and_decisions.load_takeover_runs(session.pk, page)}
+        shared |= {"takers": events_and_decisions.load_takeover_runs_by_lost_run_name(session.pk, page)}
         for row in page.rows:
             yield render_to_string("sessions/parts/history_item.html", {**shared, "row": row})
     yield render_to_string("sessions/offline/end.html")

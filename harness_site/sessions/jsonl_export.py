@@ -10,9 +10,9 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import mask_fi
 from harness_site.sessions.selectors import export_records
 
 
-def generate_jsonl_lines(session_pk: int) -> Iterator[bytes]:
+def verify_session_and_generate_jsonl_lines(session_pk: int) -> Iterator[bytes]:
     """Yield the records of a session as JSON Lines in UTF-8."""
-    return map(_mask_and_encode_record, export_records.generate_export_records(session_pk))
+    return map(_mask_and_encode_record, export_records.verify_session_and_generate_export_records(session_pk))
 
 
 def _mask_and_encode_record(record: export_records.Record) -> bytes:

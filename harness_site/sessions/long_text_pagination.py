@@ -38,14 +38,14 @@ class TextPage:
 
 def build_masked_text_page(text: str, number: int) -> TextPage:
     """Build page `number` of a text; the last one if there are fewer."""
-    count = count_pages(text)
+    count = count_pages_of_text(text)
     number = max(1, min(number, count))
     start = (number - 1) * PAGE
     masked = get_masked_text_slice(text, start, start + PAGE)
     return TextPage(build_text_key(text), masked, number, count, get_byte_size(text))
 
 
-def count_pages(text: str) -> int:
+def count_pages_of_text(text: str) -> int:
     return max(1, -(-len(text) // PAGE))
 
 
@@ -74,19 +74,19 @@ def iterate_pageable_texts(parts: Iterable[Part | CallCard]) -> Iterator[str]:
                 yield mask_secret_fields_and_format_json(value)
 
 
-def find_text_by_key(texts: Iterable[str], key: str) -> str | None:
+def find_long_text_by_key(texts: Iterable[str], key: str) -> str | None:
     """Return the text with this key."""
     return next((text for text in texts if len(text) > MAX_UNPAGED_LENGTH and build_text_key(text) == key), None)
 
 
-def find_later_text_page_with_words(texts: Iterable[str], words: Iterable[str]) -> TextPage | None:
+def find_later_text_page_with_any_word(texts: Iterable[str], words: Iterable[str]) -> TextPage | None:
     """Return the first page after the first one of a text on which one of these words is visible."""
     folded_words = [word.casefold() for word in words]
     for text in texts:
         if len(text) <= PAGE:
             continue
-        for number in range(1, count_pages(text) + 1):
-            if not _may_show_words(text[(number - 1) * PAGE : number * PAGE], folded_words):
+        for number in range(1, count_pages_of_text(text) + 1):
+            if not _may_show_any_word(text[(number - 1) * PAGE : number * PAGE], folded_words):
                 continue
             page = build_masked_text_page(text, number)
             if any(word in page.text.casefold() for word in folded_words):
@@ -96,7 +96,7 @@ def find_later_text_page_with_words(texts: Iterable[str], words: Iterable[str]) 
     return None
 
 
-def _may_show_words(stored: str, folded_words: Iterable[str]) -> bool:
+def _may_show_any_word(stored: str, folded_words: Iterable[str]) -> bool:
     """Return whether one of these words may be visible in a text once it is masked, without masking it."""
     folded = stored.casefold()
     return any(word in folded or word in MASK or MASK[0] in word or MASK[-1] in word for word in folded_words)

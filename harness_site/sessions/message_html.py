@@ -21,7 +21,7 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_formatting
 from harness_site.sessions.costs import usage_by_turn
-from harness_site.sessions.folded_text_html import render_message_text
+from harness_site.sessions.folded_text_html import render_foldable_message_text
 from harness_site.sessions.selectors.conversation_window import CallCard, Entry
 from harness_site.templatetags.harness_tags import render_copy_button_for_url, render_time
 
@@ -55,7 +55,7 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
             version that is shown.
     """
     urlconf = get_urlconf() or settings.ROOT_URLCONF
-    session_url, messages_url = _build_session_urls(
+    session_url, messages_url = _build_session_url_and_messages_prefix(
         variables["session_pk"], urlconf, get_script_prefix(), get_language()
     )
     more_url = f"{messages_url}{entry.position}/?v={variables['version_text']}"
@@ -66,7 +66,7 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         position=entry.position,
         data_whole=SafeString(" data-whole") if variables["whole"] and not is_offline else "",
         role=mask_and_reveal_hidden(session_formatting.format_role_name(entry.role)),
-        time="" if variables["has_no_times"] else _render_time_with_new_date(entry.at, entry.previous_at),
+        time="" if variables["has_no_times"] else _render_time_and_date_if_new(entry.at, entry.previous_at),
         answer_time=""
         if variables["has_no_times"] or entry.answer_time is None
         else _render_time_taken_to_answer(entry.answer_time),
@@ -80,7 +80,7 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
     )
 
 
-def _render_time_with_new_date(moment: datetime, previous: datetime | None) -> SafeString:
+def _render_time_and_date_if_new(moment: datetime, previous: datetime | None) -> SafeString:
     """Render the time of a message, with its date only if it is not today, nor the date of the message before."""
     if previous is None:
         return render_time(moment)
@@ -150,13 +150,15 @@ def _render_parts(entry: Entry, variables: Mapping[str, Any]) -> SafeString:
 
 def _render_part(part: Part | CallCard, variables: Mapping[str, Any]) -> SafeString:
     if isinstance(part, TextPart) and not program_tags_in_messages.has_program_tags(part.text):
-        return render_message_text(part.text, variables["more_url"], variables["whole"], variables["brief"])
+        return render_foldable_message_text(part.text, variables["more_url"], variables["whole"], variables["brief"])
     html = get_template("sessions/parts/part.html").render({**variables, "part": part})
     return mark_safe(html)  # noqa: S308 - a template's
 
 
 @lru_cache(maxsize=64)
-def _build_session_urls(session_pk: int, urlconf: str, _prefix: str, _language: str | None) -> tuple[str, str]:
+def _build_session_url_and_messages_prefix(
+    session_pk: int, urlconf: str, _prefix: str, _language: str | None
+) -> tuple[str, str]:
     """Return the URL of a session and the URL prefix of its messages, cached because each reverse lookup takes a
     while."""
     messages = reverse("harness_sessions:session-message", urlconf, args=[session_pk, 0]).removesuffix("0/")

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 
 from checkpoints.formats.parse_message_parts import AudioPart, ImagePart
 from harness_site.core.rendering.mask_and_shorten_text import format_byte_size, get_byte_size, mask_and_reveal_hidden
-from harness_site.sessions.session_formatting import mask_link_if_safe
+from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 
 #: Image types that a page embeds; none of them can contain a script.
 DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp|avif));base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII)
@@ -43,7 +43,7 @@ class ImageSource:
 def build_image_source(image: ImagePart) -> ImageSource:
     if DATA_URL.match(image.url):
         return ImageSource(embedded=True)
-    if link := mask_link_if_safe(image.url):
+    if link := mask_safe_link_or_return_empty(image.url):
         return ImageSource(link=link)
     kind, size = _describe_media_type_and_size(image.url)
     sentence = gettext("The image is not shown: %(kind)s, %(size)s. Its message contains it as text.")
@@ -73,7 +73,7 @@ def build_audio_source(audio: AudioPart) -> AudioSource:
     found = parse_audio_data_url(audio.url)
     if found is not None:
         return AudioSource(embedded=True, media_type=found[0], size=format_byte_size(len(found[1]) * 3 // 4))
-    if link := mask_link_if_safe(audio.url):
+    if link := mask_safe_link_or_return_empty(audio.url):
         return AudioSource(link=link)
     kind, size = _describe_media_type_and_size(audio.url)
     sentence = gettext("The recording is not played: %(kind)s, %(size)s. Its message contains it as text.")

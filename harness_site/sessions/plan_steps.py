@@ -105,11 +105,11 @@ def compare_plan_steps(old: Plan | None, new: Plan | None) -> tuple[StepChange, 
     matcher = SequenceMatcher(None, [step.text for step in before], [step.text for step in after], autojunk=False)
     changes: list[StepChange] = []
     for _, i1, i2, j1, j2 in matcher.get_opcodes():
-        changes += _build_step_changes(before[i1:i2], after[j1:j2])
+        changes += _pair_steps_by_position(before[i1:i2], after[j1:j2])
     return tuple(changes)
 
 
-def _build_step_changes(old: Sequence[PlanStep], new: Sequence[PlanStep]) -> list[StepChange]:
+def _pair_steps_by_position(old: Sequence[PlanStep], new: Sequence[PlanStep]) -> list[StepChange]:
     common_length = min(len(old), len(new))
     changes = [
         StepChange(StepChangeKind.SAME if old_step == new_step else StepChangeKind.CHANGED, old_step, new_step)

@@ -100,12 +100,12 @@ def split_tagged_text(text: str) -> list[TextPiece]:
         closing = text.find(f"</{match[1]}>", match.end())
         if closing < 0:
             break
-        _add_prose(pieces, text[at : match.start()])
+        _append_prose_if_any(pieces, text[at : match.start()])
         content = text[match.end() : closing].strip()
         is_left_out = not content and match[1] in _OFTEN_EMPTY
         (empty if is_left_out else pieces).append(TextPiece(content, _CHIPS[match[1]]))
         at = closing + len(match[1]) + 3
-    _add_prose(pieces, text[at:])
+    _append_prose_if_any(pieces, text[at:])
     return _join_slash_command_pieces(pieces) or empty[:1]
 
 
@@ -115,7 +115,7 @@ def _split_editor_state(text: str) -> tuple[str, str] | None:
     return (start.strip(), request) if heading and start.lstrip().startswith(_EDITOR_STATE) else None
 
 
-def _add_prose(pieces: list[TextPiece], text: str) -> None:
+def _append_prose_if_any(pieces: list[TextPiece], text: str) -> None:
     if text.strip():
         pieces.append(TextPiece(text.strip("\n")))
 

@@ -29,13 +29,13 @@ class SessionEnvironment:
     estimate: Mapping[str, Any] | None = None
 
     @property
-    def is_stated(self) -> bool:
+    def has_any_stated_fact(self) -> bool:
         """Whether any of the facts above the pages of a session is known."""
         lists = (self.folders, self.branches, self.models, self.permission_modes, self.program_versions)
         return self.is_imported or any(lists)
 
     @property
-    def project_name(self) -> str:
+    def first_folder_name(self) -> str:
         """Return the name of the first folder."""
         return PurePosixPath(self.folders[0].replace("\\", "/")).name if self.folders else ""
 

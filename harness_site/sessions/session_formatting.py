@@ -10,7 +10,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
-from checkpoints.formats import parse_json, parse_json_or_return_text
+from checkpoints.formats import parse_json
 from checkpoints.formats.parse_message_parts import Part, TextPart
 from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
@@ -108,7 +108,7 @@ def get_call_record_shape_and_label(record: CallRecord) -> tuple[str, str]:
         return "run", gettext("No result in the file yet")
     if record.is_imported and record.status == CallStatus.DISCARDED:
         return "off", gettext("The file ends before a result")
-    if record.is_orphaned:
+    if record.was_issued_by_ended_run:
         return "unknown", gettext("No sign of life")
     return status_labels.get_call_status_shape_and_label(
         record.status, is_question=record.is_question, final_kind=record.last_final_decision_kind
@@ -134,7 +134,7 @@ def get_role_css_kind(role: str) -> str:
     return _ROLES.get(role.lower(), ("other", ""))[0]
 
 
-def mask_link_if_safe(address: Any) -> str:
+def mask_safe_link_or_return_empty(address: Any) -> str:
     """Return the masked address if it is safe to link to, else an empty string.
 
     Addresses with hidden characters are refused.
@@ -164,7 +164,7 @@ def format_number_of_times(number: int) -> str:
     return ngettext("%(count)s time", "%(count)s times", number) % {"count": format_count(number)}
 
 
-def format_time_without_run(before: RunFacts, after: RunFacts) -> str:
+def format_time_between_runs(before: RunFacts, after: RunFacts) -> str:
     """Format the time during which no run owned the session; empty if only the takeover revealed that the run was
     lost."""
     seconds = (after.started_at - (before.ended_at or before.seen_at)).total_seconds()
@@ -245,12 +245,7 @@ def parse_json_container(text: str) -> dict[str, Any] | list[Any] | None:
     return value if isinstance(value, dict | list) and value else None
 
 
-def parse_stored_value(stored: str | None) -> Any:
-    """Parse stored JSON text; damaged JSON is returned as text."""
-    return None if stored is None else parse_json_or_return_text(stored)
-
-
-def format_json_on_one_line(value: Any) -> str:
+def mask_fields_and_format_json_on_one_line(value: Any) -> str:
     """Format a JSON value on one line, without the braces of an object and most quotes: `order 17, to ann`.
 
     The values of secret fields are masked. The caller masks the part of the text that it displays.

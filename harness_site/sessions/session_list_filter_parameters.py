@@ -63,7 +63,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in traits]
     if (known := asked.get("models", "")) in KNOWN_MODELS:
         conditions.append(_build_unknown_or_several_models_condition(workspace, known))
-    conditions += _build_event_conditions(workspace, asked, activity_times)
+    conditions += _build_activity_conditions(workspace, asked, activity_times)
     if by_start and times:
         # The start of a session from a transcript without times is unknown.
         conditions.append(Q(has_times=True))
@@ -141,11 +141,11 @@ def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
     ]
 
 
-def _build_event_conditions(workspace: int, asked: QueryDict, times: TimeRange) -> list[Q]:
+def _build_activity_conditions(workspace: int, asked: QueryDict, times: TimeRange) -> list[Q]:
     """Build the conditions for decisions of people, lost runs, and interrupted calls or activity in a bounded time."""
     conditions: list[Q] = []
     if asked.get("interrupted") and times:
-        conditions.append(Q(pk__in=_query_interrupted_sessions(workspace, times)))
+        conditions.append(Q(pk__in=_query_session_keys_with_interruption(workspace, times)))
     elif times and not asked.get("lost"):
         conditions.append(
             Q(pk__in=session_active_hour_facts.query_sessions_active_between(workspace, times.since, times.until))
@@ -154,17 +154,17 @@ def _build_event_conditions(workspace: int, asked: QueryDict, times: TimeRange) 
         lost_runs = Run.objects.filter(status=RunStatus.LOST)
         conditions.append(Q(pk__in=_filter_by_time(lost_runs, "ended_at", times).values("session")))
     if asked.get("decided"):
-        conditions.append(_build_decided_condition(workspace, times))
+        conditions.append(_build_decided_by_person_condition(workspace, times))
     return conditions
 
 
-def _query_interrupted_sessions(workspace: int, times: TimeRange) -> QuerySet[Any, Any]:
+def _query_session_keys_with_interruption(workspace: int, times: TimeRange) -> QuerySet[Any, Any]:
     """Query the keys of the sessions with an interrupted call that was issued in a time."""
     calls = ToolCall.objects.filter(workspace=workspace, interrupted_at__isnull=False)
     return _filter_by_time(calls.exclude(reason=InterruptReason.NO_RESULT), "issued_at", times).values("session")
 
 
-def _build_decided_condition(workspace: int, times: TimeRange) -> Q:
+def _build_decided_by_person_condition(workspace: int, times: TimeRange) -> Q:
     """Build the condition for sessions with a decision of a person, in a time if it is bounded."""
     decided = Q(pk__in=Fact.objects.filter(workspace=workspace, trait=Trait.DECIDED_BY).values("session"))
     if not times:

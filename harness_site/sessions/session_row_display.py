@@ -79,7 +79,7 @@ def build_session_lines(
     sentence_of_box = _("Select %(name)s")
     urls = SessionLinks()
 
-    def line(row: SessionRow) -> SessionLine:
+    def build_line(row: SessionRow) -> SessionLine:
         with mask_values_in_context(secrets.get(row.pk, ())):
             name = mask_and_reveal_hidden(row.title or row.session_id)
             shape, status = get_session_status_shape_and_label(row.standing, row.undecided, row.awaiting, row.questions)
@@ -108,7 +108,7 @@ def build_session_lines(
                 time=_render_time_ago_of_row(row, sort),
             )
 
-    return convert_rows_or_mark_unreadable(rows, line, "session", attrgetter("pk"))
+    return convert_rows_or_mark_unreadable(rows, build_line, "session", attrgetter("pk"))
 
 
 def _get_css_class(row: SessionRow) -> str:

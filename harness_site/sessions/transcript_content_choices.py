@@ -40,7 +40,7 @@ class ReadingChoices:
         return " ".join(choice.kind for choice in self.kinds if not choice.is_shown)
 
 
-def read_reading_choices(request: HttpRequest) -> ReadingChoices:
+def read_reading_choices_from_cookie(request: HttpRequest) -> ReadingChoices:
     """Read the choices of a reader. The cookie names the hidden kinds, separated by dots; unknown names are ignored."""
     stored = request.COOKIES.get(COOKIE)
     hidden = frozenset(_EXTRAS) if stored is None else frozenset(stored.split("."))

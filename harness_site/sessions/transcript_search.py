@@ -54,7 +54,7 @@ class TranscriptSearchResult:
         return self.is_hit or bool(self.before or self.after)
 
 
-def find_transcript_hits(at: TranscriptVersion, query: SearchQuery, here: int) -> TranscriptSearchResult:
+def find_nearest_transcript_hits(at: TranscriptVersion, query: SearchQuery, here: int) -> TranscriptSearchResult:
     """Find the hits nearest to the position `here`."""
     before = list(islice(_iterate_hit_positions(at, query, start=here, back=True), LIMIT + 1))
     after = list(islice(_iterate_hit_positions(at, query, start=here - 1), LIMIT + 2))
@@ -100,12 +100,12 @@ def iterate_masked_texts_of_part(part: Part) -> Iterator[str]:
             yield mask_and_dump_json(args)
         case ResultPart(parts=inner):
             for inner_part in inner:
-                yield from _iterate_result_texts(inner_part)
+                yield from _iterate_masked_result_texts(inner_part)
         case OtherPart(value=value):
             yield mask_and_dump_json(value)
 
 
-def _iterate_result_texts(part: Part) -> Iterator[str]:
+def _iterate_masked_result_texts(part: Part) -> Iterator[str]:
     """Yield the texts of a result.
 
     A JSON result is masked by its field names, as it is when displayed.

@@ -24,11 +24,11 @@ _STEP: Final = 2_000_000
 
 
 def _generate_jsonl(head: SessionHead) -> Iterator[bytes]:
-    return jsonl_export.generate_jsonl_lines(head.row.pk)
+    return jsonl_export.verify_session_and_generate_jsonl_lines(head.row.pk)
 
 
 def _generate_html(head: SessionHead) -> Iterator[bytes]:
-    return (text.encode() for text in html_export.generate_html_pieces(head))
+    return (text.encode() for text in html_export.verify_session_and_generate_html_pieces(head))
 
 
 _FORMS: Final[dict[str, Callable[[SessionHead], Iterator[bytes]]]] = {"jsonl": _generate_jsonl, "html": _generate_html}

@@ -8,6 +8,7 @@ from typing import Any
 
 from checkpoints.models import Session
 from harness_site.core import word_diff
+from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import plan_steps
 from harness_site.sessions.compare import common_prefix, json_diff
@@ -63,11 +64,11 @@ class Comparison:
 
     @property
     def added_count(self) -> int:
-        return _count_lines_of_kind(self.lines, "added")
+        return _count_lines_of_kind_with_omitted(self.lines, "added")
 
     @property
     def removed_count(self) -> int:
-        return _count_lines_of_kind(self.lines, "removed")
+        return _count_lines_of_kind_with_omitted(self.lines, "removed")
 
     @property
     def edited_count(self) -> int:
@@ -75,11 +76,11 @@ class Comparison:
 
     @property
     def moved_count(self) -> int:
-        return _count_lines_of_kind(self.lines, "moved")
+        return _count_lines_of_kind_with_omitted(self.lines, "moved")
 
     @property
     def unchanged_count(self) -> int:
-        return sum(line.count for line in self.lines if isinstance(line, Fold)) + _count_lines_of_kind(
+        return sum(line.count for line in self.lines if isinstance(line, Fold)) + _count_lines_of_kind_with_omitted(
             self.lines, "same"
         )
 
@@ -92,7 +93,7 @@ class Comparison:
         return any(change.change is not StepChangeKind.SAME for change in self.plan) or bool(self.plan_rest)
 
 
-def _count_lines_of_kind(lines: Sequence[Line], kind: str) -> int:
+def _count_lines_of_kind_with_omitted(lines: Sequence[Line], kind: str) -> int:
     omitted = sum(line.count for line in lines if isinstance(line, FurtherMessages) and line.what == kind)
     return omitted + sum(line.kind == kind for line in lines)
 
@@ -123,7 +124,9 @@ def compare_two_versions(
         shared=shared,
         lines=tuple(
             _open_requested_folds(
-                shorten_long_stretches(merge_adjacent_folds([*_fold_shared_messages(shared), *lines])), new, opened
+                shorten_long_stretches(merge_adjacent_folds([*_build_fold_of_shared_messages(shared), *lines])),
+                new,
+                opened,
             )
         ),
         rest_a=rest_a,
@@ -153,8 +156,8 @@ def _build_session_attributes_dict(title: str, agent: str, labels: str, metadata
     return {
         "title": title,
         "agent": agent,
-        "labels": json_diff.parse_json_or_text(labels),
-        "metadata": json_diff.parse_json_or_text(metadata),
+        "labels": parse_json_or_text(labels),
+        "metadata": parse_json_or_text(metadata),
     }
 
 
@@ -165,17 +168,23 @@ def _load_calls_on_both_sides(
     second."""
     (first_pk, old), (second_pk, new) = first_side, second_side
     if first_pk == second_pk:
-        start, end = sorted((old.saved_version, new.saved_version))
-        return FirstCallsAndCount(), calls_between_versions.load_first_calls_between_and_count(first_pk, start, end)
-    first_since = version_list.find_last_common_version(first_pk, old, shared)
-    second_since = version_list.find_last_common_version(second_pk, new, shared)
+        start, end = sorted((old.number_and_save_time, new.number_and_save_time))
+        return FirstCallsAndCount(), calls_between_versions.load_first_calls_between_versions_and_count(
+            first_pk, start, end
+        )
+    first_since = version_list.find_last_version_within_shared_messages(first_pk, old, shared)
+    second_since = version_list.find_last_version_within_shared_messages(second_pk, new, shared)
     return (
-        calls_between_versions.load_first_calls_between_and_count(first_pk, first_since, old.saved_version),
-        calls_between_versions.load_first_calls_between_and_count(second_pk, second_since, new.saved_version),
+        calls_between_versions.load_first_calls_between_versions_and_count(
+            first_pk, first_since, old.number_and_save_time
+        ),
+        calls_between_versions.load_first_calls_between_versions_and_count(
+            second_pk, second_since, new.number_and_save_time
+        ),
     )
 
 
-def _fold_shared_messages(shared: int) -> list[Line]:
+def _build_fold_of_shared_messages(shared: int) -> list[Line]:
     return [Fold(shared, 0)] if shared else []
 
 

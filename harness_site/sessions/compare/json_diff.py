@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from checkpoints.formats import parse_json_or_return_text, to_canonical_json
+from checkpoints.formats import to_canonical_json
+from harness_site.core.formatting import parse_json_or_text
 from harness_site.sessions.plan_steps import StepChangeKind
 
 #: Maximum number of differences listed; the others are counted.
@@ -66,11 +67,6 @@ def _iterate_json_text_changes(old: str | None, new: str | None) -> Iterator[Fie
         yield FieldChange((), change, parse_json_or_text(old), parse_json_or_text(new))
     else:
         yield from _iterate_value_changes(parse_json_or_text(old), parse_json_or_text(new), ())
-
-
-def parse_json_or_text(stored: str | None) -> Any:
-    """Parse stored JSON text; damaged JSON is returned as text."""
-    return None if stored is None else parse_json_or_return_text(stored)
 
 
 def _iterate_value_changes(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[FieldChange]:

@@ -156,7 +156,7 @@ def load_usage_page(
     rows = list(page.values_list(*columns)[: PAGE + 1])
     turns = tuple(_build_turn(row, rows[index + 1 :], knows_cost) for index, row in enumerate(rows[:PAGE]))
     listed = tuple(turn for turn in turns if not turn.has_no_usage)
-    usage = _parse_usage(newest)
+    usage = _parse_usage_or_empty(newest)
     return UsagePage(
         listed,
         len(turns) - len(listed),
@@ -168,17 +168,17 @@ def load_usage_page(
 
 def _build_turn(row: tuple[Any, ...], earlier: list[tuple[Any, ...]], knows_cost: bool) -> Turn:
     version, at, usage, spent = row
-    parsed_usage, total = _parse_usage(usage), parse_cost(spent) if knows_cost else None
+    parsed_usage, total = _parse_usage_or_empty(usage), parse_cost(spent) if knows_cost else None
     tokens, cost, model = parse_token_counts(parsed_usage, usage), total, parsed_usage.get("model")
     if earlier:
         _version, _at, previous_usage, previous_spent = earlier[0]
-        tokens = tokens.subtract(parse_token_counts(_parse_usage(previous_usage), previous_usage))
+        tokens = tokens.subtract(parse_token_counts(_parse_usage_or_empty(previous_usage), previous_usage))
         previous = parse_cost(previous_spent)
         cost = None if cost is None else cost - (previous or Decimal())
     return Turn(version, at, tokens, cost, total, model if isinstance(model, str) else "")
 
 
-def _parse_usage(stored: str | None) -> dict[str, Any]:
+def _parse_usage_or_empty(stored: str | None) -> dict[str, Any]:
     try:
         value = parse_json(stored) if stored else None
     except ValueError:

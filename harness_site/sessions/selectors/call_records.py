@@ -151,7 +151,7 @@ class CallRecord:
         return self.status in UNDECIDED_CALL_STATUSES
 
     @property
-    def is_orphaned(self) -> bool:
+    def was_issued_by_ended_run(self) -> bool:
         """Return whether the run that issued the call is no longer alive, so that nobody is working on it."""
         return self.status == CallStatus.ISSUED and not self.run_alive
 
@@ -191,14 +191,16 @@ class CallPage:
     tools: tuple[str, ...]
 
 
-def load_call_page(session_pk: int, filters: CallFilter, *, before: int | None = None, size: int = PAGE) -> CallPage:
+def load_session_call_page(
+    session_pk: int, filters: CallFilter, *, before: int | None = None, size: int = PAGE
+) -> CallPage:
     calls = filters.filter_calls(ToolCall.objects.filter(session=session_pk))
     if before is not None:
         calls = calls.filter(pk__lt=before)
     keys = list(
         calls.order_by(keyset_pagination.build_newest_first_ordering()).values_list("pk", flat=True)[: size + 1]
     )
-    records = tuple(sorted(load_calls_with_pks(keys[:size]), key=attrgetter("pk"), reverse=True))
+    records = tuple(sorted(load_calls_with_pks_without_results(keys[:size]), key=attrgetter("pk"), reverse=True))
     return CallPage(
         records, keys[size - 1] if len(keys) > size else None, tuple(sorted(set(_query_tool_names(session_pk))))
     )
@@ -213,7 +215,7 @@ def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
     return records[0] if records else None
 
 
-def load_calls_with_ids_or_since_step(
+def load_calls_with_ids_and_open_or_since_step(
     session_pk: int, call_ids: Iterable[str], *, since_step: int | None = None
 ) -> tuple[CallRecord, ...]:
     """Load the calls with these ids; with `since_step` also the open ones and those issued at that step or later."""
@@ -245,7 +247,9 @@ def _select_keys_of_calls_not_imported() -> QuerySet[ToolCall, int]:
     return ToolCall.objects.exclude(side_effects=IMPORTED_MARK).values_list("pk", flat=True)
 
 
-def load_replayed_calls(session_pk: int, args_digests: Iterable[str]) -> dict[tuple[str, str], list[CallRecord]]:
+def load_replayed_calls_by_tool_and_digest(
+    session_pk: int, args_digests: Iterable[str]
+) -> dict[tuple[str, str], list[CallRecord]]:
     """Load the calls with one of these digests of arguments that answered a later call, by tool and digest.
 
     The later call may have another id: a model that is asked again after a crash gives its call a new one.
@@ -265,7 +269,7 @@ def _query_replayed_calls_by_argument_digest(session: int, digests: list[str]) -
     return calls.order_by("step", "attempt", "pk")[:OPEN_LIMIT]
 
 
-def load_calls_with_pks(pks: list[int]) -> tuple[CallRecord, ...]:
+def load_calls_with_pks_without_results(pks: list[int]) -> tuple[CallRecord, ...]:
     """Load the calls with these keys without their results, in no particular order."""
     return load_decisions_and_build_verified_calls(list(_query_calls_by_pk(pks)) if pks else [], results=False)
 

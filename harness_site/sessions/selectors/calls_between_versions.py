@@ -43,18 +43,18 @@ class FirstCallsAndCount:
         return self.count - len(self.first)
 
 
-def load_first_calls_between_and_count(
+def load_first_calls_between_versions_and_count(
     session_pk: int, after: SavedVersion | None, upto: SavedVersion
 ) -> FirstCallsAndCount:
     """Load the calls of a session after the version `after` (None: from the start) up to the version `upto`."""
-    calls = ToolCall.objects.filter(build_calls_between_condition(after, upto), session=session_pk)
+    calls = ToolCall.objects.filter(build_calls_between_versions_condition(after, upto), session=session_pk)
     rows = list(_query_first_calls(calls))
     count = len(rows) if len(rows) <= FIRST else calls[: COUNTED + 1].count()
     first = call_records.load_decisions_and_build_verified_calls(rows[:FIRST], results=False)
     return FirstCallsAndCount(first, min(count, COUNTED), uncounted=count > COUNTED)
 
 
-def build_calls_between_condition(after: SavedVersion | None, upto: SavedVersion) -> Q:
+def build_calls_between_versions_condition(after: SavedVersion | None, upto: SavedVersion) -> Q:
     """Build the condition for calls after the version `after` (None: from the start) up to the version `upto`.
 
     Calls of imported transcripts are selected by the version that has them, as a file may have no times; others by the

@@ -190,7 +190,7 @@ def load_conversation_window(
     upto = max(0, min(upto, at.length))
     if first is None:
         first = upto - WINDOW if upto - WINDOW > _FEW else 0
-    lead, messages = _load_window_without_split_calls(at, first, upto)
+    lead, messages = _load_lead_and_window_without_split_calls(at, first, upto)
     first, upto = (messages[0].position, messages[-1].position + 1) if messages else (upto, upto)
     builder = _ConversationBuilder(session, at, messages, lead, ends=upto == at.length, newest_run=newest_run)
     return Conversation(at, first, upto, builder.build_items())
@@ -222,15 +222,17 @@ def iterate_conversation_windows(session: Session, at: TranscriptVersion, *, siz
         if window.first > first and width > 1:
             width //= 2
             continue
-        yield replace(window, items=tuple(item for item in window.items if _get_item_position(item) >= first))
+        yield replace(
+            window, items=tuple(item for item in window.items if _get_item_position_or_infinity(item) >= first)
+        )
         first, width = max(window.upto, first + 1), size
 
 
-def _get_item_position(item: Item) -> float:
+def _get_item_position_or_infinity(item: Item) -> float:
     return item.position if isinstance(item, Entry) else inf
 
 
-def _load_window_without_split_calls(
+def _load_lead_and_window_without_split_calls(
     at: TranscriptVersion, first: int, upto: int
 ) -> tuple[StoredMessage | None, list[StoredMessage]]:
     """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""
@@ -242,10 +244,10 @@ def _load_window_without_split_calls(
     if stored[0].position > first:  # very large neighbours would displace the requested messages
         stored = message_windows.load_message_window_or_raise_if_gap(at.segment_id, first, upto)
     start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
-    while start > 0 and _has_tool_results(stored[start]):
+    while start > 0 and _begins_with_tool_result(stored[start]):
         start -= 1
     end = next((index for index, message in enumerate(stored) if message.position >= upto), len(stored))
-    while end < len(stored) and _has_tool_results(stored[end]):
+    while end < len(stored) and _begins_with_tool_result(stored[end]):
         end += 1
     return stored[start - 1] if start else None, stored[start:end]
 
@@ -276,12 +278,12 @@ def _list_first_messages_of_segments(
     ]
 
 
-def _has_tool_results(message: StoredMessage) -> bool:
+def _begins_with_tool_result(message: StoredMessage) -> bool:
     parts = parse_message_parts.parse_message_parts(message.body)
     return bool(parts) and isinstance(parts[0], ResultPart)
 
 
-def _canonicalize_arguments(args: Any) -> str:
+def _canonicalize_arguments_or_empty(args: Any) -> str:
     """Return arguments as canonical JSON, as the log stores them; empty if they cannot be encoded (for example
     infinity)."""
     try:
@@ -317,7 +319,7 @@ class _ConversationBuilder:
         self.replayed = self._load_replayed_calls()
         self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
         self.used: set[tuple[str, int]] = set()
-        self.runs = self._load_runs()
+        self.runs = self._load_runs_if_handover_is_possible()
 
     def build_items(self) -> tuple[Item, ...]:
         items: list[Item] = []
@@ -405,7 +407,7 @@ class _ConversationBuilder:
         earlier call answered it.
         """
         steps = {key: rows for key, rows in self.log.items() if key[0] == call.call_id and rows[0].tool == call.name}
-        text = _canonicalize_arguments(call.args)
+        text = _canonicalize_arguments_or_empty(call.args)
         steps = {key: rows for key, rows in steps.items() if rows[0].args == text} or steps
         if not steps:
             return self._find_and_use_up_replayed_calls(call, text)
@@ -424,14 +426,14 @@ class _ConversationBuilder:
         logged_ids = {call_id for call_id, _ in self.log}
         calls = (part for parts in self.parts for part in parts if isinstance(part, CallPart))
         unknown = (call for call in calls if call.call_id not in logged_ids)
-        return call_records.load_replayed_calls(
-            self.session.pk, {digest_text(_canonicalize_arguments(call.args)) for call in unknown}
+        return call_records.load_replayed_calls_by_tool_and_digest(
+            self.session.pk, {digest_text(_canonicalize_arguments_or_empty(call.args)) for call in unknown}
         )
 
     def _load_logged_calls(self, version: int) -> dict[tuple[str, int], list[CallRecord]]:
         call_ids = {part.call_id for parts in self.parts for part in parts if isinstance(part, CallPart)}
         log: defaultdict[tuple[str, int], list[CallRecord]] = defaultdict(list)
-        for record in call_records.load_calls_with_ids_or_since_step(
+        for record in call_records.load_calls_with_ids_and_open_or_since_step(
             self.session.pk, call_ids, since_step=version if self.newest_end else None
         ):
             log[record.call_id, record.step].append(record)
@@ -489,7 +491,7 @@ class _ConversationBuilder:
         ended_runs = tuple(self.runs[number] for number in range(before, after) if number in self.runs)
         yield Handover(ended_runs, self.runs[after])
 
-    def _load_runs(self) -> dict[int, RunFacts]:
+    def _load_runs_if_handover_is_possible(self) -> dict[int, RunFacts]:
         numbers = [origin.run_number for origin in self.origins.values() if origin.run_number is not None]
         numbers += [record.run_number for rows in self.log.values() for record in rows]
         is_one_run = bool(numbers) and min(numbers) == max(numbers)

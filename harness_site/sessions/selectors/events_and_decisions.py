@@ -99,7 +99,7 @@ class HistoryPage:
     before: tuple[int, int] | None
 
 
-def load_takeover_runs(session_pk: int, page: HistoryPage) -> dict[str, RunFacts]:
+def load_takeover_runs_by_lost_run_name(session_pk: int, page: HistoryPage) -> dict[str, RunFacts]:
     """Load the runs that took the session over on this page, by the name of the run that they took it from."""
     lost_runs = [row.actor for row in page.rows if row.kind == AuditKind.TAKEOVER]
     numbers = [int(name.removeprefix("run ")) for name in lost_runs if name.removeprefix("run ").isdecimal()]
@@ -151,7 +151,7 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
 
 def merge_repeated_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem]:
     """Yield the rows; consecutive ones that say of the same person that they read the session become one."""
-    for _key, equal_rows in groupby(rows, key=_get_read_event_group_key):
+    for _key, equal_rows in groupby(rows, key=_get_key_of_equal_read_events):
         newest, *others = equal_rows
         yield replace(newest, entry_count=1 + len(others), since=others[-1].at) if others else newest
 
@@ -170,7 +170,7 @@ def _is_session_read_event(row: HistoryItem) -> bool:
     return row.kind in _READ_KINDS and row.call_pk is None and row.intact
 
 
-def _get_read_event_group_key(row: HistoryItem) -> tuple[Any, ...]:
+def _get_key_of_equal_read_events(row: HistoryItem) -> tuple[Any, ...]:
     if not _is_session_read_event(row):
         return row.pk, row.call_pk
     return row.kind, row.actor, row.actor_kind, tuple(sorted(map(repr, row.details.items())))

@@ -14,9 +14,9 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model, QuerySet
 
 from checkpoints.archive import fork_origin_segments
-from checkpoints.formats import parse_json_or_return_text
 from checkpoints.integrity import verification
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
+from harness_site.core.formatting import parse_json_or_text
 
 #: A JSON object; `record` names its type.
 Record = dict[str, Any]
@@ -26,7 +26,7 @@ VERSION = 1
 _PIECE = 25
 
 
-def generate_export_records(session_pk: int) -> Iterator[Record]:
+def verify_session_and_generate_export_records(session_pk: int) -> Iterator[Record]:
     """Yield the records of a session; the last one counts the others, so that a truncated file can be detected.
 
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
@@ -88,9 +88,9 @@ def _build_session_record(session: Session) -> Record:
         "agent": session.agent,
         "title": session.title,
         "status": session.status,
-        "result": _parse_json_or_text(session.result),
-        "metadata": _parse_json_or_text(session.metadata),
-        "labels": _parse_json_or_text(session.labels),
+        "result": parse_json_or_text(session.result),
+        "metadata": parse_json_or_text(session.metadata),
+        "labels": parse_json_or_text(session.labels),
         "version": session.latest_version,
         "messages": session.message_count,
         "cost_usd": str(session.budget_spent_usd),
@@ -134,7 +134,7 @@ def _build_message_record(message: Message) -> Record:
         "id": message.message_id,
         "role": message.role,
         "at": _format_time_as_iso(message.created_at),
-        "message": _parse_json_or_text(message.body),
+        "message": parse_json_or_text(message.body),
     }
 
 
@@ -146,10 +146,10 @@ def _build_checkpoint_record(checkpoint: Checkpoint) -> Record:
         "phase": checkpoint.phase,
         "segment": checkpoint.segment_id,
         "length": checkpoint.length,
-        "plan": _parse_json_or_text(checkpoint.plan),
-        "cost_usd": _parse_json_or_text(checkpoint.budget_spent_usd),
-        "usage": _parse_json_or_text(checkpoint.usage),
-        "payload": _parse_json_or_text(checkpoint.payload),
+        "plan": parse_json_or_text(checkpoint.plan),
+        "cost_usd": parse_json_or_text(checkpoint.budget_spent_usd),
+        "usage": parse_json_or_text(checkpoint.usage),
+        "payload": parse_json_or_text(checkpoint.payload),
         "at": _format_time_as_iso(checkpoint.created_at),
     }
 
@@ -163,12 +163,12 @@ def _build_call_record(call: ToolCall) -> Record:
         "attempt": call.attempt,
         "run": call.run.number,
         "tool": call.tool,
-        "args": _parse_json_or_text(call.args),
+        "args": parse_json_or_text(call.args),
         "sentence": call.sentence,
         "side_effects": call.side_effects,
         "status": call.status,
         "reason": call.reason,
-        "result": _parse_json_or_text(call.result),
+        "result": parse_json_or_text(call.result),
         "error_type": call.error_type,
         "error_message": call.error_message,
         "replays": call.replay_count,
@@ -189,8 +189,8 @@ def _build_decision_record(decision: Decision) -> Record:
         "actor": decision.actor,
         "actor_kind": decision.actor_kind,
         "reason": decision.reason,
-        "evidence": _parse_json_or_text(decision.evidence),
-        "result": _parse_json_or_text(decision.result),
+        "evidence": parse_json_or_text(decision.evidence),
+        "result": parse_json_or_text(decision.result),
         "final": decision.final,
         "revision": decision.revision,
         "at": _format_time_as_iso(decision.created_at),
@@ -204,7 +204,7 @@ def _build_late_result_record(late: LateResult) -> Record:
         "call_id": late.tool_call.call_id,
         "run": late.run.number if late.run else None,
         "success": late.success,
-        "result": _parse_json_or_text(late.result),
+        "result": parse_json_or_text(late.result),
         "at": _format_time_as_iso(late.received_at),
     }
 
@@ -215,16 +215,11 @@ def _build_event_record(event: AuditEvent) -> Record:
         "kind": event.kind,
         "actor": event.actor,
         "actor_kind": event.actor_kind,
-        "details": _parse_json_or_text(event.details),
+        "details": parse_json_or_text(event.details),
         "number": event.number,
         "seal": event.seal,
         "at": _format_time_as_iso(event.created_at),
     }
-
-
-def _parse_json_or_text(stored: str | None) -> Any:
-    """Parse stored JSON text; damaged JSON is returned as text."""
-    return None if stored is None else parse_json_or_return_text(stored)
 
 
 def _format_time_as_iso(moment: Any) -> str | None:

@@ -53,7 +53,7 @@ class ForkPreview:
     workflows: int
 
 
-def load_session_forks(session_pk: int) -> Forks:
+def load_newest_forks_and_count(session_pk: int) -> Forks:
     """Load the forks of a session, in two queries."""
     forks = Session.objects.filter(forked_from=session_pk)
     rows = forks.order_by("-pk").values_list("pk", "session_id", "forked_version")[:NAMED]

@@ -97,7 +97,9 @@ def _query_decisions_of_calls(calls: list[int]) -> QuerySet[Decision]:
     return Decision.objects.filter(tool_call__in=calls).order_by(*Decision.IN_ORDER)
 
 
-def list_agreeing_votes(decision: Decision, decisions: Sequence[Decision], votes: Mapping[int, Vote]) -> list[Decision]:
+def list_earlier_agreeing_votes_of_others(
+    decision: Decision, decisions: Sequence[Decision], votes: Mapping[int, Vote]
+) -> list[Decision]:
     """List the decisions of other people that waited for others and agree with a later decision about the same call.
 
     Args:

@@ -104,7 +104,7 @@ def _verify_and_build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: 
     titles = {
         position: (moment, *title)
         for position, moment, text, size in rows
-        if (title := _parse_prompt_title(text, size))[0]
+        if (title := _parse_prompt_title_and_is_command(text, size))[0]
     }
     beginnings = {position: text for position, _moment, text, _size in rows if position in titles}
     find_words_errors_and_decisions.verify_message_beginnings(at, beginnings)
@@ -124,7 +124,7 @@ def _find_first_prompt_or_command(prompts: Sequence[Prompt]) -> Prompt | None:
     return next((prompt for prompt in prompts if not prompt.is_command), next(iter(prompts), None))
 
 
-def _parse_prompt_title(beginning: str, size: int) -> tuple[str, bool]:
+def _parse_prompt_title_and_is_command(beginning: str, size: int) -> tuple[str, bool]:
     """Return the title of a prompt from the beginning of its message, empty if it is none, and whether it is a
     command."""
     if size <= _BEGINNING:

@@ -57,7 +57,7 @@ def get_session_cursor(session: Session | UnreadableRecord, sort: Sort) -> Sessi
     return place if session.has_times else UntimedCursor(place)
 
 
-def load_sessions_after_cursor(
+def load_partial_sessions_after_cursor(
     workspace_id: int, wanted: SessionFilter, size: int, *, after: SessionListCursor | None = None
 ) -> list[Session | UnreadableRecord]:
     """Load the first sessions after the cursor `after`, with only the columns that the order needs.
@@ -88,8 +88,10 @@ def _load_first_sessions_of_querysets(
 ) -> list[Session | UnreadableRecord]:
     column = _get_sort_column(wanted.sort)
     rows: list[Session | UnreadableRecord] = []
-    for part in _query_sessions_after(parts, wanted, after):
-        rows += load_rows_or_mark_unreadable(_order_sessions(part, wanted)[:size], "session", session_column="pk")
+    for part in _filter_querysets_after_cursor(parts, wanted, after):
+        rows += load_rows_or_mark_unreadable(
+            _order_sessions_with_sort_columns(part, wanted)[:size], "session", session_column="pk"
+        )
     unplaced: list[Session | UnreadableRecord] = []
     placed: list[Session] = []
     for row in rows:
@@ -110,7 +112,7 @@ def count_sessions_up_to_limit(workspace_id: int, wanted: SessionFilter) -> int:
     return sum(part.order_by()[: LIMIT + 1].count() for part in parts)
 
 
-def _query_sessions_after(
+def _filter_querysets_after_cursor(
     parts: list[QuerySet[Session]], filters: SessionFilter, after: SessionListCursor | None
 ) -> list[QuerySet[Session]]:
     if isinstance(after, AmountCursor):
@@ -124,7 +126,7 @@ def _query_sessions_after(
     return parts
 
 
-def _order_sessions(sessions: QuerySet[Session], wanted: SessionFilter) -> QuerySet[Session]:
+def _order_sessions_with_sort_columns(sessions: QuerySet[Session], wanted: SessionFilter) -> QuerySet[Session]:
     rows = sessions.order_by(*get_order_fields(wanted.sort)).only(_get_sort_column(wanted.sort), "has_times")
     if wanted.sort is Sort.COST:
         return rows

@@ -156,7 +156,7 @@ def load_session_page(
     # A combination of several conditions has to be evaluated completely to find its first row, so count with the same
     # query.
     limit = session_list_pages.LIMIT if after is None and len(wanted.among) > 1 else size
-    first = session_list_pages.load_sessions_after_cursor(workspace_id, wanted, limit + 1, after=after)
+    first = session_list_pages.load_partial_sessions_after_cursor(workspace_id, wanted, limit + 1, after=after)
     is_counted = after is None and (len(first) <= size or limit > size)
     total = len(first) if is_counted else session_list_pages.count_sessions_up_to_limit(workspace_id, wanted)
     last = session_list_pages.get_session_cursor(first[size - 1], wanted.sort) if len(first) > size else None
@@ -178,7 +178,7 @@ def _query_sessions_with_owner(pks: list[int]) -> QuerySet[Session]:
 
 @cache
 def _select_sessions_with_owner() -> QuerySet[Session]:
-    return _annotate_owner_run(Session.objects.all())
+    return _annotate_owner_and_last_run(Session.objects.all())
 
 
 def load_matching_session_keys(workspace_id: int, wanted: SessionFilter, *, only: Set[int] | None = None) -> array[int]:
@@ -197,17 +197,17 @@ def iterate_session_rows(workspace_id: int, pks: array[int]) -> Iterator[Session
     The keys were read in one query, so that activity meanwhile neither hides nor repeats a session.
     """
     for start in range(0, len(pks), _CHUNK):
-        yield from load_sessions_with_keys(workspace_id, tuple(pks[start : start + _CHUNK]))
+        yield from load_session_rows_with_keys(workspace_id, tuple(pks[start : start + _CHUNK]))
 
 
-def load_sessions_with_keys(
+def load_session_rows_with_keys(
     workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None = None
 ) -> tuple[SessionRow | UnreadableRecord, ...]:
     """Load the sessions with these keys in this order, without those that are deleted or do not match."""
     if not pks:
         return ()
     sessions = (
-        _annotate_owner_run(select_sessions_by_filter(workspace_id, wanted).filter(pk__in=pks))
+        _annotate_owner_and_last_run(select_sessions_by_filter(workspace_id, wanted).filter(pk__in=pks))
         if wanted
         else _query_sessions_by_pk(workspace_id, pks)
     )
@@ -216,7 +216,7 @@ def load_sessions_with_keys(
 
 
 def _query_sessions_by_pk(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[Session]:
-    return _annotate_owner_run(select_sessions_of_workspace(workspace_id).filter(pk__in=pks))
+    return _annotate_owner_and_last_run(select_sessions_of_workspace(workspace_id).filter(pk__in=pks))
 
 
 def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
@@ -240,7 +240,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forked_from=None if origin_id is None else session.forked_from_id,
         forked_version=session.forked_version,
         origin_id=origin_id,
-        forks=fork_list_and_preview.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
+        forks=fork_list_and_preview.load_newest_forks_and_count(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
         has_decisions=session.has_decisions,  # type: ignore[attr-defined]
@@ -259,7 +259,7 @@ def _query_session_pk(workspace_id: int, session_id: str) -> QuerySet[Session, i
     return select_sessions_of_workspace(workspace_id).filter(session_id=session_id).values_list("pk", flat=True)
 
 
-def _annotate_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
+def _annotate_owner_and_last_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
     driven = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
     ended_at = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
     return sessions.select_related("owner").annotate(driven=driven, ended=ended_at, last_run_status=LAST_RUN_STATUS)
@@ -273,7 +273,7 @@ def _query_session_with_page_header_values(workspace_id: int, pk: int) -> QueryS
 def _select_session_heads() -> QuerySet[Session]:
     """Select all sessions with the values that their pages display. Resolving so many annotations takes longer than
     the query, so that is done once."""
-    return _annotate_related_counts(_annotate_related_row_flags(_annotate_owner_run(Session.objects.all())))
+    return _annotate_related_counts(_annotate_related_row_flags(_annotate_owner_and_last_run(Session.objects.all())))
 
 
 def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str, bool]]:

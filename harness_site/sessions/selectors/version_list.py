@@ -20,7 +20,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.sessions import plan_steps
 from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
 from harness_site.sessions.selectors import message_windows
-from harness_site.sessions.selectors.calls_between_versions import SavedVersion, build_calls_between_condition
+from harness_site.sessions.selectors.calls_between_versions import SavedVersion, build_calls_between_versions_condition
 from harness_site.sessions.selectors.message_windows import Stretch, count_shared_messages
 
 PAGE = 30
@@ -50,7 +50,7 @@ class Version:
     tokens: int | None
 
     @property
-    def saved_version(self) -> SavedVersion:
+    def number_and_save_time(self) -> SavedVersion:
         return SavedVersion(self.version, self.at)
 
     @property
@@ -151,7 +151,7 @@ def _query_newest_version(session: int, *, upto: int | None = None) -> QuerySet[
     return (versions if upto is None else versions.filter(version__lte=upto))[:1]
 
 
-def find_last_common_version(session_pk: int, version: Version, shared: int) -> SavedVersion | None:
+def find_last_version_within_shared_messages(session_pk: int, version: Version, shared: int) -> SavedVersion | None:
     """Return the last version up to `version` that has at most `shared` messages; None without one."""
     checkpoints = Checkpoint.objects.filter(session=session_pk, version__lte=version.version, length__lte=shared)
     row = checkpoints.order_by("-version").values_list("version", "created_at").first()
@@ -191,7 +191,9 @@ def _count_calls_by_version(session_pk: int, pairs: Sequence[tuple[Version, Vers
     """Count in the database the calls issued between each version and its predecessor, by version number."""
     counts = {}
     for version, previous in pairs:
-        condition = build_calls_between_condition(previous.saved_version if previous else None, version.saved_version)
+        condition = build_calls_between_versions_condition(
+            previous.number_and_save_time if previous else None, version.number_and_save_time
+        )
         counts[f"v{version.version}"] = Count("pk", filter=condition)
     call_counts = ToolCall.objects.filter(session=session_pk).aggregate(**counts)
     return {int(name.removeprefix("v")): count for name, count in call_counts.items()}
@@ -222,8 +224,8 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
     """Mark the rows whose version only continues the last message of the version before it."""
     places = {
         row.version.version: (
-            _get_segment_with_position(tree, row.previous, row.previous.length - 1),
-            _get_segment_with_position(tree, row.version, row.previous.length - 1),
+            _find_segment_and_position(tree, row.previous, row.previous.length - 1),
+            _find_segment_and_position(tree, row.version, row.previous.length - 1),
         )
         for row in rows
         if row.previous is not None and row.removed == 1 and row.added
@@ -242,7 +244,7 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
     return [replace(row, is_answer_continued=row.version.version in continued) for row in rows]
 
 
-def _get_segment_with_position(
+def _find_segment_and_position(
     tree: Mapping[int, tuple[int | None, int]], version: Version, position: int
 ) -> tuple[int, int]:
     """Find the segment that has the message of a version at a position; returns both."""

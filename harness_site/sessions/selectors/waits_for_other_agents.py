@@ -141,7 +141,7 @@ def load_pause_page(session_pk: int, *, before: int | None = None, size: int = P
     return PausePage(rows, page[-1].number if len(tasks) > size else None)
 
 
-def load_join_page(session_pk: int, pk: int, *, after: int = 0) -> JoinRow | None:
+def load_join_with_call_page(session_pk: int, pk: int, *, after: int = 0) -> JoinRow | None:
     """Load a join with its calls whose keys are greater than `after`; None if there is no such join."""
     joins = _load_joins_by_pause(Join.objects.filter(session=session_pk, pk=pk), after=after)
     return next((row for rows in joins.values() for row in rows), None)

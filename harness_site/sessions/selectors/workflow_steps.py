@@ -67,7 +67,7 @@ class StepRow:
         return self.attempts[-1] if self.attempts else None
 
     @property
-    def has_named_function(self) -> bool:
+    def has_function_name_to_show(self) -> bool:
         """Return whether the function has a name that tells more than the step: a lambda has none."""
         return not self.function.endswith("<lambda>")
 
@@ -114,9 +114,9 @@ def _build_workflow_part(steps: list[WorkflowStep], rows: dict[int, StepRow]) ->
 
 def _load_step_rows(session_pk: int, steps: list[WorkflowStep]) -> dict[int, StepRow]:
     attempts: defaultdict[str, list[CallRecord]] = defaultdict(list)
-    for record in call_records.load_calls_with_ids_or_since_step(session_pk, {step.call_id for step in steps}):
+    for record in call_records.load_calls_with_ids_and_open_or_since_step(session_pk, {step.call_id for step in steps}):
         attempts[record.call_id].append(record)
-    other_calls = _load_calls_of_other_sessions(
+    other_calls = _load_live_workspace_calls_of_other_sessions(
         session_pk, [step.idempotency_key for step in steps if step.call_id not in attempts]
     )
     return {
@@ -133,7 +133,7 @@ def _load_step_rows(session_pk: int, steps: list[WorkflowStep]) -> dict[int, Ste
     }
 
 
-def _load_calls_of_other_sessions(session_pk: int, keys: list[str]) -> dict[str, OtherSessionCall]:
+def _load_live_workspace_calls_of_other_sessions(session_pk: int, keys: list[str]) -> dict[str, OtherSessionCall]:
     """Load the calls of other sessions by idempotency key; the workspace has one live call for each key."""
     workspace = Session.objects.filter(pk=session_pk).values("workspace")[:1]
     live_calls = ToolCall.objects.filter(

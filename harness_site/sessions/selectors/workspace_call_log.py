@@ -114,7 +114,7 @@ class ToolRatesReport:
         return [rates.tool for rates in self.tools]
 
     @property
-    def has_figure_by_name(self) -> dict[str, bool]:
+    def has_rare_figure_by_name(self) -> dict[str, bool]:
         """Return for each figure that is usually zero whether a tool has it."""
         return {name: any(getattr(rates, name) for rates in self.tools) for name in _RARE_FIGURES}
 
@@ -122,7 +122,7 @@ class ToolRatesReport:
 def load_call_log_page(
     workspace_pk: int, wanted: CallLogFilter, *, after: Cursor | None = None, size: int = PAGE
 ) -> CallLogPage:
-    calls = _query_issued_calls(workspace_pk, *_fill_open_time_bounds(wanted.times))
+    calls = _query_calls_issued_between(workspace_pk, *_fill_open_time_bounds(wanted.times))
     if after is not None:
         calls = calls.filter(keyset_pagination.build_before_cursor_condition(after, "issued_at"))
     calls = _order_newest_first(calls)
@@ -156,7 +156,7 @@ def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRat
 
 
 def _query_calls_around_rating_limit(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
-    return _query_calls_around_limit(_order_newest_first(_query_issued_calls(workspace, since, until)), RATED)
+    return _query_calls_around_limit(_order_newest_first(_query_calls_issued_between(workspace, since, until)), RATED)
 
 
 def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QuerySet[Any, Any]:
@@ -165,7 +165,7 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
     failed = Q(status=CallStatus.FAILED)
     is_timed = Q(interrupted_at=None) & ~Q(settled_at=F("issued_at"))
     sums = (
-        _query_issued_calls(workspace, since, until)
+        _query_calls_issued_between(workspace, since, until)
         .values("tool", is_question=Case(When(IS_QUESTION, then=True), default=False))
         .annotate(
             calls=Count("pk"),
@@ -188,7 +188,7 @@ def _fill_open_time_bounds(times: TimeRange) -> tuple[datetime, datetime]:
     return times.since or _ALWAYS[0], times.until or _ALWAYS[1]
 
 
-def _query_issued_calls(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
+def _query_calls_issued_between(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(workspace=workspace, issued_at__gte=since, issued_at__lt=until)
 
 

@@ -63,7 +63,7 @@ _SAID_IN_LINE = {
     AuditKind.SESSION_QUARANTINED.value: frozenset({"rows", "table", "row"}),
 }
 
-register.simple_tag(folded_text_html.render_message_text)
+register.simple_tag(folded_text_html.render_foldable_message_text)
 register.inclusion_tag("sessions/parts/json_tree.html", name="render_json_tree_or_link")(
     folded_text_html.build_json_tree_context
 )
@@ -73,7 +73,7 @@ register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_resu
 register.simple_tag(render_prompt_links)
 register.simple_tag(render_session_rows)
 for _render_cell in (
-    call_row_html.render_call_heading,
+    call_row_html.render_call_link_and_tool,
     call_row_html.render_call_id,
     call_row_html.render_session_cell,
     call_row_html.render_call_status_cell,
@@ -83,14 +83,14 @@ for _render_cell in (
 register.filter("visible", mask_and_shorten_text.mask_and_reveal_hidden)
 register.filter("size", mask_and_shorten_text.format_byte_size)
 register.filter("role_name", session_formatting.format_role_name)
-register.filter("safe_link", session_formatting.mask_link_if_safe)
+register.filter("safe_link", session_formatting.mask_safe_link_or_return_empty)
 register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
 register.filter("get_call_record_status_chip", session_formatting.get_call_record_shape_and_label)
 register.filter("times", session_formatting.format_number_of_times)
 register.filter("effect", session_formatting.format_side_effect)
 register.filter("side_effect_names", session_formatting.format_side_effects)
-register.filter("gap", session_formatting.format_time_without_run)
+register.filter("gap", session_formatting.format_time_between_runs)
 register.filter("image_source", message_media_sources.build_image_source)
 register.filter("audio_source", message_media_sources.build_audio_source)
 register.filter("money", session_formatting.format_money)
@@ -98,7 +98,7 @@ register.filter("rounded_money", session_formatting.render_rounded_money)
 register.filter("money_delta", session_formatting.format_money_delta)
 register.filter("exact", formatting.format_utc_time)
 register.filter("portion", session_formatting.format_count_with_share)
-register.filter("json_value", session_formatting.parse_stored_value)
+register.filter("json_value", formatting.parse_json_or_text)
 
 
 @register.filter
@@ -169,7 +169,7 @@ def render_already_masked_markdown(masked: str) -> SafeString:
 def render_stored_json(stored: str, more_url: str) -> dict[str, Any]:
     """Render stored JSON as text, or a link to its pages if it is long."""
     if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH:
-        return {"html": render_json_text(session_formatting.parse_stored_value(stored))}
+        return {"html": render_json_text(formatting.parse_json_or_text(stored))}
     query = urlencode({"text": long_text_pagination.STORED})
     return {
         "url": f"{more_url}{'&' if '?' in more_url else '?'}{query}",
@@ -240,7 +240,7 @@ def get_call_card_shape_and_label(card: CallCard) -> tuple[str, str]:
 @register.filter
 def parse_original_arguments(kept: Any) -> Any:
     """Parse the stored JSON of the arguments before an edit."""
-    return session_formatting.parse_stored_value(kept) if isinstance(kept, str) else kept
+    return formatting.parse_json_or_text(kept) if isinstance(kept, str) else kept
 
 
 @register.filter
@@ -292,7 +292,7 @@ def is_text(value: Any) -> bool:
 @register.filter
 def format_evidence_json(stored: str) -> str:
     """Format evidence as JSON text."""
-    return json_tree.mask_and_dump_json(mask_file_digests(session_formatting.parse_stored_value(stored)))
+    return json_tree.mask_and_dump_json(mask_file_digests(formatting.parse_json_or_text(stored)))
 
 
 @register.filter
@@ -347,7 +347,7 @@ def list_shown_details(row: HistoryItem) -> list[tuple[str, str]]:
 @register.filter
 def format_json_inline(value: Any) -> str:
     """Format a JSON value on one line: `order 17, to ann`."""
-    return format_text_excerpt(session_formatting.format_json_on_one_line(value))
+    return format_text_excerpt(session_formatting.mask_fields_and_format_json_on_one_line(value))
 
 
 @register.filter

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.core.rendering.mask_and_shorten_text import get_byte_size
-from harness_site.sessions.session_formatting import mask_link_if_safe, parse_json_container
+from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty, parse_json_container
 from harness_site.sessions.tool_views.tool_view_types import LONGEST, ToolUse, ToolView
 
 _QUERIES: Final = ("pattern", "query", "regex", "q", "search_term", "path", "dir_path", "directory")
@@ -65,9 +65,12 @@ def _build_web_view(use: ToolUse, label: str, target: str, prompt: str) -> ToolV
         label,
         use.mask_line_for_display(target),
         content={
-            "link": mask_link_if_safe(target),
+            "link": mask_safe_link_or_return_empty(target),
             "prompt": use.mask_line_for_display(prompt),
-            "pages": [(use.mask_line_for_display(link["title"]), mask_link_if_safe(link["url"])) for link in links],
+            "pages": [
+                (use.mask_line_for_display(link["title"]), mask_safe_link_or_return_empty(link["url"]))
+                for link in links
+            ],
             "returned": shown.text,
         },
         has_result=not use.is_error,

@@ -70,7 +70,7 @@ def show_search_results(
     pks = tuple(by_session)
     if exact_match is not None:
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
-    rows = session_rows.load_sessions_with_keys(workspace, pks, wanted)
+    rows = session_rows.load_session_rows_with_keys(workspace, pks, wanted)
     if not _parse_displayed_passage_keys(request):
         rows = _sort_by_activity(rows, first=exact_match)
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}

@@ -80,7 +80,7 @@ def _record_and_build_jsonl_export(request: MemberRequest, head: SessionHead) ->
     # Estimate: a few runs, decisions and events are added to these.
     records = head.row.messages + head.versions + head.calls
     return build_download_response(
-        jsonl_export.generate_jsonl_lines(head.row.pk),
+        jsonl_export.verify_session_and_generate_jsonl_lines(head.row.pk),
         JSONL,
         _build_export_file_name(head, "jsonl"),
         total=f"record {records}",
@@ -90,7 +90,9 @@ def _record_and_build_jsonl_export(request: MemberRequest, head: SessionHead) ->
 def _record_and_build_html_export(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     _record_export_event(request, head, "html")
     return build_download_response(
-        html_export.generate_html_pieces(head, zone=timezone.get_current_timezone(), language=get_language()),
+        html_export.verify_session_and_generate_html_pieces(
+            head, zone=timezone.get_current_timezone(), language=get_language()
+        ),
         HTML,
         _build_export_file_name(head, "html"),
         total=f"message {head.row.messages}",

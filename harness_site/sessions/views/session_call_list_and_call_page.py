@@ -5,19 +5,18 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.parse_message_parts import CallPart
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
-from harness_site.sessions.call_row_display import build_session_call_lines, has_any_line_decisions
+from harness_site.sessions.call_row_display import build_session_call_lines, has_any_line_decisions_to_show
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import (
     get_call_result_parts,
     list_call_status_choices,
-    parse_stored_value,
 )
 from harness_site.sessions.session_lookup import (
     PageNotFound,
@@ -34,14 +33,14 @@ from harness_site.sessions.views.workspace_call_log_page import parse_call_filte
 def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     filters = parse_call_filter(request.GET)
-    page = call_records.load_call_page(pk, filters, before=parse_number_parameter_or_none(request, "before"))
+    page = call_records.load_session_call_page(pk, filters, before=parse_number_parameter_or_none(request, "before"))
     rows = build_session_call_lines(pk, page.rows)
     context = {
         "head": head,
         "tab": "calls",
         "page": page,
         "rows": rows,
-        "has_decisions": has_any_line_decisions(rows),
+        "has_decisions": has_any_line_decisions_to_show(rows),
         "wanted": filters,
         "statuses": list_call_status_choices(),
         "first_page": parse_number_parameter_or_none(request, "before") is None,
@@ -59,20 +58,22 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         raise PageNotFound(
             _("This session has no such call."), _("The list of its tool calls shows those it has."), head
         )
-    mask_values_until_response(collect_secret_values(parse_stored_value(call.args)))
+    mask_values_until_response(collect_secret_values(parse_json_or_text(call.args)))
     attempts = [
         record
-        for record in call_records.load_calls_with_ids_or_since_step(pk, [call.call_id])
+        for record in call_records.load_calls_with_ids_and_open_or_since_step(pk, [call.call_id])
         if record.step == call.step
     ]
     card = CallCard(
-        CallPart(call.call_id, call.tool, parse_json_or_return_text(call.args_json_in_caller_order)),
+        CallPart(call.call_id, call.tool, parse_json_or_text(call.args_json_in_caller_order)),
         None,
         None,
         (call,),
     )
     if part_name := request.GET.get("as"):
-        return clipboard_text.build_text_response(clipboard_text.format_call_for_clipboard(part_name, card))
+        return clipboard_text.build_text_response_naming_hidden_characters(
+            clipboard_text.mask_and_format_call_for_clipboard(part_name, card)
+        )
     words = SearchQuery.parse(request.GET.get("find", ""))
     texts = (card, *get_call_result_parts(card))
     if (page := find_requested_text_page(request, texts, call.args, words)) is not None:

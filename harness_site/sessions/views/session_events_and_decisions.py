@@ -30,7 +30,7 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
         "page": page,
         "rows": list(events_and_decisions.group_read_events(page.rows)),
         "before": before,
-        "takers": events_and_decisions.load_takeover_runs(pk, page),
+        "takers": events_and_decisions.load_takeover_runs_by_lost_run_name(pk, page),
         "integrity": audit_trail_query.load_chain_integrity(request.membership.workspace_id),
     }
     return render(request, "sessions/history.html", context)

@@ -59,7 +59,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
     displayed_pks = _parse_displayed_session_keys(request)
-    rows = session_rows.load_sessions_with_keys(workspace, displayed_pks) if displayed_pks else page.rows
+    rows = session_rows.load_session_rows_with_keys(workspace, displayed_pks) if displayed_pks else page.rows
     lines = session_row_display.build_session_lines(
         rows,
         session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in rows]),

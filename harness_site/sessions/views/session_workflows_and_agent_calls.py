@@ -41,7 +41,7 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
             "sessions/peers.html",
             context | {"page": waits_for_other_agents.load_pause_page(pk, before=before)},
         )
-    join = waits_for_other_agents.load_join_page(
+    join = waits_for_other_agents.load_join_with_call_page(
         pk, join_pk, after=parse_number_parameter_or_none(request, "after") or 0
     )
     if join is None:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking import masker
 from harness_site.search.query_terms import SearchQuery
@@ -37,7 +38,7 @@ from harness_site.sessions.selectors.find_words_errors_and_decisions import Land
 from harness_site.sessions.selectors.message_windows import WINDOW
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
-from harness_site.sessions.session_formatting import format_count, parse_stored_value
+from harness_site.sessions.session_formatting import format_count
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
@@ -92,10 +93,10 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "first_prompt": first_prompt,
         "between": parse_number_parameter_or_none(request, "until") if piece == "later" else None,
         "outline": outline,
-        "reading": transcript_content_choices.read_reading_choices(request),
+        "reading": transcript_content_choices.read_reading_choices_from_cookie(request),
         "following": is_live,
         "words": words,
-        "found": transcript_search.find_transcript_hits(place, words, at) if words and at is not None else None,
+        "found": transcript_search.find_nearest_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
         "piece": piece,
         "spot": _get_error_or_decision_search_start(request, window, first_prompt, at),
@@ -155,10 +156,10 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
             (card for card in cards if replace_unencodable_characters(card.call.call_id) == request.GET.get("call")),
             None,
         )
-        return clipboard_text.build_text_response(
-            clipboard_text.format_call_for_clipboard(part_name, card)
+        return clipboard_text.build_text_response_naming_hidden_characters(
+            clipboard_text.mask_and_format_call_for_clipboard(part_name, card)
             if card
-            else clipboard_text.format_message_text(entries[0].parts)
+            else clipboard_text.mask_and_format_message_text(entries[0].parts)
         )
     words = SearchQuery.parse(request.GET.get("find", ""))
     address = f"{request.path}?v={place.version}"
@@ -196,12 +197,12 @@ def find_requested_text_page(
     texts = long_text_pagination.iterate_pageable_texts(parts)
     if key := request.GET.get("text", ""):
         stored_texts = (
-            long_text_pagination.mask_secret_fields_and_format_json(parse_stored_value(body)) for body in (stored,)
+            long_text_pagination.mask_secret_fields_and_format_json(parse_json_or_text(body)) for body in (stored,)
         )
         text = (
             next(stored_texts)
             if key == long_text_pagination.STORED
-            else long_text_pagination.find_text_by_key(chain(texts, stored_texts), key)
+            else long_text_pagination.find_long_text_by_key(chain(texts, stored_texts), key)
         )
         return (
             None
@@ -209,7 +210,9 @@ def find_requested_text_page(
             else long_text_pagination.build_masked_text_page(text, parse_number_parameter_or_none(request, "page") or 1)
         )
     return (
-        long_text_pagination.find_later_text_page_with_words(texts, words.words) if words and not request.htmx else None
+        long_text_pagination.find_later_text_page_with_any_word(texts, words.words)
+        if words and not request.htmx
+        else None
     )
 
 

@@ -12,7 +12,11 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions import session_formatting
-from harness_site.sessions.call_row_display import WorkspaceCallLine, build_workspace_call_lines, has_any_line_decisions
+from harness_site.sessions.call_row_display import (
+    WorkspaceCallLine,
+    build_workspace_call_lines,
+    has_any_line_decisions_to_show,
+)
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
@@ -35,7 +39,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     context = {
         "page": page,
         "rows": rows,
-        "has_decisions": has_any_line_decisions(
+        "has_decisions": has_any_line_decisions_to_show(
             row.call if isinstance(row, WorkspaceCallLine) else row for row in rows
         ),
         "secrets": secrets,

@@ -69,7 +69,7 @@ def asked(session: Session, call_id: str, *, is_error: bool = False) -> None:
 
 
 def found(session: Session, words: str, here: int) -> tuple[int, int | None, int | None, int]:
-    at = transcript_search.find_transcript_hits(
+    at = transcript_search.find_nearest_transcript_hits(
         conversation_window.get_newest_transcript_version(session), SearchQuery.parse(words), here
     )
     return at.before, at.previous, at.following, at.after

@@ -126,7 +126,7 @@ def test_long_join_has_several_pages(cp: SyncCheckpointer, reader: Client) -> No
     ((long, short),) = [row.joins for row in waits_for_other_agents.load_pause_page(session.pk).rows]
     assert ([call.call_id for call in long.calls], short.after) == (ids[: waits_for_other_agents.CALLS], None)
     assert long.after is not None
-    rest = waits_for_other_agents.load_join_page(session.pk, long.pk, after=long.after)
+    rest = waits_for_other_agents.load_join_with_call_page(session.pk, long.pk, after=long.after)
     assert rest is not None
     assert ([call.call_id for call in rest.calls], rest.after) == (ids[waits_for_other_agents.CALLS :], None)
     words = visible_text(reader.get(f"/sessions/{session.pk}/peers/", {"join": long.pk, "after": long.after}))

@@ -80,9 +80,9 @@ def test_call_list_is_filtered_by_tool_and_status(session: Session, reader: Clie
 
 def test_pages_of_calls_are_consecutive(session: Session) -> None:
     made = [make_call(session=session, call_id=str(number)).pk for number in range(3)]
-    first = call_records.load_call_page(session.pk, call_records.CallFilter(), size=2)
+    first = call_records.load_session_call_page(session.pk, call_records.CallFilter(), size=2)
     assert ([row.pk for row in first.rows], first.before) == ([made[2], made[1]], made[1])
-    second = call_records.load_call_page(session.pk, call_records.CallFilter(), before=first.before, size=2)
+    second = call_records.load_session_call_page(session.pk, call_records.CallFilter(), before=first.before, size=2)
     assert ([row.pk for row in second.rows], second.before) == ([made[0]], None)
 
 

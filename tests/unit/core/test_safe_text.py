@@ -73,4 +73,4 @@ def test_html_entity_does_not_restore_a_replaced_character() -> None:
 
 @pytest.mark.parametrize("address", ["http://x/\ud800", "http://x/\u202egpj.exe", "http://x/\x01", "http://x\x00"])
 def test_url_with_hidden_characters_is_not_linked(address: str) -> None:
-    assert session_formatting.mask_link_if_safe(address) == ""
+    assert session_formatting.mask_safe_link_or_return_empty(address) == ""

@@ -27,7 +27,10 @@ def test_amounts_are_formatted(amount: str, words: str) -> None:
 
 
 def test_text_on_one_line_differs_from_the_list_that_it_looks_like() -> None:
-    assert session_formatting.format_json_on_one_line({"a": "[1, 2]", "b": [1, 2]}) == 'a "[1, 2]", b [1, 2]'
+    assert (
+        session_formatting.mask_fields_and_format_json_on_one_line({"a": "[1, 2]", "b": [1, 2]})
+        == 'a "[1, 2]", b [1, 2]'
+    )
 
 
 def test_unknown_amount_is_a_dash() -> None:
@@ -99,11 +102,14 @@ def test_unknown_role_is_named_but_not_used_as_a_css_class() -> None:
     "address", ["javascript:alert(1)", " javascript:alert(1)", "data:x", "//a.example", "http://", "http://[", "", None]
 )
 def test_only_web_addresses_become_links(address: object) -> None:
-    assert session_formatting.mask_link_if_safe(address) == ""
+    assert session_formatting.mask_safe_link_or_return_empty(address) == ""
 
 
 def test_web_address_becomes_a_link() -> None:
-    assert session_formatting.mask_link_if_safe("https://bank.example/#re_81f3") == "https://bank.example/#re_81f3"
+    assert (
+        session_formatting.mask_safe_link_or_return_empty("https://bank.example/#re_81f3")
+        == "https://bank.example/#re_81f3"
+    )
 
 
 @pytest.mark.parametrize(

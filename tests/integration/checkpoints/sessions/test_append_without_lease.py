@@ -348,7 +348,9 @@ def test_listings_show_the_appended_version_without_a_run(cp: SyncCheckpointer, 
 
     assert [row.version.run_number for row in version_list.load_version_page(session.pk).rows] == [None, 1]
     saved = [
-        each["run"] for each in export_records.generate_export_records(session.pk) if each["record"] == "checkpoint"
+        each["run"]
+        for each in export_records.verify_session_and_generate_export_records(session.pk)
+        if each["record"] == "checkpoint"
     ]
     assert saved == [1, None]
     frame = timeframe_contents.load_timeframe(session.pk)
