@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -41,6 +41,8 @@ DECIDED_QUERY: Final = "tab=decided&by=people"
 #: Largest number of labels of a time axis of hours, and of one of days, which are wider.
 _HOUR_LABELS: Final = 6
 _DAY_LABELS: Final = 4
+#: Distances of the labels of hours; each divides a day evenly.
+_HOURS_BETWEEN_LABELS: Final = (1, 2, 3, 4, 6, 8, 12, 24)
 #: Width of a label of the time axis in percent of the narrowest chart.
 _LABEL_PERCENT: Final = 18
 #: Part of a step that its bar fills.
@@ -290,17 +292,26 @@ def format_axis_zone(period: Period) -> str:
 
 
 def build_time_axis_labels(period: Period) -> tuple[AxisLabel, ...]:
-    """Build labels for the time axis, at equal distances back from the last step."""
+    """Build labels for the time axis: of days at equal distances back from the last one, or of round hours."""
     steps = period.list_step_starts()
-    distance = ceil(len(steps) / (_HOUR_LABELS if period.has_hourly_steps else _DAY_LABELS))
+    if period.has_hourly_steps:
+        return tuple(_build_hour_labels(steps))
+    distance = ceil(len(steps) / _DAY_LABELS)
     return tuple(
-        AxisLabel(
-            (index + 0.5) / len(steps) * 100,
-            _format_hour(step) if period.has_hourly_steps else format_day(step.date()),
-        )
+        AxisLabel((index + 0.5) / len(steps) * 100, format_day(step.date()))
         for index, step in enumerate(steps)
         if (len(steps) - 1 - index) % distance == 0
     )
+
+
+def _build_hour_labels(steps: Sequence[datetime]) -> Iterator[AxisLabel]:
+    """Build labels of hours that divide the day of the reader evenly, without those that would be moved at an edge."""
+    distance = next(hours for hours in _HOURS_BETWEEN_LABELS if len(steps) <= hours * _HOUR_LABELS)
+    for index, step in enumerate(steps):
+        label = AxisLabel((index + 0.5) / len(steps) * 100, _format_hour(step))
+        hour = convert_to_zone(step, timezone.get_current_timezone()).hour
+        if hour % distance == 0 and label.text_anchor == "middle":
+            yield label
 
 
 def _format_dollars(amount: float) -> str:

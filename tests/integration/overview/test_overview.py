@@ -12,6 +12,7 @@ from django.db.models import F
 from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.enums import (
@@ -892,10 +893,22 @@ def test_long_periods_have_steps_of_seven_days_back_from_the_last_one() -> None:
 
 
 def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:
-    for query in ("period=7d", "period=14d", "period=90d", "period=24h"):
+    for query in ("period=7d", "period=14d", "period=90d"):
         period, _problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
         last = charts.build_time_axis_labels(period)[-1]
         assert (last.x, last.text_anchor) == ("100%", "end")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+@pytest.mark.parametrize("hour", [0, 3, 11, 22])
+def test_labels_of_hours_are_round_hours_of_the_reader_below_their_steps(zone: str, hour: int) -> None:
+    now = datetime(2026, 3, 2, hour, 20, tzinfo=UTC)
+    with timezone.override(zone):
+        period, _problem = utc_periods.parse_period_and_problem(QueryDict("period=24h"), now)
+        labels = charts.build_time_axis_labels(period)
+    assert {int(label.text[:2]) % 4 for label in labels} == {0}
+    assert {label.text_anchor for label in labels} == {"middle"}
+    assert len(labels) >= 4
 
 
 def test_an_installation_without_sessions_leads_to_the_first_agent(client: Client) -> None:
