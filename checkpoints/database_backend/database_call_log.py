@@ -197,7 +197,7 @@ def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchR
     is_rejected = call.status == CallStatus.REJECTED
     is_answered = call.answered_version is not None and call.session_id == owned_session.pk
     if is_answered:
-        _warn_about_repeated_replay(owned_session.session_id, request)
+        _log_repeated_replay_once_per_tool(owned_session.session_id, request)
     return ToolResult(
         request.call_id,
         call.result_text or "",
@@ -230,7 +230,7 @@ def _add_stored_result_value_flow(store: Store, tool: Tool, call: ToolCall, resu
 _reported_tools: weakref.WeakValueDictionary[int, Tool] = weakref.WeakValueDictionary()
 
 
-def _warn_about_repeated_replay(session_id: str, request: DispatchRequest) -> None:
+def _log_repeated_replay_once_per_tool(session_id: str, request: DispatchRequest) -> None:
     """Log, once for each tool, that its policy replays a result that the model has already seen.
 
     A default policy may surprise the author of the tool, so that is a warning.

@@ -88,7 +88,7 @@ def _open_database_and_close_connection(options: ClientOptions) -> str:
     return alias
 
 
-def _allow_closing_by_other_threads(using: str, opened: list[Closable]) -> None:
+def _share_and_collect_worker_connection(using: str, opened: list[Closable]) -> None:
     """Allow another thread to close a worker's connection once the worker has ended."""
     connection = connections[using]
     connection.inc_thread_sharing()
@@ -110,7 +110,7 @@ class DatabaseBackend:
         return ThreadPoolExecutor(
             WORKERS[get_connection(using).vendor],
             thread_name_prefix="harness",
-            initializer=_allow_closing_by_other_threads,
+            initializer=_share_and_collect_worker_connection,
             initargs=(using, opened),
         )
 
@@ -342,7 +342,7 @@ class DatabaseBackend:
         call: ToolCall = yield Transact(
             lambda: record_verify_hook_answers.request_verification(store, target, to_actor(actor))
         )
-        probe = record_verify_hook_answers.build_verify_probe(store, target.session_id, call)
+        probe = record_verify_hook_answers.build_probe_with_registered_hook(store, target.session_id, call)
         return (
             "requested"
             if probe is None

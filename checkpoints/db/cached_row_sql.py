@@ -34,7 +34,7 @@ DO_NOTHING: Final = "ON CONFLICT DO NOTHING"
 _BATCH_SIZE = 100
 
 
-def select_rows(using: str, model: type[SomeModel], conditions: str, params: Sequence[Any]) -> list[SomeModel]:
+def load_rows_where(using: str, model: type[SomeModel], conditions: str, params: Sequence[Any]) -> list[SomeModel]:
     """Read the rows of a model.
 
     Args:
@@ -47,7 +47,7 @@ def select_rows(using: str, model: type[SomeModel], conditions: str, params: Seq
         The rows, as the ORM gives them.
     """
     columns = _get_names_columns_and_converters(model)[1]
-    return _fetch_rows(using, model, f"SELECT {columns} FROM {quote_table(model)} {conditions}", params)
+    return _load_rows_by_sql(using, model, f"SELECT {columns} FROM {quote_table(model)} {conditions}", params)
 
 
 def update_and_return_rows(
@@ -55,14 +55,14 @@ def update_and_return_rows(
 ) -> list[SomeModel]:
     """Update the rows of a model, which are locked by that, and return them as they are then.
 
-    `changes` is SQL behind SET. The rest is as in `select_rows`. The rows get no seal.
+    `changes` is SQL behind SET. The rest is as in `load_rows_where`. The rows get no seal.
     """
     columns = _get_names_columns_and_converters(model)[1]
     sql = f"UPDATE {quote_table(model)} SET {changes} {conditions} RETURNING {columns}"
-    return _fetch_rows(using, model, sql, params)
+    return _load_rows_by_sql(using, model, sql, params)
 
 
-def _fetch_rows(using: str, model: type[SomeModel], sql: str, params: Sequence[Any]) -> list[SomeModel]:
+def _load_rows_by_sql(using: str, model: type[SomeModel], sql: str, params: Sequence[Any]) -> list[SomeModel]:
     names, _, converters = _get_names_columns_and_converters(model)
     if connections[using].vendor != "postgresql":  # its columns have converters of the connection
         return list(model._default_manager.using(using).raw(sql, params))
@@ -155,7 +155,7 @@ def _build_update_sql(model: type[models.Model], fields: tuple[str, ...]) -> str
     return f"UPDATE {quote_table(model)} SET {sets} WHERE {quote_column(model, model._meta.pk.name)} = %s"
 
 
-def insert_rows(
+def insert_rows_of_field_values(
     using: str,
     model: type[models.Model],
     fields: tuple[str, ...],

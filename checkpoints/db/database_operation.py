@@ -59,7 +59,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
                 connection.close()
 
 
-def require_outside_caller_transaction(using: str) -> None:
+def require_no_caller_transaction_of_alias(using: str) -> None:
     """Raise `InsideTransaction` if a write would, for work that has to be done before it."""
     require_no_caller_transaction(get_connection(using))
 

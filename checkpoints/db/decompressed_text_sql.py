@@ -12,13 +12,16 @@ from checkpoints.models.packed_fields import decompress_text_if_compressed
 _FUNCTION: Final = "harness_text"
 
 
-def register_text_function(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    """Give a new connection to SQLite the function that `build_text_sql` needs. Receiver of `connection_created`."""
+def register_sqlite_decompression_function(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """Give a new connection to SQLite the function that `build_decompressed_text_sql` needs.
+
+    Receiver of `connection_created`.
+    """
     if connection.vendor == "sqlite":
         connection.connection.create_function(_FUNCTION, 1, decompress_text_if_compressed, deterministic=True)
 
 
-def build_text_sql(vendor: str, column: str) -> str:
+def build_decompressed_text_sql(vendor: str, column: str) -> str:
     """Build SQL of the text of a column.
 
     Args:
@@ -37,4 +40,6 @@ class DecompressedText(Func):
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         sql, params = compiler.compile(self.source_expressions[0])
-        return build_text_sql("sqlite", sql), [*params] * build_text_sql("sqlite", "%s").count("%s")
+        return build_decompressed_text_sql("sqlite", sql), [*params] * build_decompressed_text_sql(
+            "sqlite", "%s"
+        ).count("%s")

@@ -105,7 +105,7 @@ class WriteGuard:
             raise GuardedWriteRefused
         return execute(sql, params, many, context)
 
-    def execute(
+    def execute_wrapped_statement(
         self, connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any], *, issues_call: bool
     ) -> tuple[Any, ...]:
         """Execute a statement of `GuardSql.wrap_statement`, and return the row of the one inside.
@@ -122,7 +122,7 @@ class WriteGuard:
         return tuple(written)
 
     @contextmanager
-    def open_transaction(self, connection: BaseDatabaseWrapper) -> Iterator[CursorWrapper]:
+    def open_guarded_transaction(self, connection: BaseDatabaseWrapper) -> Iterator[CursorWrapper]:
         """Open a transaction that has checked the condition and inserted the row. Raises `GuardedWriteRefused`."""
         with self._permit_own_write():
             with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
@@ -151,7 +151,7 @@ class WriteGuard:
 _guard: Final[ContextVar[tuple[str, WriteGuard] | None]] = ContextVar("guard of a write", default=None)
 
 
-def find_guard(connection: BaseDatabaseWrapper) -> WriteGuard | None:
+def find_guard_of_next_write(connection: BaseDatabaseWrapper) -> WriteGuard | None:
     """Find the guard of the next write on `connection`."""
     guarded = _guard.get()
     if guarded is None or guarded[0] != connection.alias:
@@ -164,7 +164,7 @@ def find_guard(connection: BaseDatabaseWrapper) -> WriteGuard | None:
 def open_write_transaction(connection: BaseDatabaseWrapper, guard: WriteGuard | None) -> Iterator[CursorWrapper]:
     """Open a transaction for the statements of one write, with its guard if it has one."""
     if guard is not None:
-        with guard.open_transaction(connection) as cursor:
+        with guard.open_guarded_transaction(connection) as cursor:
             yield cursor
         return
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:

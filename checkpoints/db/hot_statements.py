@@ -111,7 +111,7 @@ def build_session_change_assignments_sql(vendor: str, table: str = "") -> str:
 
 
 @cache
-def _build_change_assignments_of_cached_session_sql() -> str:
+def _build_throttled_session_change_sql() -> str:
     """SQL of the same columns for a client that saves to one session several times a second, on PostgreSQL.
 
     The time is written once a second. A row whose indexed columns stay as they are gets no new entries in the indexes
@@ -187,7 +187,7 @@ def save_versions(
         expected["revision"], expected["row_seal"] = revision, None
     known = {field: value for field, value in expected.items() if value is not None}
     empty = tuple(field for field in expected if field not in known)
-    guard = guard_within_write_statement.find_guard(connection)
+    guard = guard_within_write_statement.find_guard_of_next_write(connection)
     is_short = len(versions) == 1 and len(versions[0].messages) <= _MAX_INLINE_MESSAGES
     is_one_statement = connection.vendor == "postgresql" and is_short
     if beside and not is_one_statement:
@@ -225,7 +225,7 @@ def _save_versions_in_one_statement(
                 params += message
     if answered:
         params += [*(list(column) for column in zip(*answered, strict=True)), *_SETTLED_STATUSES]
-    params += _list_params_of_rows(connection, beside)
+    params += _list_params_of_rows_beside(connection, beside)
     params += convert_values(connection, Checkpoint, checkpoint_values)
     sql = _build_save_version_sql(
         head_move,
@@ -233,7 +233,7 @@ def _save_versions_in_one_statement(
         bool(message_seals),
         tuple(checkpoint_values),
         bool(answered),
-        _list_shapes_of_rows(beside),
+        _list_sql_shapes_of_rows_beside(beside),
         None if guard is None else guard.sql,
     )
     row = _execute_and_fetch_row(connection, guard, sql, params)
@@ -250,7 +250,7 @@ def _execute_and_fetch_row(
 ) -> Any:
     """Execute a statement, which is wrapped if there is a guard. Returns its row as a tuple, or None."""
     if guard is not None:
-        return guard.execute(connection, sql, params, issues_call=issues_call)
+        return guard.execute_wrapped_statement(connection, sql, params, issues_call=issues_call)
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
         return cursor.fetchone()
@@ -275,13 +275,13 @@ def _save_versions_in_several_statements(
         if row is None:
             guard_within_write_statement.raise_refused_if_guarded(guard)
             return None
-        insert_versions(connection, cursor, [(base, versions)])
+        insert_versions_and_messages(connection, cursor, [(base, versions)])
         if answered:
             cursor.executemany(_build_mark_calls_answered_sql(), answered)
     return int(row[1])
 
 
-def insert_versions(
+def insert_versions_and_messages(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper, versions: Sequence[tuple[SaveBase, Sequence[NewVersion]]]
 ) -> None:
     """Insert versions of sessions with their messages, and change nothing else: neither the sessions nor the calls that
@@ -359,7 +359,7 @@ def _build_move_head_sql(head_move: _HeadMove) -> str:
     if "updated_at" in head_move.sets:
         changes = _build_next_revision_sql()
     elif "revision" in head_move.expects and head_move.vendor == "postgresql":
-        changes = _build_change_assignments_of_cached_session_sql()
+        changes = _build_throttled_session_change_sql()
     else:
         changes = build_session_change_assignments_sql(head_move.vendor)
     conditions = [f"{_quote_session_column(field)} = %s" for field in head_move.expects]
@@ -422,7 +422,7 @@ class _ChangeShape(NamedTuple):
 _RowsShape = _InsertShape | _ChangeShape
 
 
-def _list_shapes_of_rows(beside: Sequence[NewRows | ChangedRow]) -> tuple[_RowsShape, ...]:
+def _list_sql_shapes_of_rows_beside(beside: Sequence[NewRows | ChangedRow]) -> tuple[_RowsShape, ...]:
     return tuple(
         _ChangeShape(rows.model, tuple(rows.place), tuple(rows.changes))
         if isinstance(rows, ChangedRow)
@@ -432,7 +432,7 @@ def _list_shapes_of_rows(beside: Sequence[NewRows | ChangedRow]) -> tuple[_RowsS
     )
 
 
-def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRows | ChangedRow]) -> list[Any]:
+def _list_params_of_rows_beside(connection: BaseDatabaseWrapper, beside: Sequence[NewRows | ChangedRow]) -> list[Any]:
     """List the parameters of rows: the values of a single one, or an array for each field."""
     params: list[Any] = []
     for rows in beside:
@@ -446,7 +446,7 @@ def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRo
 
 
 @cache
-def _build_rows_beside_sql(shapes: tuple[_RowsShape, ...]) -> str:
+def _build_ctes_of_rows_beside_sql(shapes: tuple[_RowsShape, ...]) -> str:
     """SQL of the rows beside a statement, for the session of its `head`."""
     statements = (
         _build_update_row_beside_sql(shape) if isinstance(shape, _ChangeShape) else _build_insert_rows_beside_sql(shape)
@@ -488,7 +488,7 @@ def _get_postgresql_type_of_field(model: type[models.Model], field: str) -> str:
     return _VALUE_TYPES.get(type(model._meta.get_field(field)), "text")
 
 
-def insert_rows_if_session_unchanged(
+def write_rows_if_session_unchanged(
     connection: BaseDatabaseWrapper, session_pk: int, fence: int, revision: int, rows: Sequence[NewRows | ChangedRow]
 ) -> str | None:
     """Insert rows of a session that nobody has sealed or written to since it had this revision, which becomes the next.
@@ -496,21 +496,21 @@ def insert_rows_if_session_unchanged(
     Returns the status of the session; None if it is not as described, and nothing was written. Only on PostgreSQL.
     """
     with connection.cursor() as cursor:
-        sql = _build_insert_rows_if_unchanged_sql(_list_shapes_of_rows(rows))
-        cursor.execute(sql, [session_pk, fence, revision, *_list_params_of_rows(connection, rows)])
+        sql = _build_write_rows_if_unchanged_sql(_list_sql_shapes_of_rows_beside(rows))
+        cursor.execute(sql, [session_pk, fence, revision, *_list_params_of_rows_beside(connection, rows)])
         row = cursor.fetchone()
     return None if row is None else str(row[0])
 
 
 @cache
-def _build_insert_rows_if_unchanged_sql(shapes: tuple[_RowsShape, ...]) -> str:
-    changes = _build_change_assignments_of_cached_session_sql()
+def _build_write_rows_if_unchanged_sql(shapes: tuple[_RowsShape, ...]) -> str:
+    changes = _build_throttled_session_change_sql()
     return (
         f"WITH head AS (UPDATE {quote_table(Session)} SET {changes} WHERE {_quote_session_column('id')} = %s "
         f"AND {_quote_session_column('fence')} = %s AND {_quote_session_column('revision')} = %s "
         f"AND {_quote_session_column('row_seal')} IS NULL "
         f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('status')} AS status)"
-        f"{_build_rows_beside_sql(shapes)} SELECT head.status FROM head"
+        f"{_build_ctes_of_rows_beside_sql(shapes)} SELECT head.status FROM head"
     )
 
 
@@ -548,11 +548,13 @@ def _build_save_version_sql(
         f"SELECT head.session_pk, head.version, {make_placeholders(len(checkpoint_fields))} FROM head "
         f"RETURNING {quote_column(Checkpoint, 'version')}"
     )
-    ctes = f"head AS ({_build_move_head_sql(head_move)}){insert_messages}{_build_rows_beside_sql(beside)}"
-    return _build_statement_sql(ctes, insert_version, guard_sql)
+    ctes = f"head AS ({_build_move_head_sql(head_move)}){insert_messages}{_build_ctes_of_rows_beside_sql(beside)}"
+    return _build_guarded_statement_with_ctes_sql(ctes, insert_version, guard_sql)
 
 
-def _build_statement_sql(ctes: str, statement: str, guard_sql: GuardSql | None, *, call: str = "NULL") -> str:
+def _build_guarded_statement_with_ctes_sql(
+    ctes: str, statement: str, guard_sql: GuardSql | None, *, call: str = "NULL"
+) -> str:
     """SQL of a statement with its common table expressions, under a guard if there is one."""
     return f"WITH {ctes} {statement}" if guard_sql is None else guard_sql.wrap_statement(ctes, statement, call=call)
 
@@ -578,7 +580,7 @@ def insert_call(
     """
     allowed = _UNDER_REVIEW_STATUSES if under_review else _OPEN_STATUSES
     status = STATUSES_WHILE_ISSUING[under_review]
-    guard = guard_within_write_statement.find_guard(connection)
+    guard = guard_within_write_statement.find_guard_of_next_write(connection)
     if connection.vendor != "postgresql":
         return _insert_call_in_several_statements(
             connection, session_pk, fence, step, values, allowed, status, head, guard
@@ -637,7 +639,7 @@ def _insert_call_in_several_statements(
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
-        insert = _build_insert_only_call_sql(tuple(values))
+        insert = _build_insert_call_without_lock_sql(tuple(values))
         cursor.execute(insert, [*keys, *convert_values(connection, ToolCall, values)])
         place: tuple[int, int] | None = cursor.fetchone()
         if place is None:
@@ -693,7 +695,9 @@ def _build_insert_call_sql(lock_sql: str, fields: tuple[str, ...], guard_sql: Gu
         f"{make_placeholders(len(fields))} FROM locked_session "
         f"{_build_on_conflict_do_nothing_sql()}"
     )
-    return _build_statement_sql(f"locked_session AS ({lock_sql})", insert, guard_sql, call=_WRITTEN_CALL)
+    return _build_guarded_statement_with_ctes_sql(
+        f"locked_session AS ({lock_sql})", insert, guard_sql, call=_WRITTEN_CALL
+    )
 
 
 #: Key of the call in the row that a guarded statement has written.
@@ -723,11 +727,11 @@ def _build_insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, 
         f"FROM inserted WHERE {quote_table(Session)}.{_quote_session_column('id')} = inserted.session_pk "
         f"RETURNING inserted.{_quote_call_column('id')}, inserted.{_quote_call_column('step')}"
     )
-    return _build_statement_sql(ctes, move_head, guard_sql, call=_WRITTEN_CALL)
+    return _build_guarded_statement_with_ctes_sql(ctes, move_head, guard_sql, call=_WRITTEN_CALL)
 
 
 @cache
-def _build_insert_only_call_sql(fields: tuple[str, ...]) -> str:
+def _build_insert_call_without_lock_sql(fields: tuple[str, ...]) -> str:
     return f"{build_insert_sql(ToolCall, (*_PLACE_FIELDS, *fields))} {_build_on_conflict_do_nothing_sql()}"
 
 
@@ -760,7 +764,11 @@ def update_call_outcome(
     params = convert_values(connection, ToolCall, values)
     source_status = call_transitions_by_agent_or_system.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
-    vendor, fields, guard = connection.vendor, tuple(values), guard_within_write_statement.find_guard(connection)
+    vendor, fields, guard = (
+        connection.vendor,
+        tuple(values),
+        guard_within_write_statement.find_guard_of_next_write(connection),
+    )
     if vendor == "postgresql" and not is_interrupted:
         sql = _build_lock_and_update_outcome_sql(fields, is_sealed, None if guard is None else guard.sql)
         return _execute_and_fetch_row(connection, guard, sql, [*lock_params, *params]) is not None
@@ -816,4 +824,4 @@ def _build_lock_and_update_outcome_sql(fields: tuple[str, ...], is_sealed: bool,
         "postgresql", fields, False, " FROM locked_session", "locked_session.session_pk"
     )
     outcome += f" RETURNING {_quote_call_column('id')}"
-    return _build_statement_sql(f"locked_session AS ({lock_sql})", outcome, guard_sql)
+    return _build_guarded_statement_with_ctes_sql(f"locked_session AS ({lock_sql})", outcome, guard_sql)

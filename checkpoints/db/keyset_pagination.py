@@ -125,7 +125,7 @@ def build_after_row_condition(fields: Sequence[str], last: Sequence[int]) -> Gre
     return GreaterThan(_RowValue(*[F(field) for field in fields]), _RowValue(*[Value(number) for number in last]))
 
 
-def iterate_distinct_session_keys(rows: QuerySet[Model], *, by: str) -> Iterator[int]:
+def iterate_distinct_session_pks(rows: QuerySet[Model], *, by: str) -> Iterator[int]:
     """Iterate over the keys of the sessions of rows, each once, in the order of a time.
 
     The rows are read in batches, each by a query of its own, so that the caller may change them meanwhile.

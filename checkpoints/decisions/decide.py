@@ -207,7 +207,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         require_unaltered_call.require_matching_digests(seen_call)
         call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, seen_call)
         require_undecided_at_revision(
-            store, session, call, _get_call_revision_to_decide(store, target, seen_call, call), rule.before
+            store, session, call, _get_revision_to_decide_on_after_run_loss(store, target, seen_call, call), rule.before
         )
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
@@ -242,7 +242,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         asked_args_digest = changes.get("asked_args_digest", call.asked_args_digest)
         terms = DecisionTerms(call.approvals, people, asked_args_digest, call.deadline)
         signed_decisions.insert_decision(decision, terms, using=store.using)
-        _record_decision_event(store, session, call, verdict)
+        _record_decision_in_audit_trail(store, session, call, verdict)
         _mark_session_ready_if_all_decided(store, session)
 
 
@@ -309,7 +309,9 @@ def require_undecided_at_revision(
     raise AlreadyDecided(session.session_id, call.call_id, label, decision.actor, decision.created_at)
 
 
-def _get_call_revision_to_decide(store: Store, target: DecisionTarget, seen_call: ToolCall, call: ToolCall) -> int:
+def _get_revision_to_decide_on_after_run_loss(
+    store: Store, target: DecisionTarget, seen_call: ToolCall, call: ToolCall
+) -> int:
     """Return the revision of `call` that a decision is bound to.
 
     The actor may have seen the call as its run left it: that the run was then declared lost, in this transaction or
@@ -415,7 +417,7 @@ def _update_call_or_raise_stale(store: Store, call: ToolCall, changes: dict[str,
         raise StaleRevision(call.session.session_id, call.call_id, call.revision, call.revision + 1)
 
 
-def _record_decision_event(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> None:
+def _record_decision_in_audit_trail(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> None:
     insert_unchained_events.record_event(
         store,
         AuditKind.DECIDED,

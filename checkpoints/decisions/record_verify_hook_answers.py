@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 MAX_WHY_LENGTH = 2000
 
 
-def build_verify_probe(store: Store, session_id: str, call: ToolCall) -> VerifyProbe | None:
+def build_probe_with_registered_hook(store: Store, session_id: str, call: ToolCall) -> VerifyProbe | None:
     """Build the probe for an interrupted call; None if no registry here has a hook for its tool."""
     return build_probe_with_hook(find_verify_hook(store, session_id, call.tool), session_id, call)
 
@@ -60,21 +60,21 @@ def ask_hook_and_record_answer_flow(store: Store, probe: VerifyProbe) -> Flow[st
 def record_hook_answer(store: Store, probe: VerifyProbe, answer: Answer) -> str:
     """Write a hook's answer as a decision. An answer that came too late changes nothing and is not an error."""
     if isinstance(answer, Unknown):
-        _record_unverified_outcome(store, probe, answer.why)
+        _record_unknown_answer(store, probe, answer.why)
         return "unknown"
     try:
-        _record_verified_outcome(store, probe, answer)
+        _record_landed_or_not_landed_answer(store, probe, answer)
     except DecisionRefused:
         return "unknown"
     except StorageError:
         raise  # the answer was lost, and the next resume asks again
     except CheckpointsError as error:
-        _record_unverified_outcome(store, probe, f"the answer of the verify hook could not be recorded: {error.detail}")
+        _record_unknown_answer(store, probe, f"the answer of the verify hook could not be recorded: {error.detail}")
         return "unknown"
     return "landed" if isinstance(answer, Landed) else "not_landed"
 
 
-def _record_verified_outcome(store: Store, probe: VerifyProbe, answer: Landed | NotLanded) -> None:
+def _record_landed_or_not_landed_answer(store: Store, probe: VerifyProbe, answer: Landed | NotLanded) -> None:
     """Record that the hook found the effect or did not. Raises `InvalidInput` for a result that has no JSON form."""
     if isinstance(answer, NotLanded):
         kind, reason = DecisionKind.PROBE_NOT_LANDED, "The effect was not found."
@@ -87,7 +87,7 @@ def _record_verified_outcome(store: Store, probe: VerifyProbe, answer: Landed | 
     )
 
 
-def _record_unverified_outcome(store: Store, probe: VerifyProbe, cause: object) -> None:
+def _record_unknown_answer(store: Store, probe: VerifyProbe, cause: object) -> None:
     reason = (cause if isinstance(cause, str) else repr(cause)).encode("utf-8", "replace").decode().replace("\0", "")
     reason = reason[:MAX_WHY_LENGTH] or "the verify hook gave no reason"
     logger.warning(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 
-def convert_message_content_to_blocks(message: Any) -> Any:
+def convert_message_to_one_with_blocks(message: Any) -> Any:
     """Convert a message with such content to one with blocks; any other value is returned as it is."""
     content = message.get("content") if isinstance(message, dict) else None
     if not isinstance(content, list) or not any(map(_is_bedrock_block, content)):

@@ -43,7 +43,7 @@ def parse_stored_amount(text: str) -> float | Decimal:
     return value
 
 
-def round_to_decimal(text: str) -> Decimal:
+def round_amount_to_millionth(text: str) -> Decimal:
     """Round an amount to a millionth of a dollar, for sums and lists."""
     amount = Decimal(text.strip('"'))
     if not amount.is_finite():

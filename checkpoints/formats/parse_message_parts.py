@@ -140,8 +140,8 @@ def parse_message_parts(body: str) -> tuple[Part, ...]:
 
 def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
     """List the parts of one message, in order."""
-    message = bedrock_converse_messages_to_blocks.convert_message_content_to_blocks(
-        pydantic_ai_messages_to_blocks.convert_message_content_to_blocks(message)
+    message = bedrock_converse_messages_to_blocks.convert_message_to_one_with_blocks(
+        pydantic_ai_messages_to_blocks.convert_message_to_one_with_blocks(message)
     )
     # Most messages have nothing but content.
     parts = (
@@ -224,7 +224,7 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         for key, value in message.items()
         if key not in _ENVELOPE_FIELDS
         and not isinstance(value, _MODEL_FIELDS.get(key, ()))
-        and not _is_empty_or_shown_elsewhere(key, value)
+        and not _is_empty_or_reasoning_field(key, value)
         and not (key == "audio" and spoken is not None)
         and not (key == "refusal" and refusal is not None)
         and (key, value) not in _PLAIN_MESSAGE_FIELDS
@@ -238,7 +238,7 @@ def _read_audio_beside_content(message: dict[str, Any]) -> AudioPart | None:
     return _read_audio_block(message["audio"]) if isinstance(message.get("audio"), dict) else None
 
 
-def _is_empty_or_shown_elsewhere(key: str, value: Any) -> bool:
+def _is_empty_or_reasoning_field(key: str, value: Any) -> bool:
     """Return whether a field is empty, or is reasoning, which is shown as a part of its own."""
     return value in (None, "", [], {}) or (key in _REASONING_FIELDS and isinstance(value, str))
 
@@ -416,7 +416,7 @@ def _read_generated_image(block: dict[str, Any]) -> ImagePart | None:
 def _read_audio_block(block: dict[str, Any]) -> AudioPart | None:
     names = ("input_audio", "audio_url", "audio", "source", "url")
     source = next((block[name] for name in names if name in block), block)
-    url = _get_or_build_media_url(source, _get_media_type(source) or _find_audio_type(source))
+    url = _get_or_build_media_url(source, _get_media_type(source) or _find_audio_media_type(source))
     transcript = block.get("transcript")
     return None if url is None else AudioPart(url, transcript if isinstance(transcript, str) else "")
 
@@ -435,7 +435,7 @@ def _get_media_type(source: Any) -> str:
     return next((value for value in values if isinstance(value, str)), "")
 
 
-def _find_audio_type(source: Any) -> str:
+def _find_audio_media_type(source: Any) -> str:
     """Return the media type of a recording whose block names only a format, or nothing; empty if it is unknown."""
     if not isinstance(source, dict):
         return ""

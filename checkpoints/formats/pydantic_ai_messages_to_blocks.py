@@ -48,7 +48,7 @@ def _find_part_role(part: dict[str, Any]) -> str:
     return "user" if kind in {"user-prompt", "speech", "retry-prompt", "retry-feedback"} else "system"
 
 
-def convert_message_content_to_blocks(message: Any) -> Any:
+def convert_message_to_one_with_blocks(message: Any) -> Any:
     """Convert a message of Pydantic AI to one with blocks; any other value is returned as it is."""
     if not is_pydantic_ai_message(message):
         return message

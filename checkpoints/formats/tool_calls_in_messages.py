@@ -26,8 +26,8 @@ class RequestedCall:
 
 def list_requested_calls(message: Any) -> list[RequestedCall]:
     """List the tool calls that `message` makes, in order."""
-    message = bedrock_converse_messages_to_blocks.convert_message_content_to_blocks(
-        pydantic_ai_messages_to_blocks.convert_message_content_to_blocks(message)
+    message = bedrock_converse_messages_to_blocks.convert_message_to_one_with_blocks(
+        pydantic_ai_messages_to_blocks.convert_message_to_one_with_blocks(message)
     )
     parts = [part for part in _list_blocks_and_content_parts(message) if _is_call(part)]
     parts += [message] if _is_item_of_kind(message, "function_call") else []
@@ -37,8 +37,8 @@ def list_requested_calls(message: Any) -> list[RequestedCall]:
 
 def list_call_ids_of_results(message: Any) -> list[str]:
     """List the ids of the tool calls whose results `message` carries."""
-    message = bedrock_converse_messages_to_blocks.convert_message_content_to_blocks(
-        pydantic_ai_messages_to_blocks.convert_message_content_to_blocks(message)
+    message = bedrock_converse_messages_to_blocks.convert_message_to_one_with_blocks(
+        pydantic_ai_messages_to_blocks.convert_message_to_one_with_blocks(message)
     )
     call_ids = [
         part.get("call_id") or part.get("tool_use_id")

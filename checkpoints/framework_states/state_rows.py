@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import models
 
-from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows, select_rows
+from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows_of_field_values, load_rows_where
 from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_names_and_values import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
@@ -37,7 +37,7 @@ def insert_rows_of_states_or_writes(
         return
     new = build_rows_of_states_or_writes(model, rows)
     values = [(session.pk, *row) for row in new.rows]
-    insert_rows(using, model, ("session", *new.fields), values, on_conflict=new.on_conflict)
+    insert_rows_of_field_values(using, model, ("session", *new.fields), values, on_conflict=new.on_conflict)
 
 
 def build_rows_of_states_or_writes(model: type[StateModel], rows: Sequence[Mapping[str, Any]]) -> NewRows:
@@ -71,7 +71,7 @@ def list_state_by_id_or_newest(
         state_id: Identifier of the state. None: the newest one.
     """
     place = [namespace] if state_id is None else [namespace, state_id]
-    found = select_rows(using, FrameworkState, _build_where_sql_of_one_state(state_id is None), [*place, *session])
+    found = load_rows_where(using, FrameworkState, _build_where_sql_of_one_state(state_id is None), [*place, *session])
     for row in found:
         row.session = Session.from_db(using, ["id", "workspace_id", "session_id"], [row.session_id, *session])
     return found
@@ -92,7 +92,7 @@ def read_channels_of_states(
 ) -> dict[str, Channels]:
     """Read the channels of the states of these identifiers that exist."""
     where = _build_where_sql_of_states_by_id(len(state_ids))
-    rows = select_rows(using, FrameworkState, where, [session.pk, namespace, *state_ids])
+    rows = load_rows_where(using, FrameworkState, where, [session.pk, namespace, *state_ids])
     return {row.state_id: state_channel_digests.parse_channels(session.session_id, row.channels) for row in rows}
 
 
@@ -114,7 +114,7 @@ def read_task_writes_to_replace_or_keep(
     if not positions:
         return {}
     params = [session.pk, namespace, state_id, task_id, *positions]
-    rows = select_rows(using, FrameworkWrite, _build_task_writes_where_sql(len(positions)), params)
+    rows = load_rows_where(using, FrameworkWrite, _build_task_writes_where_sql(len(positions)), params)
     return {row.position: row for row in rows}
 
 
@@ -131,7 +131,7 @@ def read_writes_by_session_and_state_id(using: str, states: Sequence[FrameworkSt
     sessions, names = sorted({row.session_id for row in states}), sorted({row.state_id for row in states})
     if not states:
         return []
-    return select_rows(
+    return load_rows_where(
         using, FrameworkWrite, _build_writes_of_states_where_sql(len(sessions), len(names)), [*sessions, *names]
     )
 

@@ -161,7 +161,7 @@ def try_write_rows_of_cached_session(
     discard_cached_session(store, session_id)  # until the statement is known to have been executed
     with database_operation(store.using) as connection:
         try:
-            status = hot_statements.insert_rows_if_session_unchanged(connection, row.pk, row.fence, row.revision, rows)
+            status = hot_statements.write_rows_if_session_unchanged(connection, row.pk, row.fence, row.revision, rows)
         except IntegrityError:  # a row exists already
             return None
     if status is None:

@@ -15,7 +15,7 @@ from django.db import Error, connections, transaction
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.cached_row_sql import update_columns_of_rows
 from checkpoints.db.clock import read_database_time
-from checkpoints.db.hot_statements import SaveBase, insert_versions
+from checkpoints.db.hot_statements import SaveBase, insert_versions_and_messages
 from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_sql_of_cursor
 from checkpoints.formats.digests import EMPTY_CHAIN
 from checkpoints.importers.import_errors import ImportOvertaken
@@ -131,7 +131,7 @@ class NewSessionBatch:
         connection = connections[using]
         with connection.cursor() as cursor:
             cache_converted_sql_of_cursor(cursor)
-            insert_versions(connection, cursor, [(base, rows.versions) for base, rows in prepared])
+            insert_versions_and_messages(connection, cursor, [(base, rows.versions) for base, rows in prepared])
         insert_call_rows(using, [call for session in sessions for call in session.calls])
         self._write_heads([rows for _, rows in prepared])
 

@@ -70,7 +70,7 @@ def _update_session_costs(
     result.changed += 1
     checkpoints.bulk_update(changed, ["budget_spent_usd"], batch_size=200)
     Session.objects.using(store.using).filter(pk=row.pk).update(
-        budget_spent_usd=exact_amounts.round_to_decimal("0" if cost.amount is None else str(cost.amount)),
+        budget_spent_usd=exact_amounts.round_amount_to_millionth("0" if cost.amount is None else str(cost.amount)),
         cost_basis=cost.basis,
         metadata=text,
         revision=F("revision") + 1,

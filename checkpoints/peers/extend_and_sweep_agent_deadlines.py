@@ -18,7 +18,7 @@ from django.db.models.functions import Greatest, Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.keyset_pagination import iterate_distinct_session_keys
+from checkpoints.db.keyset_pagination import iterate_distinct_session_pks
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
 from checkpoints.ids import validate_id
@@ -75,7 +75,7 @@ def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
             session__quarantined_at=None,
         )
         results: list[Swept] = []
-        for pk in iterate_distinct_session_keys(due_calls, by="deadline"):
+        for pk in iterate_distinct_session_pks(due_calls, by="deadline"):
             if sum(len(result.expired) for result in results) >= limit:
                 break
             with quarantine.quarantine_and_skip_altered_session(store.using, pk):

@@ -100,7 +100,7 @@ def _iterate_due_verify_probes(
     """
     for call in calls:
         if call.status == CallStatus.INTERRUPTED and (call.pk not in probed_pks or call.verify_requested_by):
-            probe = record_verify_hook_answers.build_verify_probe(store, owned_session.session_id, call)
+            probe = record_verify_hook_answers.build_probe_with_registered_hook(store, owned_session.session_id, call)
             is_early = probe is not None and wait and not call.verify_requested_by and probe.is_tool_running
             if probe is not None and not is_early:
                 yield probe

@@ -11,7 +11,7 @@ from checkpoints.calls import call_dicts, unfinished_call_queries, write_outcome
 from checkpoints.db.database_operation import (
     database_operation,
     read_back_after_lost_commit,
-    require_outside_caller_transaction,
+    require_no_caller_transaction_of_alias,
 )
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, SealError, StorageUnavailable
@@ -130,7 +130,7 @@ def interrupt_calls_and_release_session(store: Store, session_id: str) -> bool:
     validate_id("session id", session_id)
     if store.find_owned_session(session_id) is None:
         return False
-    require_outside_caller_transaction(store.using)
+    require_no_caller_transaction_of_alias(store.using)
     try:
         store.flush_pending_writes(session_id)
     finally:

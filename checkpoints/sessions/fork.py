@@ -69,7 +69,7 @@ def fork_session(
             latest_version=1,
             head_chain=source.chain,
             message_count=source.length,
-            budget_spent_usd=exact_amounts.round_to_decimal(source.budget_spent_usd),
+            budget_spent_usd=exact_amounts.round_amount_to_millionth(source.budget_spent_usd),
             total_tokens=count_total_tokens(source.usage),
             forked_version=source.version,
         )

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from checkpoints import process_identity_and_liveness
 from checkpoints.constants import BATCH_LIMIT
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.keyset_pagination import iterate_distinct_session_keys
+from checkpoints.db.keyset_pagination import iterate_distinct_session_pks
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.exceptions import CheckpointsError, SealError
 from checkpoints.integrity import quarantine
@@ -59,11 +59,11 @@ def _iterate_session_keys_of_lost_runs(store: Store, max_dead_processes: int) ->
     owning = Run.objects.using(store.using).filter(
         status__in=sorted(OWNING_RUN_STATUSES), session__workspace_id=store.workspace_id
     )
-    yield from iterate_distinct_session_keys(owning.filter(lease_expires_at__lte=Now()), by="lease_expires_at")
+    yield from iterate_distinct_session_pks(owning.filter(lease_expires_at__lte=Now()), by="lease_expires_at")
     runs_of_dead_processes = _select_runs_of_dead_processes(owning, max_dead_processes)
     if runs_of_dead_processes is not None:
         unexpired = runs_of_dead_processes.filter(lease_expires_at__gt=Now())
-        yield from iterate_distinct_session_keys(unexpired, by="lease_expires_at")
+        yield from iterate_distinct_session_pks(unexpired, by="lease_expires_at")
 
 
 def _iterate_keys_of_verifiable_sessions(using: str, session_pks: Iterator[int]) -> Iterator[int]:

@@ -8,8 +8,8 @@ from functools import cache
 from django.db import connections
 
 from checkpoints.db import hot_statements
-from checkpoints.db.cached_row_sql import select_rows, update_and_return_rows
-from checkpoints.db.database_operation import database_operation, require_outside_caller_transaction
+from checkpoints.db.cached_row_sql import load_rows_where, update_and_return_rows
+from checkpoints.db.database_operation import database_operation, require_no_caller_transaction_of_alias
 from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.exceptions import (
     AtGate,
@@ -33,7 +33,7 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
     """Return the session of that id in the store's workspace. Raises `SessionNotFound`, `InvalidIdentifier`,
     `IntegrityError`."""
     names = (store.workspace_id, validate_id("session id", session_id))
-    rows = select_rows(store.using, Session, _build_session_where_sql(connections[store.using].vendor, lock), names)
+    rows = load_rows_where(store.using, Session, _build_session_where_sql(connections[store.using].vendor, lock), names)
     if not rows:
         raise SessionNotFound(session_id)
     _verify_row_and_name(rows[0], session_id)
@@ -90,7 +90,7 @@ def flush_and_require_owned_session(store: Store, session_id: str) -> OwnedSessi
     Raises `SessionNotFound`, `SessionFinished`, `NotOwner` or `ReleasedWhenIdle`, `AtGate`, `NotDurable`, and
     `InsideTransaction`, because the caller is about to write.
     """
-    require_outside_caller_transaction(store.using)
+    require_no_caller_transaction_of_alias(store.using)
     store.flush_pending_writes(session_id)
     owned_session = store.find_owned_session(session_id)
     if owned_session is None:

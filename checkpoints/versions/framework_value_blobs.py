@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows
+from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows_of_field_values
 from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_names_and_values import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted
@@ -162,7 +162,7 @@ class BlobWriter:
                 stored.update(rows.filter(session=session, digest__in=part).values_list("digest", flat=True))
         new = self.build_rows(messages, stored)
         values = [(session.pk, *row) for row in new.rows]
-        insert_rows(using, Blob, ("session", *new.fields), values, on_conflict=new.on_conflict)
+        insert_rows_of_field_values(using, Blob, ("session", *new.fields), values, on_conflict=new.on_conflict)
 
     def build_rows(self, messages: Sequence[StoredMessage] = (), stored: Collection[str] = ()) -> NewRows:
         """Build the rows of the blobs, for a statement that inserts them. The rest is as in `insert_blobs`.

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.db.decompressed_text_sql import build_text_sql
+from checkpoints.db.decompressed_text_sql import build_decompressed_text_sql
 from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.models import Message, Segment
 
@@ -98,7 +98,7 @@ def read_messages_within_size(
     The newest message is always included.
     """
     body, position = (
-        build_text_sql(connection.vendor, f"m.{quote_column(Message, 'body')}"),
+        build_decompressed_text_sql(connection.vendor, f"m.{quote_column(Message, 'body')}"),
         quote_column(Message, "position"),
     )
     # Sizes are measured, added up and sorted without the bodies, and the rows are sorted here, so that no large body is
@@ -125,7 +125,8 @@ def read_segment_ranges(connection: BaseDatabaseWrapper, segment_id: int, length
 def _build_columns_sql(connection: BaseDatabaseWrapper, fields: Sequence[str], table: str = "") -> str:
     columns = [(field, f"{table}{quote_column(Message, field)}") for field in fields]
     return ", ".join(
-        build_text_sql(connection.vendor, column) if field == "body" else column for field, column in columns
+        build_decompressed_text_sql(connection.vendor, column) if field == "body" else column
+        for field, column in columns
     )
 
 

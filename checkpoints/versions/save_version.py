@@ -16,7 +16,7 @@ from checkpoints.calls import call_queries, call_seals
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
-from checkpoints.db.cached_row_sql import select_rows
+from checkpoints.db.cached_row_sql import load_rows_where
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_names_and_values import quote_column
@@ -550,7 +550,7 @@ def build_session_columns_after_versions(contents: Sequence[VersionToWrite]) -> 
     return {
         "head_chain": last.end.chain,
         "message_count": last.end.length,
-        "budget_spent_usd": exact_amounts.round_to_decimal(last.state.budget),
+        "budget_spent_usd": exact_amounts.round_amount_to_millionth(last.state.budget),
         "total_tokens": count_total_tokens(last.state.usage),
         **({"cost_basis": CostBasis.STATED} if states_cost else {}),
     }
@@ -618,7 +618,7 @@ def load_newest_version_state(store: Store, owned_session: OwnedSession, head: T
 
 def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     """Find the newest version that still exists. Raises `IntegrityError` if it does not match its seal."""
-    rows = select_rows(using, Checkpoint, _build_newest_version_condition_sql(), [session_pk])
+    rows = load_rows_where(using, Checkpoint, _build_newest_version_condition_sql(), [session_pk])
     row_seals.verify_rows(rows)
     return rows[0] if rows else None
 

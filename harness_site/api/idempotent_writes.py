@@ -191,7 +191,9 @@ def _is_repeated_elsewhere(row: ApiWrite) -> bool:
 
 def raise_if_served_by_guarded_statement() -> None:
     """Refuse to be served by one statement, so that the key of this request is stored before anything else is done."""
-    guard_within_write_statement.raise_refused_if_guarded(guard_within_write_statement.find_guard(connection))
+    guard_within_write_statement.raise_refused_if_guarded(
+        guard_within_write_statement.find_guard_of_next_write(connection)
+    )
 
 
 def _delete_old_writes_sometimes() -> None:

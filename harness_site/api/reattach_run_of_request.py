@@ -7,7 +7,7 @@ from typing import Final
 from django.db import connection
 
 from checkpoints import SyncCheckpointer
-from checkpoints.db.guard_within_write_statement import find_guard
+from checkpoints.db.guard_within_write_statement import find_guard_of_next_write
 from checkpoints.enums import KeyPolicy, RunStatus
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.models import Run, Session, ToolCall
@@ -41,7 +41,7 @@ def get_or_reattach_owned_session_at_newest_version(
     """
     owned_session = get_or_reattach_owned_session(checkpointer, session_id, fence)
     version = owned_session.head.version
-    guard = find_guard(connection)
+    guard = find_guard_of_next_write(connection)
     if guard is not None:
         guard.add_condition(_IS_NEWEST_VERSION, [owned_session.pk, version])
     elif not Session.objects.filter(pk=owned_session.pk, latest_version=version).exists():

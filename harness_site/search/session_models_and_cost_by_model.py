@@ -124,7 +124,7 @@ def _parse_cost(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         return None
     try:
-        amount = exact_amounts.round_to_decimal(str(value))
+        amount = exact_amounts.round_amount_to_millionth(str(value))
     except (ValueError, InvalidOperation):
         return None
     return amount if amount >= 0 else None

@@ -291,7 +291,7 @@ def _compute_segment_ranges(tree: Mapping[int, tuple[int | None, int]], version:
 
 def parse_cost(stored: str) -> Decimal | None:
     try:
-        return exact_amounts.round_to_decimal(stored)
+        return exact_amounts.round_amount_to_millionth(stored)
     except (ValueError, InvalidOperation):
         return None
 

@@ -65,7 +65,7 @@ def test_damaged_text_is_a_value_error(text: str) -> None:
 
 
 def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
-    assert exact_amounts.round_to_decimal(exact_amounts.dump_amount(0.1)) == Decimal("0.1")
+    assert exact_amounts.round_amount_to_millionth(exact_amounts.dump_amount(0.1)) == Decimal("0.1")
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
     ids=repr,
 )
 def test_as_decimal_is_rounded_to_a_millionth(amount: float | Decimal, headline: str) -> None:
-    assert str(exact_amounts.round_to_decimal(exact_amounts.dump_amount(amount))) == headline
+    assert str(exact_amounts.round_amount_to_millionth(exact_amounts.dump_amount(amount))) == headline
 
 
 @pytest.mark.parametrize("damaged", ["NaN", '"Infinity"', "null", "1.0.0", ""])
 def test_damaged_amount_has_no_headline(damaged: str) -> None:
     with pytest.raises((ValueError, ArithmeticError)):
-        exact_amounts.round_to_decimal(damaged)
+        exact_amounts.round_amount_to_millionth(damaged)
