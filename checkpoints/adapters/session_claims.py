@@ -24,10 +24,10 @@ _MAX_PAIRINGS = 1000
 
 
 class SessionClaims:
-    """Claims of one client. Safe to use from many threads; `of` returns the same object for one client."""
+    """Claims of one client, the same object for each call of `get_for_client`. Safe to use from many threads."""
 
     def __init__(self, checkpointer: SyncCheckpointer) -> None:
-        """Create the claims of a client; adapters use `of`.
+        """Create the claims of a client; adapters use `get_for_client`.
 
         Args:
             checkpointer: Blocking client.
@@ -174,7 +174,7 @@ class SessionClaims:
         if earlier is not None and owned_session is not None:
             owned_session.operations.inherit_call_ids(earlier)
 
-    def find_call_pairings(self, session_id: str) -> OpenOperations | None:
+    def find_call_pairings_to_reload(self, session_id: str) -> OpenOperations | None:
         """Return which operations the calls of a released session had, for the save that has their results.
 
         A call that was replayed may have had another call id when it was logged.

@@ -31,7 +31,7 @@ _OpenCalls = defaultdict[CallFingerprint, list[tuple[str, str]]]
 _CONTINUED_STATUSES = (CallStatus.COMPLETED, CallStatus.RERUN_APPROVED)
 
 
-class SubagentCalls:
+class SubagentSessionClaims:
     """Claims of the sessions of main agents and their subagents. Safe to use from many threads."""
 
     def __init__(self, checkpointer: SyncCheckpointer, claims: SessionClaims, description: NewSessionFields) -> None:
@@ -53,27 +53,27 @@ class SubagentCalls:
 
         Raises what `SessionClaims.claim_session_for_call` raises, also about a subagent of the same main agent.
         """
-        self._claims.claim_session_for_call(key.root_id, self._description)
+        self._claims.claim_session_for_call(key.root_session_id, self._description)
         try:
             with self._lock:
-                if key.root_id not in self._open:
-                    self._open[key.root_id] = self._pass_gates_and_list_continuable_calls(key)
+                if key.root_session_id not in self._open:
+                    self._open[key.root_session_id] = self._pass_gates_and_list_continuable_calls(key)
             session_id = self._choose_session_and_take_continuable_call(
                 key, (tool, digest_text(to_canonical_json(args)))
             )
-            if session_id != key.root_id:
+            if session_id != key.root_session_id:
                 self._claims.claim_session_for_call(session_id, self._description)
-                self._store_parent_session_if_unset(session_id, key.root_id)
+                self._store_parent_session_if_unset(session_id, key.root_session_id)
         except BaseException:
-            self._claims.end_call_claim(key.root_id)
+            self._claims.end_call_claim(key.root_session_id)
             raise
         return session_id
 
     def end_call_claim(self, key: TranscriptKey, session_id: str) -> None:
         """End the use of the sessions by one call."""
-        if session_id != key.root_id:
+        if session_id != key.root_session_id:
             self._claims.end_call_claim(session_id)
-        self._claims.end_call_claim(key.root_id)
+        self._claims.end_call_claim(key.root_session_id)
 
     def release_sessions_of_agent(self, key: TranscriptKey, *, closes_calls: bool = False) -> None:
         """Release the session of an agent; if it is the main agent, also those whose calls it has continued.
@@ -86,8 +86,8 @@ class SubagentCalls:
         if key.subpath:
             return
         with self._lock:
-            self._open.pop(key.root_id, None)
-            continued = self._continued.pop(key.root_id, [])
+            self._open.pop(key.root_session_id, None)
+            continued = self._continued.pop(key.root_session_id, [])
         for session_id, call_id in continued:
             self._claims.release_session_when_idle(session_id)
             if closes_calls:
@@ -97,19 +97,19 @@ class SubagentCalls:
     def _choose_session_and_take_continuable_call(self, key: TranscriptKey, kind: CallFingerprint) -> str:
         """Return the session that has the call of another subagent which this one is, or else the agent's own."""
         with self._lock:
-            calls = self._open[key.root_id][kind]
+            calls = self._open[key.root_session_id][kind]
             other = next((call for call in calls if call[0] != key.session_id), None)
             if other is None:
                 return key.session_id
             calls.remove(other)
-            self._continued[key.root_id].append(other)
+            self._continued[key.root_session_id].append(other)
             return other[0]
 
     def _pass_gates_and_list_continuable_calls(self, key: TranscriptKey) -> _OpenCalls:
         store, open_calls = self._checkpointer.store, _OpenCalls(list)
         sessions = (
             Session.objects.using(store.using)
-            .filter(workspace_id=store.workspace_id, parent_session_id=key.root_id)
+            .filter(workspace_id=store.workspace_id, parent_session_id=key.root_session_id)
             .exclude(parent_session_id="")  # the condition of the index
             .filter(tool_calls__answered_version__isnull=True)
         )

@@ -16,7 +16,7 @@ from checkpoints.sessions import fork
 from checkpoints.store.database_client_state import Store
 
 
-def find_origin_or_none(key: TranscriptKey, lines: Iterable[Mapping[str, Any]]) -> str | None:
+def find_origin_session_id_or_none(key: TranscriptKey, lines: Iterable[Mapping[str, Any]]) -> str | None:
     """Return the id of the session from which the lines of a transcript were copied; None if they name none."""
     origins = (get_fork_source_session_id_or_empty(dict(line)) for line in lines)
     # The older lines of a fork of a fork may name the first session.
@@ -37,6 +37,6 @@ def create_forked_session_if_missing(store: Store, key: TranscriptKey, lines: It
     Raises:
         SealError: The calls of the origin cannot be verified.
     """
-    origin = find_origin_or_none(key, lines)
+    origin = find_origin_session_id_or_none(key, lines)
     if origin is not None:
         fork.create_fork_without_versions_if_missing(store, replace(key, session=origin).session_id, key.session_id)

@@ -99,7 +99,7 @@ class TranscriptMirror:
             path=None,
             name=key.relative_path,
             modified_at=clock.now(),
-            session_id=key.root_id,
+            session_id=key.root_session_id,
             agent=agent,
             live=True,
             subagent=self.subagent,
@@ -137,9 +137,9 @@ class TranscriptMirror:
         """Lock the session, if it is not locked yet, and write the version there."""
         self._transaction.lock_session_and_write_queued_version()
 
-    def write_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
+    def write_queued_version_and_rows_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
         """Write the version, if there is one, and rows beside it in one statement."""
-        self._transaction.write_without_lock(rows)
+        self._transaction.write_queued_version_and_rows_without_lock(rows)
 
     @property
     def row(self) -> Session:
@@ -233,7 +233,7 @@ class MirrorTransaction:
         """Whether the session is not locked."""
         return self._known is not None
 
-    def write_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
+    def write_queued_version_and_rows_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
         """Write the version, if there is one, and rows beside it in one statement. Raises `SessionChanged`."""
         known, pending = self._known, self._pending
         self._known = self._pending = None

@@ -155,7 +155,7 @@ class HarnessSessionStore(SessionStore):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
             written, before = None, 0 if mirror is None else mirror.version
-            names_origin = create_forked_session.find_origin_or_none(key, lines) is not None
+            names_origin = create_forked_session.find_origin_session_id_or_none(key, lines) is not None
             if mirror is not None and not names_origin and not any(map(is_subagent_description, lines)):
                 try:
                     written = self._try_append_to_cached_session(key, mirror, lines)
@@ -199,7 +199,9 @@ class HarnessSessionStore(SessionStore):
             ):  # the header is a row, too
                 mirror.lock_session_and_write_queued_version()
             if mirror.is_without_lock:
-                mirror.write_without_lock(log.take_rows_of_queued_lines_and_header(mirror.written))
+                mirror.write_queued_version_and_rows_without_lock(
+                    log.take_rows_of_queued_lines_and_header(mirror.written)
+                )
             else:
                 log.row = mirror.row
                 log.insert_queued_lines(mirror.written)
@@ -217,14 +219,14 @@ class HarnessSessionStore(SessionStore):
         Returns the mirror that has read all of them, and the version of the session before.
         """
         store, session_id = self.sync_checkpointer.store, key.session_id
-        if create_forked_session.find_origin_or_none(key, lines) is not None:
-            notes = self._load_lines_of_session_without_messages(session_id)
+        if create_forked_session.find_origin_session_id_or_none(key, lines) is not None:
+            notes = self._load_lines_if_session_has_no_messages(session_id)
             if notes:
-                return self._append_lines_to_fork_after_notes(key, notes, lines)
+                return self._replace_notes_session_by_fork_and_append(key, notes, lines)
             create_forked_session.create_forked_session_if_missing(store, key, lines)
-        return self._append_lines_to_log(key, mirror, lines)
+        return self._append_new_lines_and_write_versions(key, mirror, lines)
 
-    def _load_lines_of_session_without_messages(self, session_id: str) -> list[Line]:
+    def _load_lines_if_session_has_no_messages(self, session_id: str) -> list[Line]:
         """Load the lines of a session that has notes of the program alone; none if it has more, or no lines."""
         store = self.sync_checkpointer.store
         with database_operation(store.using, writes=False):
@@ -233,7 +235,7 @@ class HarnessSessionStore(SessionStore):
         lines = (self._load_all_lines(session_id) or []) if is_empty else []
         return [] if any(map(transcript_keys.get_line_uuid_or_empty, lines)) else lines
 
-    def _append_lines_to_fork_after_notes(
+    def _replace_notes_session_by_fork_and_append(
         self, key: TranscriptKey, notes: Sequence[Line], lines: Sequence[Line]
     ) -> tuple[TranscriptMirror | None, int]:
         """Store lines that name an origin behind notes, which the program writes first and which do not name it.
@@ -244,9 +246,9 @@ class HarnessSessionStore(SessionStore):
         with database_operation(store.using), transaction.atomic(using=store.using):
             remove_and_copy_states.release_and_delete_session(store, key.session_id)
             create_forked_session.create_forked_session_if_missing(store, key, lines)
-            return self._append_lines_to_log(key, None, [*notes, *lines])
+            return self._append_new_lines_and_write_versions(key, None, [*notes, *lines])
 
-    def _append_lines_to_log(
+    def _append_new_lines_and_write_versions(
         self, key: TranscriptKey, mirror: TranscriptMirror | None, lines: Sequence[Line]
     ) -> tuple[TranscriptMirror | None, int]:
         store, session_id = self.sync_checkpointer.store, key.session_id
@@ -260,7 +262,7 @@ class HarnessSessionStore(SessionStore):
             known_keys = set(map(transcript_keys.get_line_uuid_or_empty, stored)) if mirror is None else mirror.keys
             new = _list_new_lines(lines, known_keys)
             if new or not log.header:
-                mirror = self._write_versions_of_lines(key, log, mirror, stored, new)
+                mirror = self._queue_lines_and_write_versions(key, log, mirror, stored, new)
                 log.insert_queued_lines(mirror.written)
                 now = read_database_time(store.using).timestamp()
                 self._clock_lead = now - time.time()
@@ -307,7 +309,7 @@ class HarnessSessionStore(SessionStore):
                 if latest != version:
                     raise VersionConflict(session_id, version, latest)
 
-    def _write_versions_of_lines(
+    def _queue_lines_and_write_versions(
         self,
         key: TranscriptKey,
         log: LineLog,
@@ -328,8 +330,8 @@ class HarnessSessionStore(SessionStore):
             mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_tool_logged_by_policies)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)
-            rows.update(parent_session_id=key.root_id)
-            log.row.parent_session_id = key.root_id
+            rows.update(parent_session_id=key.root_session_id)
+            log.row.parent_session_id = key.root_session_id
         mirror.begin_under_callers_lock(log.row, log.owned_session)
         mirror.pass_lines_to_reader(stored, repeats=True)
         log.queue_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
@@ -385,18 +387,18 @@ class HarnessSessionStore(SessionStore):
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """List the sessions of a project, with the times of their last writes in milliseconds since 1970."""
-        headers = await self._list_transcript_log_headers(project_key)
+        headers = await self._list_transcript_log_headers_of_project(project_key)
         return [{"session_id": header["session_id"], "mtime": header["mtime"]} for header in headers]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """List the summaries of the sessions of a project, which the SDK made of their lines."""
-        headers = await self._list_transcript_log_headers(project_key)
+        headers = await self._list_transcript_log_headers_of_project(project_key)
         return [
             {"session_id": header["session_id"], "mtime": header["mtime"], "data": header["summary"]}
             for header in headers
         ]
 
-    async def _list_transcript_log_headers(self, project_key: str) -> list[dict[str, Any]]:
+    async def _list_transcript_log_headers_of_project(self, project_key: str) -> list[dict[str, Any]]:
         group = transcript_keys.parse_project_key(project_key).project_log_group
         return await self._run_blocking(
             partial(line_log.load_headers_of_logs_in_group, self.sync_checkpointer.store, group)
@@ -411,7 +413,7 @@ class HarnessSessionStore(SessionStore):
         store = self.sync_checkpointer.store
         return [
             header["subpath"]
-            for header in line_log.load_headers_of_logs_in_group(store, group, parent_session_id=key.root_id)
+            for header in line_log.load_headers_of_logs_in_group(store, group, parent_session_id=key.root_session_id)
         ]
 
     # ---- removing

@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, TypeVar
 
 from claude_agent_sdk import HookMatcher
 
-from checkpoints.adapters.claude import create_forked_session, marked_transcript_lines, transcript_keys
-from checkpoints.adapters.claude.claim_sessions_of_repeated_subagent_calls import SubagentCalls
+from checkpoints.adapters.claude import create_forked_session, transcript_file_of_hook, transcript_keys
+from checkpoints.adapters.claude.claim_sessions_of_repeated_subagent_calls import SubagentSessionClaims
 from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
@@ -166,7 +166,7 @@ class _ToolHooks:
         self._policies, self._gate = policies, gate
         policies.register_verify_hooks(sync)
         description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
-        self._subagent_calls = SubagentCalls(sync, SessionClaims.get_for_client(sync), description)
+        self._subagent_calls = SubagentSessionClaims(sync, SessionClaims.get_for_client(sync), description)
         self._codec = ValueCodec(_encode_value, _decode_value, _get_result_text_or_value)
         self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}
 
@@ -192,7 +192,7 @@ class _ToolHooks:
         if store.find_owned_session(key.session_id) is None and not look_up_and_lock_rows.session_exists(
             store, key.session_id
         ):
-            lines = marked_transcript_lines.read_transcript_lines_containing(hook, '"forkedFrom"', '"requestSessionId"')
+            lines = transcript_file_of_hook.read_transcript_lines_containing(hook, '"forkedFrom"', '"requestSessionId"')
             create_forked_session.create_forked_session_if_missing(store, key, lines)
 
     async def _start_call_and_wait_for_permission(
@@ -232,11 +232,11 @@ class _ToolHooks:
             await self._run_blocking(partial(self._subagent_calls.end_call_claim, key, session_id))
 
     def _choose_and_claim_session_for_call(self, key: TranscriptKey, name: str, args: dict[str, Any]) -> str:
-        is_claimed = self._sync.store.find_owned_session(key.root_id) is not None
+        is_claimed = self._sync.store.find_owned_session(key.root_session_id) is not None
         session_id = self._subagent_calls.choose_and_claim_session_for_call(key, name, args)
         if self._transcripts is not None and not is_claimed:
             try:
-                self._transcripts.require_no_newer_version(key.root_id)
+                self._transcripts.require_no_newer_version(key.root_session_id)
             except CheckpointsError:
                 self._subagent_calls.end_call_claim(key, session_id)
                 self._subagent_calls.release_sessions_of_agent(key)
@@ -311,7 +311,7 @@ def _build_value_or_error(hook: Any) -> Any:
 def _read_refused_calls_from_transcript_file(hook: Any, call_ids: set[str]) -> dict[str, str]:
     """Find the calls that the program refused by its own rules: the file of the transcript says so."""
     refused: dict[str, str] = {}
-    for line in marked_transcript_lines.read_transcript_lines_containing(hook, '"toolDenialKind"'):
+    for line in transcript_file_of_hook.read_transcript_lines_containing(hook, '"toolDenialKind"'):
         try:
             content = line["message"]["content"]
             found = {block["tool_use_id"]: str(block.get("content", "")) for block in content}

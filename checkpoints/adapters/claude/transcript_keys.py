@@ -28,14 +28,14 @@ class TranscriptKey:
     subpath: str = ""
 
     @property
-    def root_id(self) -> str:
+    def root_session_id(self) -> str:
         """Id of the session that the transcript of the main agent is."""
         if "/" in self.project or "/" in self.session:
             return f"claude-{digest_text(to_canonical_json([self.project, self.session]))[:40]}"
         return make_session_id(self.project, self.session)
 
     @property
-    def agent_name(self) -> str:
+    def subagent_name_or_empty(self) -> str:
         """Name of the subagent as the names of its files have it; empty for the main agent."""
         if not self.subpath:
             return ""
@@ -47,14 +47,16 @@ class TranscriptKey:
     @property
     def session_id(self) -> str:
         """Id of the session that this transcript is."""
-        return make_session_id(self.root_id, self.agent_name) if self.subpath else self.root_id
+        return (
+            make_session_id(self.root_session_id, self.subagent_name_or_empty) if self.subpath else self.root_session_id
+        )
 
     @property
     def relative_path(self) -> str:
         """Path that the file of the transcript has below the folder of all projects."""
         if not self.subpath:
             return f"{self.project}/{self.session}.jsonl"
-        return f"{self.project}/{self.session}/subagents/{self.agent_name}.jsonl"
+        return f"{self.project}/{self.session}/subagents/{self.subagent_name_or_empty}.jsonl"
 
     @property
     def project_log_group(self) -> str:

@@ -65,7 +65,7 @@ def is_guard_interrupt(interrupt: Interrupt) -> bool:
     return isinstance(value, dict) and value.get("type") in GATE_TYPES and "session_id" in value
 
 
-def is_batched_request(interrupt: Interrupt) -> bool:
+def is_interrupt_for_batch_of_calls(interrupt: Interrupt) -> bool:
     """Return whether this is a request for several calls, answered by position."""
     value = interrupt.value
     return isinstance(value, dict) and isinstance(value.get("action_requests"), list)
@@ -73,7 +73,7 @@ def is_batched_request(interrupt: Interrupt) -> bool:
 
 def identifies_calls_by_name_and_arguments(interrupt: Interrupt) -> bool:
     """Return whether this is a request whose calls are found by name and arguments in the messages of the agent."""
-    return is_batched_request(interrupt) or _list_human_interrupts(interrupt) is not None
+    return is_interrupt_for_batch_of_calls(interrupt) or _list_human_interrupts(interrupt) is not None
 
 
 def _list_human_interrupts(interrupt: Interrupt) -> list[dict[str, Any]] | None:
@@ -110,7 +110,7 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
             ids are those of the last message that calls tools.
     """
     prefix, value = get_idempotency_key_prefix(interrupt), interrupt.value
-    if is_batched_request(interrupt):
+    if is_interrupt_for_batch_of_calls(interrupt):
         actions = [
             (str(action.get("name")), action.get("args") or {}, action.get("description"))
             for action in value["action_requests"]
@@ -192,7 +192,7 @@ def _build_requests(
     return requests
 
 
-def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
+def build_approval_intent(request: Request, policies: ToolPolicies) -> CallIntent:
     """Build the intent of a call that a person has to approve.
 
     Raises what `ToolPolicies.build_tool` raises; `InvalidInput` if the interrupt allows none of the known decisions.
@@ -227,7 +227,7 @@ def _get_description_by_author(request: Request) -> str:
     return "" if f"\n\nTool: {request.tool}\nArgs: " in request.description else request.description
 
 
-def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, DecisionKind]]) -> Any:
+def build_resume_value_of_interrupt(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, DecisionKind]]) -> Any:
     """Build the value that resumes an interrupt.
 
     Args:
@@ -243,7 +243,7 @@ def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, Decis
     decisions = [_build_decision_for_graph(request, *calls[request.key]) for request in requests]
     if _list_human_interrupts(interrupt) is not None:
         return [_build_human_response(decision) for decision in decisions]
-    return {"decisions": decisions} if is_batched_request(interrupt) else decisions[0]
+    return {"decisions": decisions} if is_interrupt_for_batch_of_calls(interrupt) else decisions[0]
 
 
 def _build_human_response(decision: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class CachedMessage:
 
     Args:
         message: The message.
-        values: Its fields, as `copy_fields` returns them, which nothing else changes from now on.
+        values: Its fields, as `copy_message_fields` returns them, which nothing else changes from now on.
         extra: Those that its class does not declare.
     """
 
@@ -122,7 +122,7 @@ class SavedList:
         """Return the nodes of a list of the first `count` elements."""
         return self.nodes if count == len(self.digests) else build_list_nodes(self.digests[:count])
 
-    def count_unchanged_elements(self, elements: Sequence[Any]) -> int:
+    def count_unchanged_first_elements(self, elements: Sequence[Any]) -> int:
         """Return the number of elements at the beginning of a list that are stored as they are."""
         if self._is_beginning_of(elements):
             return len(self.elements)
@@ -184,7 +184,7 @@ EMPTY_LIST = SavedList((), _NO_FIELDS, CachedMessages((), _NO_FIELDS), (), EMPTY
 
 
 def build_cached_messages(messages: Sequence[Any], fields: MessageFields | None) -> CachedMessages | None:
-    """Build what a load gives from messages and copies of their fields, as `copy_fields` returns them.
+    """Build what a load gives from messages and copies of their fields, as `copy_message_fields` returns them.
 
     None without these, or if a message has a private attribute that cannot be copied.
     """
@@ -196,7 +196,7 @@ def build_cached_messages(messages: Sequence[Any], fields: MessageFields | None)
         return None
 
 
-def copy_fields(elements: Sequence[Any]) -> MessageFields | None:
+def copy_message_fields(elements: Sequence[Any]) -> MessageFields | None:
     """Copy the fields of messages that are about to be encoded.
 
     A thread of the program may change a message while it is encoded. The copy from before then differs from it, so the
@@ -250,7 +250,7 @@ class ListMemory:
         #: Digest of the newest transcript of each thread, and the digests of the messages that it shows.
         self._transcripts: OrderedDict[str, tuple[bytes, Sequence[str]]] = OrderedDict()
 
-    def get_list_saved_at(self, place: Place) -> SavedList | None:
+    def find_list_saved_at(self, place: Place) -> SavedList | None:
         """Return the list of a place."""
         with self._lock:
             return self._lists.get(place)
@@ -287,7 +287,9 @@ class ListMemory:
         with self._lock:
             return self._written.pop((thread_id, namespace), {})
 
-    def find_written_messages(self, thread_id: str, namespace: str) -> Mapping[int, tuple[BaseMessage, Encoded]]:
+    def map_written_messages_by_identity(
+        self, thread_id: str, namespace: str
+    ) -> Mapping[int, tuple[BaseMessage, Encoded]]:
         """Return the messages that were written since the last state, by identity."""
         with self._lock:
             return self._written.get((thread_id, namespace), {})

@@ -191,13 +191,15 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         )
         if loaded is None:
             return None
-        self._note_if_newest(thread_id, namespace, loaded.state_id, is_newest=not get_checkpoint_id(config))
+        self._remember_or_forget_newest_state(
+            thread_id, namespace, loaded.state_id, is_newest=not get_checkpoint_id(config)
+        )
         with pause_garbage_collection():
             found = self._build_checkpoint_tuple(loaded)
             values = found.checkpoint["channel_values"]
             for name, value in loaded.values.items():
                 if isinstance(value, StoredList):
-                    fields = message_list_cache.copy_fields(values[name])
+                    fields = message_list_cache.copy_message_fields(values[name])
                     stored = message_list_cache.build_cached_messages(values[name], fields)
                     saved = _build_saved_list(values[name], fields, value.digests, stored)
                     self._memory.remember_list((thread_id, namespace, name), saved)
@@ -285,7 +287,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             return self.serde.dumps_typed(value)
         elements = list(value)
         encoded = [self.serde.dumps_typed(item) for item in elements]
-        written = self._memory.find_written_messages(thread_id, namespace)
+        written = self._memory.map_written_messages_by_identity(thread_id, namespace)
         self._memory.add_written_messages(thread_id, namespace, zip(elements, encoded, strict=True))
         return _encode_written_messages_as_patches(elements, encoded, written)
 
@@ -310,7 +312,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 self._memory.remember_list((*_get_thread_and_namespace(config), name), None)
             self._store_state(config, checkpoint, metadata, new_versions)
         place = (*_get_thread_and_namespace(config), checkpoint["id"])
-        self._note_if_newest(*place, is_newest=True)
+        self._remember_or_forget_newest_state(*place, is_newest=True)
         return _build_checkpoint_config(*place)
 
     def _store_state(
@@ -355,10 +357,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 self._count_list_messages_in_newest_version(row, said),
             )
 
-        def withdraw_calls(row: Session) -> None:
+        def discard_calls_of_earlier_states(row: Session) -> None:
             # The tasks of subgraphs work on states that are later than that of the root graph.
             find_decisions_or_discard_interrupt_calls.discard_undecided_calls_not_asked_since_state(
-                self.sync_checkpointer.store, row, checkpoint["id"], INTERRUPT, self._list_interrupt_keys
+                self.sync_checkpointer.store, row, checkpoint["id"], INTERRUPT, self._list_interrupt_key_prefixes
             )
 
         is_shown = self.transcript_channel in versions
@@ -370,7 +372,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 build_content=build_version_content if is_shown else None,
                 description=self._build_session_description(values),
                 must_own=self._must_own,
-                withdraw_calls=None if namespace else withdraw_calls,
+                withdraw_calls=None if namespace else discard_calls_of_earlier_states,
             )
         for name, saved in known.items():
             self._memory.remember_list((thread_id, namespace, name), saved)
@@ -384,12 +386,12 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if type(value) is not list:
             return self.serde.dumps_typed(value), None
         elements = list(value)
-        known = self._memory.get_list_saved_at(place)
-        kept = 0 if known is None else known.count_unchanged_elements(elements)
-        fields = message_list_cache.copy_fields(elements[kept:])
+        known = self._memory.find_list_saved_at(place)
+        kept = 0 if known is None else known.count_unchanged_first_elements(elements)
+        fields = message_list_cache.copy_message_fields(elements[kept:])
         encoded = [self.serde.dumps_typed(item) for item in elements[kept:]]
         decoded = [self.serde.loads_typed(item) for item in encoded]
-        stored = message_list_cache.build_cached_messages(decoded, message_list_cache.copy_fields(decoded))
+        stored = message_list_cache.build_cached_messages(decoded, message_list_cache.copy_message_fields(decoded))
         added = _encode_written_messages_as_patches(elements[kept:], encoded, written)
         added_digests = list(map(digest_element, added))
         if known is None or not kept:
@@ -460,10 +462,12 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         ]
         channels = {channel for channel, _ in writes}
         requests = (
-            self._poll_messages_and_build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
+            self._wait_for_messages_and_build_call_intents(config, dict(writes)[INTERRUPT])
+            if INTERRUPT in channels
+            else []
         )
 
-        def withdraw_calls(row: Session) -> None:
+        def discard_answered_calls(row: Session) -> None:
             if task_id == NULL_TASK_ID and RESUME in channels:  # a new input answers them all
                 framework_interrupt_calls.discard_undecided_interrupt_calls(store, row)
             else:
@@ -472,7 +476,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                     row,
                     (namespace, checkpoint_id, task_id),
                     WRITES_IDX_MAP[INTERRUPT],
-                    self._list_interrupt_keys,
+                    self._list_interrupt_key_prefixes,
                 )
 
         with self._session_claims.lock_session_claims(thread_id):
@@ -487,25 +491,25 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 description=self._build_session_description(dict(writes)),
                 requests=requests,
                 must_own=self._must_own,
-                withdraw_calls=None if channels & {INTERRUPT, ERROR} else withdraw_calls,
+                withdraw_calls=None if channels & {INTERRUPT, ERROR} else discard_answered_calls,
             )
         if INTERRUPT in channels:
             self._session_claims.release_session_when_idle(thread_id)
 
-    def _poll_messages_and_build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
+    def _wait_for_messages_and_build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = convert_interrupts_to_calls.list_interrupts_not_by_guard(value) if self.review_interrupts else []
         asked = (
-            self._poll_messages_of_stored_state(config)
+            self._wait_for_messages_of_stored_state(config)
             if any(map(convert_interrupts_to_calls.identifies_calls_by_name_and_arguments, found))
             else None
         )
         return [
-            convert_interrupts_to_calls.build_intent(request, self.policies)
+            convert_interrupts_to_calls.build_approval_intent(request, self.policies)
             for each in found
             for request in convert_interrupts_to_calls.list_call_requests(each, asked)
         ]
 
-    def _poll_messages_of_stored_state(self, config: RunnableConfig) -> object:
+    def _wait_for_messages_of_stored_state(self, config: RunnableConfig) -> object:
         """Return the messages of the state that a task worked on, which another thread may be about to store.
 
         None if the state is still not stored after the last poll.
@@ -517,7 +521,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             time.sleep(_STATE_POLL_SECONDS)
         return None
 
-    def _list_interrupt_keys(self, values: Sequence[EncodedValue]) -> Collection[str]:
+    def _list_interrupt_key_prefixes(self, values: Sequence[EncodedValue]) -> Collection[str]:
         """List the beginnings of the keys of the calls that writes to the channel of interrupts ask about."""
         found = [
             each
@@ -562,7 +566,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if decided is None or not all(key in decided for key in keys):
             return None
         answers = {
-            each.id: convert_interrupts_to_calls.build_answer(each, decided) if each.id in asked else True
+            each.id: convert_interrupts_to_calls.build_resume_value_of_interrupt(each, decided)
+            if each.id in asked
+            else True
             for each in found
         }
         return Command(resume=answers)
@@ -635,7 +641,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     # ---- ownership
 
-    def _note_if_newest(self, thread_id: str, namespace: str, state_id: str, *, is_newest: bool) -> None:
+    def _remember_or_forget_newest_state(
+        self, thread_id: str, namespace: str, state_id: str, *, is_newest: bool
+    ) -> None:
         """Note that a state was the newest one; or that a run goes back to it, behind which newer ones may be."""
         with self._newest_lock:
             self._newest.pop((thread_id, namespace, state_id), None)

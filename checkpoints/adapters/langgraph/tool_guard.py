@@ -110,7 +110,7 @@ class ToolGuard:
                 return _convert_result_for_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
                 waiting, calls = _describe_calls_awaiting_decision(gate), gate.calls
-            if not self._withdraw_answered_requests(thread_id, calls):
+            if not self._discard_answered_interrupt_calls(thread_id, calls):
                 self._claims.release_session_when_idle(thread_id)
                 interrupt(waiting)
 
@@ -142,7 +142,9 @@ class ToolGuard:
                 return _convert_result_for_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
                 waiting, calls = _describe_calls_awaiting_decision(gate), gate.calls
-            if not await self._async_claims.run_blocking(partial(self._withdraw_answered_requests, thread_id, calls)):
+            if not await self._async_claims.run_blocking(
+                partial(self._discard_answered_interrupt_calls, thread_id, calls)
+            ):
                 await self.arelease(thread_id)
                 interrupt(waiting)
 
@@ -150,7 +152,7 @@ class ToolGuard:
         if self._saver is not None:
             self._saver.require_no_newer_state(thread_id, states)
 
-    def _withdraw_answered_requests(self, thread_id: str, calls: Sequence[Mapping[str, Any]]) -> bool:
+    def _discard_answered_interrupt_calls(self, thread_id: str, calls: Sequence[Mapping[str, Any]]) -> bool:
         """Withdraw the question of an interrupt about a call that the graph makes now: the program has answered it."""
         call_ids = [str(call["call_id"]) for call in calls]
         with self._claims.lock_session_claims(thread_id):
@@ -231,7 +233,7 @@ class HarnessMiddleware(AgentMiddleware[Any, Any]):
         try:
             return handler(request)
         except BaseException:
-            self._release_session_of_thread()
+            self._release_session_of_current_graph_thread()
             raise
 
     async def awrap_model_call(
@@ -240,21 +242,21 @@ class HarnessMiddleware(AgentMiddleware[Any, Any]):
         try:
             return await handler(request)
         except BaseException:
-            await self._arelease_session_of_thread()
+            await self._arelease_session_of_current_graph_thread()
             raise
 
     def after_agent(self, state: Any, runtime: Any) -> None:
-        self._release_session_of_thread()
+        self._release_session_of_current_graph_thread()
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
-        await self._arelease_session_of_thread()
+        await self._arelease_session_of_current_graph_thread()
 
-    def _release_session_of_thread(self) -> None:
+    def _release_session_of_current_graph_thread(self) -> None:
         thread_id = get_config()["configurable"].get("thread_id")
         if thread_id is not None:
             self.tool_guard.release(str(thread_id))
 
-    async def _arelease_session_of_thread(self) -> None:
+    async def _arelease_session_of_current_graph_thread(self) -> None:
         thread_id = get_config()["configurable"].get("thread_id")
         if thread_id is not None:
             await self.tool_guard.arelease(str(thread_id))

@@ -53,7 +53,7 @@ def guard_agent(agent: Agent[Any], session: HarnessSession, policies: ToolPolici
     Returns:
         The clone, for runs with this session.
     """
-    return AgentGuard(session, policies or ToolPolicies()).guard(agent)
+    return AgentGuard(session, policies or ToolPolicies()).get_or_create_guarded_clone(agent)
 
 
 class AgentGuard:
@@ -94,7 +94,7 @@ class AgentGuard:
 
     # ---- agents
 
-    def guard(self, agent: Agent[Any]) -> Agent[Any]:
+    def get_or_create_guarded_clone(self, agent: Agent[Any]) -> Agent[Any]:
         """Return the clone of an agent, the same one for the same agent."""
         known = self._clones.get(id(agent))
         if known is not None:
@@ -136,7 +136,7 @@ class AgentGuard:
 
     def _guard_handoff(self, target: Any) -> Any:
         if isinstance(target, Agent):
-            return self.guard(target)
+            return self.get_or_create_guarded_clone(target)
         if not isinstance(target, Handoff):
             return target
         guarded = copy.copy(target)
@@ -144,12 +144,12 @@ class AgentGuard:
 
         async def on_invoke_handoff(context: RunContextWrapper[Any], arguments: str) -> Any:
             agent = await hand_off(context, arguments)
-            return self.guard(agent) if isinstance(agent, Agent) else agent
+            return self.get_or_create_guarded_clone(agent) if isinstance(agent, Agent) else agent
 
         guarded.on_invoke_handoff = on_invoke_handoff
         agent = target._agent_ref() if target._agent_ref is not None else None
         if isinstance(agent, Agent):
-            guarded._agent_ref = weakref.ref(self.guard(agent))
+            guarded._agent_ref = weakref.ref(self.get_or_create_guarded_clone(agent))
         return guarded
 
     async def _list_guarded_mcp_tools(self, clone: Agent[Any], context: RunContextWrapper[Any]) -> list[Tool]:
@@ -183,7 +183,7 @@ class AgentGuard:
                 approvals=self._approvals,
             )
         copied = copy.copy(tool)
-        copied._agent_instance = self._inner_guard.guard(tool._agent_instance)
+        copied._agent_instance = self._inner_guard.get_or_create_guarded_clone(tool._agent_instance)
         return copied
 
     def _guard_tool(self, tool: FunctionTool) -> FunctionTool:
@@ -271,13 +271,15 @@ class AgentGuard:
             async with self._claim_session_during_call():
                 if not wanted and not self._policies.find_options(name).get("requires_approval"):
                     return False
-                if not await self._client.run_database_work_to_end(partial(self._is_call_logged, name, args, call_id)):
-                    await self._run_logged_call(name, args, call_id, _refuse_to_run)
+                if not await self._client.run_database_work_to_end(
+                    partial(self._is_unanswered_call_logged, name, args, call_id)
+                ):
+                    await self._run_logged_call(name, args, call_id, _raise_that_call_awaits_approval)
         except (ApprovalRequired, ReviewRequired):
             return True
         return False
 
-    def _is_call_logged(self, name: str, args: dict[str, Any], call_id: str) -> bool:
+    def _is_unanswered_call_logged(self, name: str, args: dict[str, Any], call_id: str) -> bool:
         """Return whether the log has a call. It is decided then: an undecided one would have held the session."""
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
@@ -303,13 +305,13 @@ class AgentGuard:
         """
         call_id = item.call_id
         if call_id is None or not await self._client.run_database_work_to_end(
-            partial(self._is_call_logged_and_decided, call_id)
+            partial(self._is_call_logged_and_none_undecided, call_id)
         ):
             return False
         self._approvals.add(call_id)
         return True
 
-    def _is_call_logged_and_decided(self, call_id: str) -> bool:
+    def _is_call_logged_and_none_undecided(self, call_id: str) -> bool:
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         if unfinished_call_queries.list_undecided_calls_of_session(store, row):
@@ -325,7 +327,7 @@ class AgentGuard:
         session_id = self._session.session_id
         try:
             await self._client.run_database_work_to_end(
-                partial(self._claims.claim_session_for_call, session_id, self._session.build_description())
+                partial(self._claims.claim_session_for_call, session_id, self._session.build_session_description())
             )
         except asyncio.CancelledError:  # the claim has succeeded
             await self._client.run_database_work_to_end(partial(self._end_call_claim, session_id, release=True))
@@ -392,7 +394,7 @@ def _copy_tool_without_durable_models(tool: FunctionTool) -> FunctionTool:
     return copied
 
 
-async def _refuse_to_run(args: dict[str, Any]) -> Any:
+async def _raise_that_call_awaits_approval(args: dict[str, Any]) -> Any:
     raise AssertionError("A call that waits for approval was run.")
 
 

@@ -110,7 +110,7 @@ class HarnessSession:
             TooLarge: An item is larger than its limit.
         """
         added = copy.deepcopy(items)
-        description = self.build_description(added)
+        description = self.build_session_description(added)
         run = find_run_context(self)
         if run is None:
             add = partial(
@@ -133,7 +133,7 @@ class HarnessSession:
                 durable_message_list.remove_and_return_last_message,
                 self.client.store,
                 self.session_id,
-                self.build_description(),
+                self.build_session_description(),
             )
         )
 
@@ -141,7 +141,10 @@ class HarnessSession:
         """Remove all items. Earlier versions keep them. Raises what `pop_item` raises."""
         await self.run_under_session_claims_lock(
             partial(
-                durable_message_list.remove_all_messages, self.client.store, self.session_id, self.build_description()
+                durable_message_list.remove_all_messages,
+                self.client.store,
+                self.session_id,
+                self.build_session_description(),
             )
         )
 
@@ -161,7 +164,7 @@ class HarnessSession:
 
         return await self.client.run_database_work_to_end(run_work_under_lock)
 
-    def build_description(self, items: list[Item] | None = None) -> NewSessionFields:
+    def build_session_description(self, items: list[Item] | None = None) -> NewSessionFields:
         """Describe the session for its creation.
 
         Args:
@@ -258,7 +261,7 @@ class RunContext:
                 None if self.own is None else self.own.run,
                 self.agent,
                 response,
-                self.session.build_description(),
+                self.session.build_session_description(),
             )
         )
         self._set_own_run(run, items)
@@ -275,7 +278,7 @@ class RunContext:
                     durable_turns.end_run,
                     self.session.client.store,
                     self.session.session_id,
-                    self.session.build_description(),
+                    self.session.build_session_description(),
                     own=None if self.own is None else self.own.run,
                     discard=discard,
                 )

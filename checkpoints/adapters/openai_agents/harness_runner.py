@@ -138,7 +138,7 @@ class HarnessRunner(AgentRunner):
         given = options.get("run_config")
         if isinstance(given, RunConfig):
             options = {**options, "run_config": build_config_without_durable_models(given)}
-        return _PreparedRun(guard.guard(agent), input, options, outer, guard, is_inner=True)
+        return _PreparedRun(guard.get_or_create_guarded_clone(agent), input, options, outer, guard, is_inner=True)
 
     async def _prepare_run(self, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
         session = options.get("session")
@@ -148,7 +148,7 @@ class HarnessRunner(AgentRunner):
             )
         run = RunContext(session)
         guard = AgentGuard(session, self._policies, run=run, guards_inner_agents=get_default_agent_runner() is self)
-        clone = guard.guard(agent)
+        clone = guard.get_or_create_guarded_clone(agent)
         if isinstance(input, RunState):
             await session.client.run_database_work_to_end(partial(_require_state_not_resumed_before, session, input))
             state = await RunState.from_json(clone, input.to_json(), context_override=input._context)

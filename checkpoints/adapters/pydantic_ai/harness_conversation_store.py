@@ -140,7 +140,7 @@ class HarnessConversationStore(ConversationStore):
         )
         return None if stored is None else stored.revision
 
-    def find_own_revision(self, conversation_id: str) -> str | None:
+    def find_revision_written_by_this_store(self, conversation_id: str) -> str | None:
         """Return the revision that this store has written last."""
         written = self._written.get(conversation_id)
         return None if written is None else written.revision
@@ -184,7 +184,7 @@ class HarnessConversationStore(ConversationStore):
                     entries,
                     expected_revision=expected_revision,
                     description=description,
-                    pairings=claims.find_call_pairings(record.conversation_id),
+                    pairings=claims.find_call_pairings_to_reload(record.conversation_id),
                 )
                 claims.forget_call_pairings(record.conversation_id)
 

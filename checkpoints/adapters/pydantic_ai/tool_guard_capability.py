@@ -164,7 +164,7 @@ class Harness(AbstractCapability[Any]):
         if start is None:
             return
         revision = await self._store.find_revision(session_id)
-        if revision not in {start.revision, self._store.find_own_revision(session_id)}:
+        if revision not in {start.revision, self._store.find_revision_written_by_this_store(session_id)}:
             raise OwnershipLost(session_id)
         if call_id in start.call_ids and await self._claims.run_blocking(
             partial(self._is_call_answered, session_id, call_id)

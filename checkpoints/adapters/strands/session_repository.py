@@ -198,11 +198,11 @@ class HarnessSessionRepository(SessionRepository):
             return None
         self._known[place] = record
         pending = _get_interrupt_state(record).get("pending_tool_execution")
-        if pending is not None and self._has_results_as_last_message(place):
+        if pending is not None and self._has_tool_results_in_newest_message(place):
             record = _replace_interrupts_by_none(record)
         return SessionAgent.from_dict(record)
 
-    def _has_results_as_last_message(self, place: str) -> bool:
+    def _has_tool_results_in_newest_message(self, place: str) -> bool:
         """Return whether the last message has results of tools. Then the calls of which an interrupt was are over,
         although the process died before it stored the state of the agent without the interrupt."""
         newest = durable_message_list.list_messages_of_newest_version
@@ -463,7 +463,7 @@ class HarnessSessionRepository(SessionRepository):
                     description,
                     lambda row, _: build(row),
                     facts=facts,
-                    pairings=claims.find_call_pairings(place),
+                    pairings=claims.find_call_pairings_to_reload(place),
                 )
 
         self._run_blocking(write_change_under_lock)
