@@ -16,7 +16,7 @@ from django.views.decorators.csrf import requires_csrf_token
 from checkpoints.db import clock
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.models.translated_enum_choices import translate_label
-from harness_site.accounts.permissions import RoleTooSmall, list_usernames_with_role
+from harness_site.accounts.permissions import RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.safe_redirect_targets import is_path_of_site
 from harness_site.core import formatting
 from harness_site.core.redact_link_secrets import hide_link_secrets
@@ -45,7 +45,7 @@ def show_permission_denied(request: HttpRequest, exception: PermissionDenied) ->
     context = {
         "membership": membership,
         "needed": translate_label(exception.needed),
-        "able": list_usernames_with_role(membership.workspace, exception.needed),
+        "able": list_active_usernames_with_role_or_higher(membership.workspace, exception.needed),
     }
     return render(request, "errors/403_role.html", context, status=403)
 

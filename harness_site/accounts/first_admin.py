@@ -30,7 +30,7 @@ class SetupClosed(Exception):
     """Refusal to create the first account: the link is damaged or has expired, or an account exists."""
 
 
-def is_installation_empty() -> bool:
+def is_installation_without_accounts() -> bool:
     """Return whether nobody has an account yet."""
     return not User.objects.exists()
 
@@ -46,14 +46,14 @@ def require_valid_setup_token(token: str) -> None:
         signing.loads(token, salt=_SALT, max_age=LIFETIME)
     except signing.BadSignature:
         raise SetupClosed from None
-    if not is_installation_empty():
+    if not is_installation_without_accounts():
         raise SetupClosed
 
 
 def create_first_admin(token: str, *, name: str, email: str, password: str, request: HttpRequest) -> User:
     """Create the first account and make it an admin. Of several attempts one succeeds. Raises `SetupClosed`."""
     with transaction.atomic():
-        workspace = _lock_default_workspace()
+        workspace = _get_or_create_locked_default_workspace()
         require_valid_setup_token(token)
         user = User.objects.create_user(name, email=email, password=password)
         _grant_admin_role(user, workspace, request=request)
@@ -65,19 +65,19 @@ def make_superuser_admin_if_none_exists(user: User, *, request: HttpRequest) -> 
 
     Whoever created the superuser can change the database, so this gives no permission that they could not take.
     """
-    if not user.is_superuser or _has_admin():
+    if not user.is_superuser or _has_active_admin():
         return
     with transaction.atomic():
-        workspace = _lock_default_workspace()
-        if not _has_admin():
+        workspace = _get_or_create_locked_default_workspace()
+        if not _has_active_admin():
             _grant_admin_role(user, workspace, request=request)
 
 
-def _has_admin() -> bool:
+def _has_active_admin() -> bool:
     return Membership.objects.filter(role=Role.ADMIN, user__is_active=True).exists()
 
 
-def _lock_default_workspace() -> Workspace:
+def _get_or_create_locked_default_workspace() -> Workspace:
     """Return the default workspace and lock it, so that two people cannot become the first admin."""
     workspace, _ = Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE, defaults={"name": "Default"})
     return Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)

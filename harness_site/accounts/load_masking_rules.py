@@ -15,8 +15,10 @@ def load_masking_settings_or_defaults(workspace: Workspace) -> MaskingSettings:
 
 def load_workspace_masking_rules(workspace: Workspace) -> masker.MaskingRules:
     masking = load_masking_settings_or_defaults(workspace)
-    return masker.build_masking_rules(_split_lines(masking.names), _split_lines(masking.words), usual=masking.usual)
+    return masker.build_masking_rules(
+        _split_nonempty_lines(masking.names), _split_nonempty_lines(masking.words), usual=masking.usual
+    )
 
 
-def _split_lines(text: str) -> tuple[str, ...]:
+def _split_nonempty_lines(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines() if line.strip())

@@ -87,7 +87,7 @@ def find_request_membership(request: HttpRequest) -> Membership | None:
     return find_membership_in_workspace_or_oldest(request.user, request.session.get(WORKSPACE_KEY))
 
 
-def list_usernames_with_role(workspace: Workspace, role: Role) -> list[str]:
+def list_active_usernames_with_role_or_higher(workspace: Workspace, role: Role) -> list[str]:
     """List the usernames of the active members whose role includes `role`."""
     members = Membership.objects.filter(workspace=workspace, user__is_active=True).select_related("user")
     return [member.user.get_username() for member in members.order_by("user__username") if member.has_role(role)]

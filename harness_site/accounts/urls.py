@@ -20,5 +20,5 @@ urlpatterns = [
     path("workspace/<str:workspace>/<path:place>", own_account.open_link_in_workspace, name="enter-workspace"),
     path("secrets/", reveal_secrets.start_showing_secrets, name="reveal-secrets"),
     path("secrets/hide/", reveal_secrets.stop_showing_secrets, name="hide-secrets"),
-    path("sign-ins/end/", own_account.end_other_sessions, name="end-sign-ins"),
+    path("sign-ins/end/", own_account.end_one_or_all_other_sessions, name="end-sign-ins"),
 ]

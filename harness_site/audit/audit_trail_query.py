@@ -301,7 +301,7 @@ def _load_seals_and_build_entries(
 ) -> tuple[AuditEntry | UnreadableRecord, ...]:
     seals = _load_preceding_seals(workspace_pk, events)
     pks = {event.session_id for event in events if event.session_id is not None}
-    sessions = dict(_query_session_names(workspace_pk, sorted(pks)) if pks else ())
+    sessions = dict(_query_session_pks_and_ids(workspace_pk, sorted(pks)) if pks else ())
     return tuple(
         convert_rows_or_mark_unreadable(events, lambda event: _build_entry(event, seals, sessions), "audit entry")
     )
@@ -317,7 +317,7 @@ def _query_seals(workspace: int, numbers: list[int]) -> QuerySet[AuditEvent, tup
     return AuditEvent.objects.filter(workspace=workspace, number__in=numbers).values_list("number", "seal")
 
 
-def _query_session_names(workspace: int, pks: list[int]) -> QuerySet[Session, tuple[int, str]]:
+def _query_session_pks_and_ids(workspace: int, pks: list[int]) -> QuerySet[Session, tuple[int, str]]:
     return Session.objects.filter(workspace=workspace, pk__in=pks).values_list("pk", "session_id")
 
 

@@ -53,7 +53,10 @@ def load_calls_of_entries(workspace_pk: int, rows: Iterable[EntryRow]) -> dict[i
     calls_by_name: defaultdict[tuple[int | None, str], list[AuditedCall]] = defaultdict(list)
     for call in _load_genuine_calls(workspace_pk, session_pks, {_get_call_id(entry) for entry in entries}):
         calls_by_name[call.session_pk, call.call_id].append(call)
-    found = {entry.pk: _find_call(entry, calls_by_name[entry.session_pk, _get_call_id(entry)]) for entry in entries}
+    found = {
+        entry.pk: _find_newest_call_of_entry(entry, calls_by_name[entry.session_pk, _get_call_id(entry)])
+        for entry in entries
+    }
     return {pk: call for pk, call in found.items() if call is not None}
 
 
@@ -71,7 +74,7 @@ def _load_genuine_calls(
         return []
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
 
-    def build(call: ToolCall) -> AuditedCall:
+    def build_audited_call(call: ToolCall) -> AuditedCall:
         with mask_values_in_context(secrets.get(call.session_id, ())):
             sentence = mask_and_shorten_to_one_line(format_call_sentence(call), _LONGEST_SENTENCE)
         return AuditedCall(
@@ -87,7 +90,7 @@ def _load_genuine_calls(
 
     calls = _query_calls(workspace_pk, session_pks, call_ids)
     genuine = [call for call in calls if row_seals.is_row_genuine(call)]
-    lines = convert_rows_or_mark_unreadable(genuine, build, "call")
+    lines = convert_rows_or_mark_unreadable(genuine, build_audited_call, "call")
     return [line for line in lines if not isinstance(line, UnreadableRecord)]
 
 
@@ -97,7 +100,7 @@ def _query_calls(workspace_pk: int, session_pks: Collection[int], call_ids: Coll
     return calls if get_seal_keys() is not None else calls.defer("result", "error_message")
 
 
-def _find_call(entry: AuditEntry, calls: Iterable[AuditedCall]) -> AuditedCall | None:
+def _find_newest_call_of_entry(entry: AuditEntry, calls: Iterable[AuditedCall]) -> AuditedCall | None:
     """Find the newest call that fits the details of an entry."""
     fitting = [
         call for call in calls if all(entry.details.get(name) in (None, getattr(call, name)) for name in _CALL_DETAILS)

@@ -144,13 +144,13 @@ def mask_and_format_actor(name: str, kind: str, *, is_first_word: bool = False) 
         kind: The recorded kind; the names of people, API tokens and agents are returned as they are.
         is_first_word: True if a sentence begins with the name, so that words of a language have a capital letter.
     """
-    words = _find_actor_words(name, kind)
+    words = _find_words_for_hook_or_machine(name, kind)
     if words is None:
         return mask_and_reveal_hidden(name)
     return capfirst(words) if is_first_word else words
 
 
-def _find_actor_words(name: str, kind: str) -> str | None:
+def _find_words_for_hook_or_machine(name: str, kind: str) -> str | None:
     if kind == ActorKind.HOOK and name.startswith(_VERIFY_HOOK):
         return _HOOK_NAME % {"tool": mask_and_reveal_hidden(name.removeprefix(_VERIFY_HOOK))}
     if kind == ActorKind.MACHINE:

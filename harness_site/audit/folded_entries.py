@@ -59,7 +59,7 @@ class EntryRow:
         return len(self.entries) > 1
 
     @property
-    def lasts_a_minute(self) -> bool:
+    def spans_at_least_a_minute(self) -> bool:
         """Whether the oldest entry is much older than the newest one."""
         newest, oldest = self.newest, self.oldest
         if isinstance(newest, UnreadableRecord) or isinstance(oldest, UnreadableRecord):

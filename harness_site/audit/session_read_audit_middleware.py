@@ -71,7 +71,7 @@ class ReadAuditMiddleware:
                 _record_view_unless_recent(request, member, session)
             excerpts: ShownExcerpts | None = getattr(request, "excerpts", None)
             if excerpts is not None and excerpts.sessions.difference(session_pks):
-                _record_excerpts_shown(
+                _record_excerpts_not_shown_recently(
                     request, member, ShownExcerpts(excerpts.page, excerpts.sessions.difference(session_pks))
                 )
         return response
@@ -92,7 +92,7 @@ def _record_view_unless_recent(request: HttpRequest, member: Membership, session
         audit_events.record_member_event(member, AuditKind.VIEWED, request=request, session_pk=session)
 
 
-def _record_excerpts_shown(request: HttpRequest, member: Membership, excerpts: ShownExcerpts) -> None:
+def _record_excerpts_not_shown_recently(request: HttpRequest, member: Membership, excerpts: ShownExcerpts) -> None:
     recent_sessions = _query_recently_shown_sessions(
         sorted(excerpts.sessions), member.user.get_username(), _compute_repeated_view_cutoff(request)
     )

@@ -20,21 +20,21 @@ _NEAR: Final = 0.75
 
 
 @cache
-def list_time_zone_names() -> tuple[str, ...]:
+def list_time_zone_names_without_aliases() -> tuple[str, ...]:
     """List the names of all time zones, without aliases that are no place."""
     places = sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/"))
     return ("UTC", *places)
 
 
 @cache
-def _get_all_time_zone_names() -> frozenset[str]:
+def _get_time_zone_names_with_aliases() -> frozenset[str]:
     # With the aliases: browsers report old names such as Asia/Calcutta.
     return frozenset(available_timezones()) | {"UTC"}
 
 
 @cache
 def _map_normalized_to_zone_names() -> dict[str, str]:
-    return {_normalize_time_zone_name(name): name for name in sorted(_get_all_time_zone_names())}
+    return {_normalize_time_zone_name(name): name for name in sorted(_get_time_zone_names_with_aliases())}
 
 
 def _normalize_time_zone_name(name: str) -> str:
@@ -43,7 +43,7 @@ def _normalize_time_zone_name(name: str) -> str:
 
 
 def is_time_zone_name(name: str) -> bool:
-    return name in _get_all_time_zone_names()
+    return name in _get_time_zone_names_with_aliases()
 
 
 def find_time_zone_name(text: str) -> str:
@@ -55,12 +55,14 @@ def suggest_time_zone_name(text: str) -> str:
     """Return the name of the zone that a misspelt name, or a city alone, most likely means; empty if none is near."""
     key = _normalize_time_zone_name(text)
     cities: dict[str, str] = {}
-    for name in list_time_zone_names():
+    for name in list_time_zone_names_without_aliases():
         cities.setdefault(_normalize_time_zone_name(name).rpartition("/")[2], name)
     near = get_close_matches(key.rpartition("/")[2], cities, n=1, cutoff=_NEAR)
     if near:
         return cities[near[0]]
-    whole = get_close_matches(key, map(_normalize_time_zone_name, list_time_zone_names()), n=1, cutoff=_NEAR)
+    whole = get_close_matches(
+        key, map(_normalize_time_zone_name, list_time_zone_names_without_aliases()), n=1, cutoff=_NEAR
+    )
     return find_time_zone_name(whole[0]) if whole else ""
 
 

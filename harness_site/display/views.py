@@ -72,7 +72,7 @@ def edit_display(request: HttpRequest) -> HttpResponse:
         return redirect(f"{request.path}?saved=1")
     context = {
         "form": form,
-        "zones": time_zones.list_time_zone_names(),
+        "zones": time_zones.list_time_zone_names_without_aliases(),
         "browser_zone": browser_zone,
         "saved": "saved" in request.GET,
     }

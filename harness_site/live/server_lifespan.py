@@ -34,7 +34,7 @@ async def handle_lifespan(scope: dict[str, Any], receive: Receive, send: Send) -
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            starting = asyncio.create_task(_start_when_tables_exist(tasks))
+            starting = asyncio.create_task(_wait_for_tables_and_start_tasks(tasks))
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
             if starting is not None:
@@ -52,7 +52,7 @@ async def handle_lifespan(scope: dict[str, Any], receive: Receive, send: Send) -
             return
 
 
-async def _start_when_tables_exist(tasks: Sequence[BackgroundTask]) -> None:
+async def _wait_for_tables_and_start_tasks(tasks: Sequence[BackgroundTask]) -> None:
     while True:
         if await database_sync_to_async(probe.find_problem)() is None:
             break

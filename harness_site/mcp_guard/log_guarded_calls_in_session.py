@@ -185,10 +185,10 @@ class GuardedSession:
     async def _get_or_open_handle(self) -> SessionHandle:
         async with self._opening:
             if self._handle is None:
-                self._handle = await self._open_handle_when_not_busy()
+                self._handle = await self._open_handle_waiting_while_busy()
             return self._handle
 
-    async def _open_handle_when_not_busy(self) -> SessionHandle:
+    async def _open_handle_waiting_while_busy(self) -> SessionHandle:
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             handle = self.checkpointer.session(self.session_id, agent=self.agent, title=self.title)

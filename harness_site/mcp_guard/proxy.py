@@ -205,7 +205,7 @@ class GuardProxy:
         replies: list[Reply] = []
 
         async def forward_call_to_server(arguments: dict[str, Any]) -> dict[str, Any]:
-            reply = await self._send_call_to_server(message, arguments, running)
+            reply = await self._send_call_to_server_and_await_reply(message, arguments, running)
             replies.append(reply)
             return _get_result_of_reply(reply)
 
@@ -223,7 +223,7 @@ class GuardProxy:
             return replies[-1], None, ""
         return replies[-1], result.call_id, result.content
 
-    async def _send_call_to_server(
+    async def _send_call_to_server_and_await_reply(
         self, message: types.JSONRPCRequest, arguments: dict[str, Any], running: _RunningCall
     ) -> Reply:
         if self._has_server_ended:
@@ -275,7 +275,7 @@ def _does_server_require_more_input(reply: Reply) -> bool:
 
 
 def _build_replayed_reply(message: types.JSONRPCRequest, result: ToolResult) -> Reply:
-    value = tool_results.build_tool_result(result.content, is_error=result.is_error)
+    value = tool_results.build_tool_result_from_stored_text(result.content, is_error=result.is_error)
     return types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result=value)
 
 

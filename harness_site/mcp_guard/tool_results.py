@@ -9,7 +9,7 @@ from typing import Any, Final
 _COMPLETE: Final = {"resultType": "complete"}
 
 
-def build_tool_result(content: str, *, is_error: bool) -> dict[str, Any]:
+def build_tool_result_from_stored_text(content: str, *, is_error: bool) -> dict[str, Any]:
     """Build the result of `tools/call` from a stored text: the server's own result, or a text that a person wrote."""
     stored = None if is_error else _parse_stored_result(content)
     return build_text_result(content, is_error=is_error) if stored is None else {**_COMPLETE, **stored}

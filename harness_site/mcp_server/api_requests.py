@@ -91,7 +91,7 @@ class ApiRequests:
         may_have_happened = False
         for pause in (*PAUSES, None):
             try:
-                return _parse_response(await self._client.request(method, path, **options))
+                return _parse_response_or_raise_problem(await self._client.request(method, path, **options))
             except httpx.TransportError as error:
                 may_have_happened |= method != "GET" and not isinstance(error, httpx.ConnectError)
                 if pause is None:
@@ -113,7 +113,7 @@ class ApiRequests:
         raise AssertionError  # the loop ends by an answer or an error
 
 
-def _parse_response(response: httpx.Response) -> Any:
+def _parse_response_or_raise_problem(response: httpx.Response) -> Any:
     try:
         value = response.json()
     except ValueError:

@@ -25,7 +25,7 @@ def create_first_account(request: HttpRequest, token: str) -> HttpResponse:
         if request.method == "POST" and form.is_valid():
             return _create_first_admin_and_sign_in(request, token, form)
     except first_admin.SetupClosed:
-        context = {"empty": first_admin.is_installation_empty()}
+        context = {"empty": first_admin.is_installation_without_accounts()}
         return render(request, "accounts/first_account_closed.html", context, status=404)
     status = 422 if request.method == "POST" else 200
     return render(request, "accounts/first_account.html", {"form": form}, status=status)

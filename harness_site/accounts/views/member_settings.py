@@ -221,7 +221,7 @@ def _get_member_or_404(request: MemberRequest, pk: int) -> Membership:
     return get_object_or_404(members, pk=_replace_out_of_range_key_by_zero(pk))
 
 
-def _query_members(request: MemberRequest) -> QuerySet[Membership]:
+def _query_members_with_activity_and_factors(request: MemberRequest) -> QuerySet[Membership]:
     """Query the members with `last_seen` and `has_second_factor`."""
     sessions = UserSession.objects.filter(user=OuterRef("user")).values("user")
     activity, login = Subquery(sessions.annotate(last=Max("last_seen_at")).values("last")), F("user__last_login")
@@ -244,7 +244,7 @@ def _render_members_page(
     pending_invitations = Invitation.objects.filter(workspace=workspace, accepted_at=None, revoked_at=None).order_by(
         "-pk"
     )
-    members = list(_query_members(request))
+    members = list(_query_members_with_activity_and_factors(request))
     admins = [member.pk for member in members if member.role == Role.ADMIN and member.user.is_active]
     context = {
         "members": members,

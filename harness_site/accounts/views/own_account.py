@@ -62,7 +62,7 @@ def change_password(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-def end_other_sessions(request: HttpRequest) -> HttpResponse:
+def end_one_or_all_other_sessions(request: HttpRequest) -> HttpResponse:
     """End every other session of the user, or only the one given as `which`."""
     user = cast(User, request.user)
     session_pk = request.POST.get("which", "")

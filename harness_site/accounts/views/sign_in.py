@@ -30,7 +30,7 @@ class SignIn(LoginView):  # type: ignore[misc]
             **context,
             "next": self.request.POST.get("next") or self.request.GET.get("next", ""),
             "providers": foreign_accounts().list_providers(self.request),
-            "is_empty": first_admin.is_installation_empty(),
+            "is_empty": first_admin.is_installation_without_accounts(),
             "passkey_refused": "passkey" in self.request.GET,
         }
 

@@ -60,7 +60,7 @@ class Command(BaseCommand):
     def _print_setup_link(self) -> None:
         """Print how to create the first account, if there is none."""
         with contextlib.suppress(Error):  # the database has gone away meanwhile
-            if first_admin.is_installation_empty():
+            if first_admin.is_installation_without_accounts():
                 link = first_admin.build_setup_link()
                 hours = first_admin.LIFETIME.total_seconds() / 3600
                 self.stderr.write(

@@ -20,7 +20,7 @@ from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import MemberRequest, list_usernames_with_role, require_member
+from harness_site.accounts.permissions import MemberRequest, list_active_usernames_with_role_or_higher, require_member
 from harness_site.accounts.sessions_shown_in_response import (
     mark_excerpts_shown_in_response,
     mark_session_shown_in_response,
@@ -305,7 +305,7 @@ def _build_decision_context(
     membership, call = request.membership, card["call"]
     required_role = Role.ADMIN if card["overdue"] else Role.APPROVER
     if not membership.has_role(required_role):
-        return {"able": list_usernames_with_role(membership.workspace, required_role)}
+        return {"able": list_active_usernames_with_role_or_higher(membership.workspace, required_role)}
     answers = decision_card_context.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )

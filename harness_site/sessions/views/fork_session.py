@@ -15,7 +15,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.ids import MAX_LENGTH
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
-from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_usernames_with_role
+from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.sessions.selectors import fork_list_and_preview, session_rows, version_list
@@ -125,7 +125,9 @@ def _render_fork_page(
         "tab": "versions",
         "form": form,
         "may": may_fork,
-        "able": () if may_fork else list_usernames_with_role(request.membership.workspace, Role.APPROVER),
+        "able": ()
+        if may_fork
+        else list_active_usernames_with_role_or_higher(request.membership.workspace, Role.APPROVER),
         "prospect": fork_list_and_preview.load_fork_preview(head.row.pk, version),
     }
     mark_session_shown_in_response(request, head.row.pk)

@@ -19,7 +19,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import parse_quarantine_of_row
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
-from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_usernames_with_role
+from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_format import format_management_command
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
@@ -146,7 +146,7 @@ def _render_quarantine_page(
             f"verify_integrity --session {shlex.quote(head.row.session_id)}"
         ),
         "may": request.membership.has_role(Role.ADMIN),
-        "able": list_usernames_with_role(request.membership.workspace, Role.ADMIN),
+        "able": list_active_usernames_with_role_or_higher(request.membership.workspace, Role.ADMIN),
     }
     mark_session_shown_in_response(request, head.row.pk)
     return render(request, "sessions/quarantine.html", context, status=status)

@@ -19,7 +19,7 @@ from checkpoints.archive import session_export
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events, load_masking_rules, unmasking
-from harness_site.accounts.permissions import MemberRequest, list_usernames_with_role
+from harness_site.accounts.permissions import MemberRequest, list_active_usernames_with_role_or_higher
 from harness_site.core.masking import masker
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.streamed_downloads import CSV, HTML, JSONL, build_download_response
@@ -109,7 +109,7 @@ def _record_and_build_archive_or_refuse(request: MemberRequest, head: SessionHea
             "tab": "",
             "may": may_unmask,
             "role": role,
-            "able": list_usernames_with_role(request.membership.workspace, role),
+            "able": list_active_usernames_with_role_or_higher(request.membership.workspace, role),
         }
         return render(request, "sessions/export_masked.html", context, status=403)
     store = SyncCheckpointer(workspace=request.membership.workspace.slug).store
