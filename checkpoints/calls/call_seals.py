@@ -33,8 +33,8 @@ _MAX_REMEMBERED_CALLS = 512
 def build_new_sealed_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
     """Return a call that is issued with `values`, with its seal. `place` is its workspace, session and step."""
     sealer = row_seals.get_row_sealer(keys.current, ToolCall)
-    start = sealer.start_seal({**_NEW_CALL, **values, **place})
-    seal = sealer.compute_seal_from_prefix(start, _ISSUED)
+    start = sealer.start_seal_with_stable_columns({**_NEW_CALL, **values, **place})
+    seal = sealer.compute_seal_from_start(start, _ISSUED)
     term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     is_answerable = _can_version_answer_call(values["key_policy"], values["key_scope"])
     return SealedCall(_ISSUED, seal, term, start, values["run"], values["idempotency_key"], is_answerable)
@@ -91,7 +91,7 @@ def build_sealed_outcome(
         known.answered_version,
         call_pk,
     )
-    seal = before.start.sealer.compute_seal_from_prefix(before.start, columns)
+    seal = before.start.sealer.compute_seal_from_start(before.start, columns)
     term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     values = {**values, "interrupted_at" if is_interrupted else "settled_at": now, "row_seal": seal}
     is_final = not before.is_answerable or values["status"] not in SETTLED_CALL_STATUSES
@@ -126,7 +126,7 @@ def compute_answered_call_seals(
         call = known.get(pk)
         if call is None or not _is_settled_and_unanswered(call.columns):
             continue
-        seal = call.start.sealer.compute_seal_from_prefix(call.start, call.columns._replace(answered_version=version))
+        seal = call.start.sealer.compute_seal_from_start(call.start, call.columns._replace(answered_version=version))
         answered.rows.append(AnsweredCall(pk, call.columns.revision, seal))
         answered.difference += session_heads.compute_row_sum_term(keys, ToolCall, seal) - call.term
     return answered
@@ -160,7 +160,7 @@ def _load_and_verify_sealed_calls(using: str, keys: SealKeys, call_pks: Sequence
             ChangingCallColumns._make(_select_changing_columns(columns)),
             seal,
             session_heads.compute_row_sum_term(keys, ToolCall, seal) if seal else 0,
-            sealer.start_seal(columns),
+            sealer.start_seal_with_stable_columns(columns),
             call.run_id,
             call.idempotency_key,
             _can_version_answer_call(call.key_policy, call.key_scope),

@@ -175,7 +175,7 @@ def _read_and_verify_entries_from_position(store: Store, last: Message, first: i
         raise CheckpointCorrupted(
             last.session.session_id, "the transcript", f"{last.position + 1 - first - len(rows)} messages are missing"
         )
-    version_seals.verify_messages(connection, last.segment_id, rows)
+    version_seals.verify_consecutive_messages(connection, last.segment_id, rows)
     before = digests.EMPTY_CHAIN if first == 0 else bytes(rows[0].chain)
     bodies = [row.body for row in (rows if first == 0 else rows[1:])]
     if bodies and digests.compute_hash_chains(bodies, before)[-1] != bytes(last.chain):

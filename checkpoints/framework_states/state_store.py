@@ -50,7 +50,7 @@ from checkpoints.versions.framework_value_blobs import (
     GrownList,
     NewValue,
     load_contents_of_writes,
-    load_values,
+    load_values_by_digest,
 )
 from checkpoints.versions.opaque_bytes_as_differences import ContentColumns
 from checkpoints.versions.state_channel_digests import Channels
@@ -278,7 +278,7 @@ def _try_save_state_of_cached_session(
     state_row = state_rows.build_rows_of_states_or_writes(FrameworkState, [_build_state_columns(new, channels)])
     content = None if build_content is None else build_content(known.row)
     if content is None:
-        rows = [state_row, writer.build_rows()]
+        rows = [state_row, writer.build_blob_rows()]
         after = write_cached_session_in_one_statement.try_write_rows_of_cached_session(store, session_id, known, rows)
     else:
         after = write_cached_session_in_one_statement.try_write_append_only_version_of_cached_session(
@@ -286,7 +286,7 @@ def _try_save_state_of_cached_session(
             session_id,
             known,
             content,
-            lambda messages: [state_row, writer.build_rows(messages)],
+            lambda messages: [state_row, writer.build_blob_rows(messages)],
         )
     if after is None:
         return None
@@ -506,7 +506,7 @@ def _try_save_writes_of_cached_session(
         {"position": position, "task_path": task_path, **place, **columns}
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
-    rows = [state_rows.build_rows_of_states_or_writes(FrameworkWrite, writes), writer.build_rows()]
+    rows = [state_rows.build_rows_of_states_or_writes(FrameworkWrite, writes), writer.build_blob_rows()]
     after = write_cached_session_in_one_statement.try_write_rows_of_cached_session(
         store, known.row.session_id, known, rows
     )
@@ -542,7 +542,7 @@ def load_value_of_task_write(
     write.session = row
     row_seals.verify_row(write)
     known = load_contents_of_writes(store.using, row, [write])
-    return load_values(store.using, row, [write.digest], known)[write.digest]
+    return load_values_by_digest(store.using, row, [write.digest], known)[write.digest]
 
 
 def load_values_of_channel_writes_since_state(
@@ -562,7 +562,7 @@ def load_values_of_channel_writes_since_state(
         write.session = row
         row_seals.verify_row(write)
     known = load_contents_of_writes(store.using, row, writes)
-    values = load_values(store.using, row, [write.digest for write in writes], known)
+    values = load_values_by_digest(store.using, row, [write.digest for write in writes], known)
     return [values[write.digest] for write in writes]
 
 
@@ -699,7 +699,7 @@ def _load_states_of_rows(
         }
         own_writes = [write for row in rows if row.session_id == session.pk for write in writes[row.pk]]
         stored = load_contents_of_writes(store.using, session, own_writes)
-        values[session.pk] = load_values(store.using, session, wanted, stored)
+        values[session.pk] = load_values_by_digest(store.using, session, wanted, stored)
     return [_build_loaded_state(row, channels[row.pk], writes[row.pk], values[row.session_id]) for row in rows]
 
 

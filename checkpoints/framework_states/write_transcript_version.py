@@ -242,7 +242,7 @@ def _branch_head_if_needed_and_build_end(
             store, row.pk, row.session_id, operations, head, prepared, keep
         )
         head = _branch_transcript(store, row, head, keep)
-    end = save_version.build_transcript_end(prepared, keep, None)
+    end = save_version.build_transcript_end_after_kept_messages(prepared, keep, None)
     return head, replace(end, said=[*end.said, *content.answers], repeated=repeated)
 
 

@@ -153,5 +153,5 @@ def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:
     contents = [VersionToWrite(first.end, first.state, answered, first.created_at), *others]
     base = SaveBase(row.pk, row.fence, row.head_segment_id, 0, EMPTY_CHAIN, 0)
     return base, save_version.prepare_versions_and_record_expected_head(
-        base, contents, session.run.pk, session_heads.build_new_head(row)
+        base, contents, session.run.pk, session_heads.build_head_of_new_session_if_sealing(row)
     )

@@ -246,7 +246,7 @@ class ImportWriter:
         write_imported_sessions.insert_sessions_and_runs(self.store, [(self.origin, self._row, self._run)])
         self._written_end = end
         self._head = save_version.get_session_transcript_head(self._row)
-        self._sealed_head = session_heads.build_new_head(self._row)
+        self._sealed_head = session_heads.build_head_of_new_session_if_sealing(self._row)
         self._is_created = True
         return self._row, self._run
 

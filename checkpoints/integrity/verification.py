@@ -464,7 +464,7 @@ def _find_seal_problem_of_columns(
     using: str, model: type[models.Model], pk: Any, seal: bytes | None, values: Sequence[Any]
 ) -> IntegrityProblem | None:
     try:
-        row_seals.verify_columns(model, values, seal, str(pk))
+        row_seals.verify_sealed_columns(model, values, seal, str(pk))
     except IntegrityError as error:
         return replace(IntegrityProblem.from_error(error), row=_load_and_describe_row_of_key(using, model, pk))
     except SealKeyMissing as error:

@@ -22,7 +22,7 @@ class RowSealer:
     """
 
     def __init__(self, key: SealKey, model: type[models.Model]) -> None:
-        names, changing = get_sealed_fields(model), list_changing_fields(model)
+        names, changing = get_sealed_fields(model), list_changing_sealed_fields(model)
         self.key = key
         self._begin = key.new_seals[str(model._meta.model_name)]
         self._select: Callable[[Mapping[str, Any]], tuple[Any, ...]] = itemgetter(*names)
@@ -45,13 +45,13 @@ class RowSealer:
         state.update(self._encode(values))
         return self.key.id + state.digest()  # type: ignore[no-any-return]
 
-    def start_seal(self, values: Mapping[str, Any]) -> SealStart:
+    def start_seal_with_stable_columns(self, values: Mapping[str, Any]) -> SealStart:
         """Return the beginning of the seals of a row, from the values of its stable columns."""
         state = self._begin()
         state.update(self._encode_stable(self._select_stable(values)))
         return SealStart(self, state)
 
-    def compute_seal_from_prefix(self, start: SealStart, values: Sequence[Any]) -> bytes:
+    def compute_seal_from_start(self, start: SealStart, values: Sequence[Any]) -> bytes:
         """Return the seal of a row that begins as `start` says, from its changing columns, in their order.
 
         It is what `compute_seal_of_named_values` returns for all of them.
@@ -120,7 +120,9 @@ def is_row_genuine(row: Any) -> bool:
     return True
 
 
-def verify_columns(model: type[models.Model], values: Sequence[Any], seal: bytes | None, described_as: str) -> None:
+def verify_sealed_columns(
+    model: type[models.Model], values: Sequence[Any], seal: bytes | None, described_as: str
+) -> None:
     """Verify the sealed columns of a row, in the order of its `sealed_fields`, as `verify_row` does."""
     if not _is_seal_valid_if_present(
         model, lambda: _remove_unsealed_primary_key(model, values), seal, lambda: described_as
@@ -184,20 +186,20 @@ def _get_sealed_column_reader(model: type[models.Model]) -> Callable[[models.Mod
     )
     return (
         read
-        if _get_revision_sealed_without_key(model) is None
+        if _get_revision_sealed_without_primary_key(model) is None
         else lambda row: _remove_unsealed_primary_key(model, read(row))
     )
 
 
 def is_primary_key_unsealed(row: Any) -> bool:
     """Return whether the seal of a row does not cover its key yet: see `SealedModel.revision_without_key`."""
-    revision = _get_revision_sealed_without_key(type(row))
+    revision = _get_revision_sealed_without_primary_key(type(row))
     return revision is not None and row.revision == revision
 
 
 def _remove_unsealed_primary_key(model: type[models.Model], values: Sequence[Any]) -> tuple[Any, ...]:
     """Return sealed columns, in their order, without the key if the seal does not cover it yet."""
-    revision = _get_revision_sealed_without_key(model)
+    revision = _get_revision_sealed_without_primary_key(model)
     names = get_sealed_fields(model)
     if revision is None or values[names.index("revision")] != revision:
         return tuple(values)
@@ -205,12 +207,12 @@ def _remove_unsealed_primary_key(model: type[models.Model], values: Sequence[Any
     return (*values[:place], None, *values[place + 1 :])
 
 
-def _get_revision_sealed_without_key(model: type[models.Model]) -> int | None:
+def _get_revision_sealed_without_primary_key(model: type[models.Model]) -> int | None:
     """Return the revision whose seal does not cover the primary key of a row; None if each revision's seal does."""
     revision: int | None = model.revision_without_key  # type: ignore[attr-defined]  # of `SealedModel`
     return revision
 
 
-def list_changing_fields(model: type[models.Model]) -> tuple[str, ...]:
+def list_changing_sealed_fields(model: type[models.Model]) -> tuple[str, ...]:
     """List the sealed fields behind the stable ones, in the order of their encoding."""
     return get_sealed_fields(model)[model.stable_sealed_fields :]  # type: ignore[attr-defined]  # of `SealedModel`

@@ -37,7 +37,7 @@ class SealingQuerySet(models.QuerySet[SomeModel]):
             row_seals.verify_rows(rows)
             pks = [row.pk for row in rows]
             count = models.QuerySet.update(self.filter(pk__in=pks), **changes) if pks else 0
-            written = {row.pk: _list_values_after_update(row, changes) for row in rows}
+            written = {row.pk: _apply_update_and_get_literal_values(row, changes) for row in rows}
             _seal_rows_and_update_heads(self.model, self.db, pks, keys, written=written)
         return count
 
@@ -69,7 +69,7 @@ class SealingQuerySet(models.QuerySet[SomeModel]):
         incomplete = [row for row in rows if not _try_seal_new_row(row, keys)]
         if not (incomplete or _is_counted_in_session_head(self.model)):
             return super().bulk_create(rows, *args, **kwargs)
-        values = [_list_literal_values(row) for row in incomplete]
+        values = [_get_literal_sealed_values_by_column(row) for row in incomplete]
         with transaction.atomic(using=self.db):
             created = super().bulk_create(rows, *args, **kwargs)
             written = {row.pk: given for row, given in zip(incomplete, values, strict=True)}
@@ -130,7 +130,7 @@ class SealedModel(models.Model):
                 row_seals.verify_rows(stored_rows)
                 if model is session_heads.get_session_model():
                     session_heads.copy_head_columns(stored_rows, self)
-            is_new, written = self._state.adding, _list_literal_values(self)
+            is_new, written = self._state.adding, _get_literal_sealed_values_by_column(self)
             if names is not None:
                 written = {
                     name: value for name, value in written.items() if {name, name.removesuffix("_id")} & {*names}
@@ -261,7 +261,7 @@ def _seal_rows_and_update_heads(
     if model is session_heads.get_session_model():
         sessions = list(_select_rows_without_sealing(model, using, pks))
         _require_values_stored(sessions, written)
-        return {row.pk: _seal_session_row(row, using, keys) for row in sessions}
+        return {row.pk: _write_next_session_head(row, using, keys) for row in sessions}
     seals = {}
     changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
     is_counted = counted and _is_counted_in_session_head(model)
@@ -277,7 +277,7 @@ def _seal_rows_and_update_heads(
     return seals
 
 
-def _list_literal_values(row: models.Model) -> dict[str, Any]:
+def _get_literal_sealed_values_by_column(row: models.Model) -> dict[str, Any]:
     """List the sealed columns of a row that its object has, and that the database does not compute."""
     fields = [row._meta.get_field(name) for name in row_seals.get_sealed_fields(type(row))]
     values = {field: getattr(row, field.attname) for field in fields if not field.primary_key}  # type: ignore[union-attr]
@@ -288,12 +288,12 @@ def _list_literal_values(row: models.Model) -> dict[str, Any]:
     }
 
 
-def _list_values_after_update(row: models.Model, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _apply_update_and_get_literal_values(row: models.Model, changes: Mapping[str, Any]) -> dict[str, Any]:
     """List the sealed columns that a row has to have after `changes`; those that the database computes are left out."""
     for name, value in changes.items():
         field: Any = row._meta.get_field(name)
         setattr(row, field.attname, value.pk if isinstance(value, models.Model) else value)
-    return _list_literal_values(row)
+    return _get_literal_sealed_values_by_column(row)
 
 
 def _require_values_stored(rows: Sequence[models.Model], written: Mapping[Any, Mapping[str, Any]] | None) -> None:
@@ -310,10 +310,10 @@ def _to_comparable(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else value
 
 
-def _seal_session_row(row: Any, using: str, keys: SealKeys) -> bytes:
+def _write_next_session_head(row: Any, using: str, keys: SealKeys) -> bytes:
     head = session_heads.build_head(row, keys)
-    newest_seal = session_heads.find_newest_version_seal(using, head, RowChanges())
+    newest_seal = session_heads.find_newest_version_seal_after_change(using, head, RowChanges())
     head = head.compute_next_head(keys, 0, {"newest_seal": newest_seal})
-    session_heads.write_head(using, head)
+    session_heads.write_head_and_record_in_witness(using, head)
     assert head.seal is not None  # noqa: S101 - of a head that was advanced
     return head.seal

@@ -90,9 +90,9 @@ class SessionHead(NamedTuple):
         columns["head_number"] = number = columns["head_number"] + 1
         columns["row_sum"] = row_sum = nonce + masked.to_bytes(NUMBER_SIZE, "big")
         if start is None or start.sealer is not sealer or not _are_changing_columns(changes):
-            start = sealer.start_seal(columns)
+            start = sealer.start_seal_with_stable_columns(columns)
         newest = columns["newest_seal"]
-        seal = sealer.compute_seal_from_prefix(start, (columns["latest_version"], newest, number, row_sum))
+        seal = sealer.compute_seal_from_start(start, (columns["latest_version"], newest, number, row_sum))
         written = {"newest_seal": newest, "head_number": number, "row_sum": row_sum, "row_seal": seal}
         return SessionHead(columns, total, seal, start, written, self.seal)
 
@@ -146,7 +146,7 @@ def build_head(row: Any, keys: SealKeys) -> SessionHead:
     return SessionHead(columns, _unmask_row_sum(keys.get_key_of_seal(seal), row.pk, bytes(row.row_sum)), seal)
 
 
-def build_new_head(row: models.Model) -> SessionHead | None:
+def build_head_of_new_session_if_sealing(row: models.Model) -> SessionHead | None:
     """Return the head of a session that this transaction has created without a seal; None if sealing is off."""
     return None if get_seal_keys() is None else SessionHead(row_seals.get_sealed_values_by_field(row), 0, None)
 
@@ -169,7 +169,7 @@ def write_head_of_new_session(workspace: str, stored: models.QuerySet[Any]) -> N
     if keys is not None and row is not None:
         witnessed_session_names.record_new_session_name_or_raise(workspace, row.session_id, row.key_space, row.pk)
         head = SessionHead(row_seals.get_sealed_values_by_field(row), 0, None)
-        write_head(stored.db, head.compute_next_head(keys, 0, {}))
+        write_head_and_record_in_witness(stored.db, head.compute_next_head(keys, 0, {}))
 
 
 def copy_head_columns(stored_rows: Iterable[models.Model], row: models.Model) -> None:
@@ -179,7 +179,7 @@ def copy_head_columns(stored_rows: Iterable[models.Model], row: models.Model) ->
             setattr(row, name, getattr(stored, name))
 
 
-def lock_head(using: str, session_pk: int, keys: SealKeys) -> SessionHead | None:
+def lock_session_and_build_verified_head(using: str, session_pk: int, keys: SealKeys) -> SessionHead | None:
     """Lock a session before a write, and return its head; None if there is no such session.
 
     Raises:
@@ -208,7 +208,7 @@ def lock_sessions(using: str, session_pks: Any) -> None:
     list(sessions.order_by("pk").values_list("pk", flat=True))
 
 
-def write_head(using: str, head: SessionHead) -> None:
+def write_head_and_record_in_witness(using: str, head: SessionHead) -> None:
     """Store a head, in the transaction that has locked its session."""
     witnessed = None
     if witness.get_witness() is not None:
@@ -225,16 +225,18 @@ def apply_row_changes_to_heads(using: str, changes: Mapping[int, RowChanges], ke
     Raises `IntegrityError` for a session that does not match its seal.
     """
     for session_pk, change in sorted(changes.items()):
-        head = lock_head(using, session_pk, keys)
+        head = lock_session_and_build_verified_head(using, session_pk, keys)
         if head is None or (head.seal is not None and not (change.removed or change.added)):
             continue
         if head.seal is None:  # its sum was computed from the rows as they are now
             change = RowChanges()
-        newest = find_newest_version_seal(using, head, change)
-        write_head(using, head.compute_next_head(keys, change.compute_difference(keys), {"newest_seal": newest}))
+        newest = find_newest_version_seal_after_change(using, head, change)
+        write_head_and_record_in_witness(
+            using, head.compute_next_head(keys, change.compute_difference(keys), {"newest_seal": newest})
+        )
 
 
-def find_newest_version_seal(using: str, head: SessionHead, change: RowChanges) -> bytes | None:
+def find_newest_version_seal_after_change(using: str, head: SessionHead, change: RowChanges) -> bytes | None:
     """Return the seal of the newest version after a change: another one only if that version was written or removed."""
     known: bytes | None = head.columns["newest_seal"]
     model = apps.get_model("checkpoints", "Checkpoint")
@@ -356,7 +358,7 @@ def verify_session_columns_and_newest_version(
         IntegrityError: The session does not match its seal, or the version is not the one that it names.
     """
     model = get_session_model()
-    row_seals.verify_columns(model, values, seal, f"{values[0]} ({session_id})")
+    row_seals.verify_sealed_columns(model, values, seal, f"{values[0]} ({session_id})")
     if not seal:
         return
     known = dict(zip(row_seals.get_sealed_fields(model), values, strict=True))["newest_seal"]

@@ -84,7 +84,7 @@ class FolderWitness:
 
     def _write_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
         self._require_mark_file()
-        content, place = encode_record(kind, head), self._get_session_folder(head.name)
+        content, place = encode_record(kind, head), self._get_session_folder_path(head.name)
         with self._lock:
             known = self._read_and_apply_new_files(head.name)
             try:
@@ -102,12 +102,12 @@ class FolderWitness:
         if not (self.path / MARK_NAME).exists():
             raise WitnessMissing(str(self.path), "it has no mark of a witness")
 
-    def _get_session_folder(self, name: str) -> Path:
+    def _get_session_folder_path(self, name: str) -> Path:
         return self.path / name.replace(":", "-")
 
     def _read_and_apply_new_files(self, name: str) -> _SessionFolder:
         """Read what was noted of a session since the last time, and verify it. The files are numbered without gaps."""
-        known, place = self._folders.setdefault(name, _SessionFolder()), self._get_session_folder(name)
+        known, place = self._folders.setdefault(name, _SessionFolder()), self._get_session_folder_path(name)
         try:
             if known.read and not _get_record_path(place, known.read - 1).exists():
                 raise WitnessTruncated(str(place), known.read, _count_record_files(place), "files")

@@ -76,7 +76,7 @@ def _iterate_keys_of_verifiable_sessions(using: str, session_pks: Iterator[int])
         skipped: dict[int, CheckpointsError] = {}
         for pk, seal, *values in sessions.values_list("pk", "row_seal", *row_seals.get_sealed_fields(Session)):
             try:
-                row_seals.verify_columns(Session, values, seal, str(pk))
+                row_seals.verify_sealed_columns(Session, values, seal, str(pk))
             except SealError as error:
                 if quarantine.is_unverifiable_session_error_or_raise(error):
                     skipped[pk] = error

@@ -52,10 +52,10 @@ def lock_head_and_seal_if_unsealed(using: str, session_pk: int) -> SessionHead |
     if keys is None:
         return None
     with transaction.atomic(using=using):
-        head = session_heads.lock_head(using, session_pk, keys)
+        head = session_heads.lock_session_and_build_verified_head(using, session_pk, keys)
         if head is not None and head.seal is None:
             session_heads.apply_row_changes_to_heads(using, {session_pk: RowChanges()}, keys)
-            head = session_heads.lock_head(using, session_pk, keys)
+            head = session_heads.lock_session_and_build_verified_head(using, session_pk, keys)
     return head
 
 

@@ -160,11 +160,11 @@ class BlobWriter:
         if len(self.blobs) > _MAX_UNCHECKED:
             for part in _split_into_query_batches(list(self.blobs)):
                 stored.update(rows.filter(session=session, digest__in=part).values_list("digest", flat=True))
-        new = self.build_rows(messages, stored)
+        new = self.build_blob_rows(messages, stored)
         values = [(session.pk, *row) for row in new.rows]
         insert_rows_of_field_values(using, Blob, ("session", *new.fields), values, on_conflict=new.on_conflict)
 
-    def build_rows(self, messages: Sequence[StoredMessage] = (), stored: Collection[str] = ()) -> NewRows:
+    def build_blob_rows(self, messages: Sequence[StoredMessage] = (), stored: Collection[str] = ()) -> NewRows:
         """Build the rows of the blobs, for a statement that inserts them. The rest is as in `insert_blobs`.
 
         Args:
@@ -232,7 +232,7 @@ def _build_node_entry(digest: str, level: int = 0) -> bytes:
     return bytes((level,)) + bytes.fromhex(digest)
 
 
-def load_values(
+def load_values_by_digest(
     using: str, session: Session, digests: Iterable[str], known: Mapping[str, Encoded] | None = None
 ) -> dict[str, EncodedValue]:
     """Load values by their digests. Raises `CheckpointCorrupted` for one that is missing or altered.
@@ -250,7 +250,7 @@ def load_contents_of_writes(using: str, session: Session, writes: Sequence[Frame
     """Load the values of writes that are stored with them, by digest. Raises `CheckpointCorrupted`."""
     rows = [write for write in writes if write.content is not None]
     return {
-        row.digest: (row.type, _require_content(session, f"write {row.pk}", content))
+        row.digest: (row.type, _require_readable_content(session, f"write {row.pk}", content))
         for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
     }
 
@@ -259,10 +259,10 @@ def _assemble_value_from_blobs(blobs: Mapping[str, Encoded], digest: str) -> Enc
     if blobs[digest][0] != LIST_TYPE:
         return blobs[digest]
     elements = list(_iterate_element_digests(blobs, digest))
-    return StoredList((_build_element(blobs, element) for element in elements), elements)
+    return StoredList((_assemble_element_from_blobs(blobs, element) for element in elements), elements)
 
 
-def _build_element(blobs: Mapping[str, Encoded], digest: str) -> Encoded:
+def _assemble_element_from_blobs(blobs: Mapping[str, Encoded], digest: str) -> Encoded:
     type_, content = blobs[digest]
     if type_ != PATCH_TYPE:
         return type_, content
@@ -311,7 +311,7 @@ def _load_reachable_blobs(
 def _read_blobs(using: str, session: Session, digests: Iterable[str]) -> dict[str, Encoded]:
     rows = list(_query_blobs(using, session, digests))
     return {
-        row.digest: (row.type, _require_content(session, f"blob {row.digest}", content))
+        row.digest: (row.type, _require_readable_content(session, f"blob {row.digest}", content))
         for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
     }
 
@@ -321,13 +321,13 @@ def _query_blobs(using: str, session: Session, digests: Iterable[str]) -> Iterab
         yield from Blob.objects.using(using).filter(session=session, digest__in=part)
 
 
-def _require_content(session: Session, what: str, content: bytes | ValueError) -> bytes:
+def _require_readable_content(session: Session, what: str, content: bytes | ValueError) -> bytes:
     if isinstance(content, ValueError):
         raise CheckpointCorrupted(session.session_id, what, str(content)) from content
     return content
 
 
-def list_digests_of_writes(using: str, session: Session) -> set[str]:
+def list_blob_digests_needed_by_writes(using: str, session: Session) -> set[str]:
     """List the digests of the blobs that the writes of a session need. Raises `CheckpointCorrupted`."""
     rows = FrameworkWrite.objects.using(using).filter(session=session)
     found = set(rows.filter(content=None).values_list("digest", flat=True))
@@ -358,7 +358,7 @@ def _list_reachable_digests(using: str, session: Session, roots: Iterable[str]) 
         needed |= wanted
         rows = [row for row in _query_blobs(using, session, wanted) if row.type in _REFERRING_TYPES]
         contents = [
-            (row.type, _require_content(session, f"blob {row.digest}", content))
+            (row.type, _require_readable_content(session, f"blob {row.digest}", content))
             for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
         ]
         wanted = {digest for content in contents for digest in _list_referenced_digests(*content)} - needed

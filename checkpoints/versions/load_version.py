@@ -112,7 +112,7 @@ def list_checkpoints(
         if before is not None:
             rows = rows.filter(version__lt=before)
         return [
-            {**_decode_columns(session_id, checkpoint), "message_count": checkpoint.length}
+            {**_verify_version_and_decode_columns(session_id, checkpoint), "message_count": checkpoint.length}
             for checkpoint in rows.order_by("-version")[:limit]
         ]
 
@@ -128,7 +128,7 @@ def list_messages(
     if validate_integer("limit", limit, minimum=1) > MAX_LIST_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIST_LIMIT} is the most.")
     with database_operation(store.using, writes=False):
-        while (row := _find_version_or_newest(store, session_id, version)) is not None:
+        while (row := _flush_and_find_version_or_newest(store, session_id, version)) is not None:
             expected = max(min(row.length - after, limit), 0)
             row_seals.verify_row(row)
             connection = connections[store.using]
@@ -136,7 +136,7 @@ def list_messages(
                 connection, row.segment_id, after + expected, after
             )
             if len(messages) == expected:
-                version_seals.verify_messages(connection, row.segment_id, messages)
+                version_seals.verify_consecutive_messages(connection, row.segment_id, messages)
                 return [_message_to_dict(session_id, message) for message in messages]
             if _is_version_stored(store, row):
                 raise CheckpointCorrupted(
@@ -146,15 +146,15 @@ def list_messages(
         return []
 
 
-def _find_version_or_newest(store: Store, session_id: str, version: int | None) -> Checkpoint | None:
+def _flush_and_find_version_or_newest(store: Store, session_id: str, version: int | None) -> Checkpoint | None:
     return (
         _flush_and_find_newest_version(store, session_id)
         if version is None
-        else _get_version(store, session_id, version)
+        else _flush_and_get_version_row(store, session_id, version)
     )
 
 
-def _get_version(store: Store, session_id: str, version: int) -> Checkpoint:
+def _flush_and_get_version_row(store: Store, session_id: str, version: int) -> Checkpoint:
     row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_and_clamp_version(version)).first()
     if row is None:
         look_up_and_lock_rows.get_session(store, session_id)
@@ -246,7 +246,7 @@ def load_transcript_and_build_version_dict(
     store: Store, session_id: str, row: Checkpoint, *, first: int = 0
 ) -> dict[str, Any]:
     """Convert a checkpoint row to the dict that users get, with its transcript from message `first` on."""
-    columns = _decode_columns(session_id, row)
+    columns = _verify_version_and_decode_columns(session_id, row)
     connection = connections[store.using]
     field = f"the transcript of version {row.version}"
     rows = read_messages_along_segments.read_message_bodies_with_last_chain(
@@ -273,7 +273,7 @@ def _decode_transcript(session_id: str, bodies: list[str], first: int) -> list[A
     return [_parse_column(session_id, f"message {index}", body) for index, body in enumerate(bodies, first)]
 
 
-def _decode_columns(session_id: str, row: Checkpoint) -> dict[str, Any]:
+def _verify_version_and_decode_columns(session_id: str, row: Checkpoint) -> dict[str, Any]:
     """Convert the columns of a version. Raises `IntegrityError`, `SchemaFromFuture`, `CheckpointCorrupted`."""
     row_seals.verify_row(row)
     if row.schema_version > SCHEMA_VERSION:

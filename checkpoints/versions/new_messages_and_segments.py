@@ -116,26 +116,26 @@ class _ExactNumber:
     __hash__ = None  # type: ignore[assignment]
 
 
-def copy_json_value(value: Any) -> Any:
+def copy_json_value_for_comparison(value: Any) -> Any:
     """Copy a JSON value so that the copy compares exactly with the original."""
     kind = type(value)
     if value is None or kind is str:
         return value
     if isinstance(value, dict):
-        return {key: copy_json_value(item) for key, item in value.items()}
+        return {key: copy_json_value_for_comparison(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [copy_json_value(item) for item in value]
+        return [copy_json_value_for_comparison(item) for item in value]
     return _ExactNumber(value)
 
 
-def copy_messages(messages: Sequence[Any]) -> list[Any] | None:
+def copy_messages_for_comparison(messages: Sequence[Any]) -> list[Any] | None:
     """Copy `messages`; None if they contain themselves, which their encoding refuses with the place.
 
     Copy them before they are encoded: a change by another thread in between then differs from the copy, and the next
     save finds it; a copy newer than the stored messages would hide it. Raises `ConcurrentModification`.
     """
     try:
-        return [copy_json_value(message) for message in messages]
+        return [copy_json_value_for_comparison(message) for message in messages]
     except RecursionError:
         return None
     except RuntimeError as error:

@@ -37,7 +37,7 @@ class FrozenTranscript:
         new_messages = [parse_json(body) for body in prepared.bodies]
         return FrozenTranscript(
             self.messages[:keep] + new_messages,
-            self.snapshot[:keep] + new_messages_and_segments.copy_json_value(new_messages),
+            self.snapshot[:keep] + new_messages_and_segments.copy_json_value_for_comparison(new_messages),
         )
 
 

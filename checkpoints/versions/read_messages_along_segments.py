@@ -62,7 +62,7 @@ def parse_raw_time(value: datetime | str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def read_chains(connection: BaseDatabaseWrapper, places: Sequence[tuple[int, int]]) -> Rows:
+def read_chains_at_places(connection: BaseDatabaseWrapper, places: Sequence[tuple[int, int]]) -> Rows:
     """Read the chains of the messages at places of segments: (segment, position, chain) each, of those that are
     there."""
     if not places:

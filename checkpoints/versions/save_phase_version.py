@@ -33,7 +33,7 @@ def save_phase_version(
 ) -> int:
     """Write the next version at a phase. Returns its number."""
     owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
-    change = build_phase_change(store, owned_session, details, snapshot, plan)
+    change = build_phase_version_change(store, owned_session, details, snapshot, plan)
     if transcript is None:
         expected = owned_session.head.version if expected_version is None else expected_version
         return save_version.save_next_version_of_new_messages(store, session_id, [], change, expected_version=expected)
@@ -55,13 +55,13 @@ def find_version_of_repeated_phase(
 ) -> int | None:
     """Return the version after `expected_version` if this run saved just this phase, and after `since`; else None."""
     owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
-    change = build_phase_change(store, owned_session, details, snapshot, plan)
+    change = build_phase_version_change(store, owned_session, details, snapshot, plan)
     return save_version.find_repeated_version(
         store, owned_session, transcript or [], change, expected_version, whole=transcript is not None, since=since
     )
 
 
-def build_phase_change(
+def build_phase_version_change(
     store: Store,
     owned_session: OwnedSession,
     details: PhaseDetails,

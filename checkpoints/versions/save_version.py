@@ -66,7 +66,7 @@ def save_next_version_of_transcript(
             state, end = (
                 _resolve_version_state(store, owned_session, change),
                 _build_transcript_end_if_continued(owned_session.head, transcript)
-                or _build_end_of_whole_transcript(transcript),
+                or _build_transcript_end_without_new_messages(transcript),
             )
             version = _adopt_unconfirmed_and_find_repeated_version(
                 store, owned_session, owned_session.unanswered, end, state
@@ -100,10 +100,10 @@ def _save_next_version(
                 version = _save_version_under_session_lock(store, owned_session, transcript, state, expected_version)
             return version
     except StorageUnavailable as error:
-        return _read_save_after_lost_commit(
+        return _read_version_after_lost_commit(
             store,
             owned_session,
-            _build_unconfirmed_save(head, end or _build_end_of_whole_transcript(transcript), state),
+            _build_unconfirmed_save(head, end or _build_transcript_end_without_new_messages(transcript), state),
             error,
         )
 
@@ -114,7 +114,7 @@ def _resolve_version_state(
     """Return the state of the next version beside its transcript."""
     if isinstance(change, VersionState):
         return change
-    return change.apply_to(load_newest_version_state(store, owned_session, owned_session.head))
+    return change.apply_to(get_or_load_newest_version_state(store, owned_session, owned_session.head))
 
 
 def _build_transcript_end_if_continued(
@@ -125,12 +125,12 @@ def _build_transcript_end_if_continued(
     is_comparable = head.snapshot is not None and isinstance(transcript, list | tuple)
     if is_comparable and new_messages_and_segments.starts_with_copied_messages(head.snapshot or [], transcript):
         added = transcript[head.length :]
-        copy = new_messages_and_segments.copy_messages(added)
+        copy = new_messages_and_segments.copy_messages_for_comparison(added)
         end = build_transcript_end_with_added_messages(head, added)
         return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
     prepared, copy = _encode_and_copy_transcript(transcript)
     return (
-        build_transcript_end(prepared, head.length, copy)
+        build_transcript_end_after_kept_messages(prepared, head.length, copy)
         if prepared_transcript.does_transcript_continue_head(prepared, head)
         else None
     )
@@ -141,7 +141,7 @@ def _encode_and_copy_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[P
     copy = None
     if isinstance(transcript, list | tuple):
         transcript = list(transcript)
-        copy = new_messages_and_segments.copy_messages(transcript)
+        copy = new_messages_and_segments.copy_messages_for_comparison(transcript)
     return prepared_transcript.encode_and_digest_transcript(transcript), copy
 
 
@@ -158,7 +158,7 @@ def save_next_version_of_new_messages(
         if head.version != expected_version:
             raise VersionConflict(session_id, expected_version, head.version)
         end = build_transcript_end_with_added_messages(head, new)
-        state = change.apply_to(load_newest_version_state(store, owned_session, head))
+        state = change.apply_to(get_or_load_newest_version_state(store, owned_session, head))
         version = None
         if owned_session.unanswered is not None:
             version = _adopt_unconfirmed_and_find_repeated_version(
@@ -180,7 +180,7 @@ def _append_next_version(
                 raise _lock_and_build_version_conflict(store, owned_session, head.version)
             return version
     except StorageUnavailable as error:
-        return _read_save_after_lost_commit(store, owned_session, _build_unconfirmed_save(head, end, state), error)
+        return _read_version_after_lost_commit(store, owned_session, _build_unconfirmed_save(head, end, state), error)
 
 
 @dataclass(frozen=True)
@@ -208,15 +208,17 @@ def _count_results_by_call_id(messages: Sequence[Any]) -> Counter[str]:
     )
 
 
-def build_transcript_end(prepared: PreparedTranscript, keep: int, copy: list[Any] | None) -> TranscriptEnd:
+def build_transcript_end_after_kept_messages(
+    prepared: PreparedTranscript, keep: int, copy: list[Any] | None
+) -> TranscriptEnd:
     chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
     new_messages = new_messages_and_segments.build_new_messages(prepared, keep, keep)
     return TranscriptEnd(new_messages, len(prepared.chains), chain, copy, prepared.messages[keep:])
 
 
-def _build_end_of_whole_transcript(transcript: Sequence[dict[str, Any]]) -> TranscriptEnd:
+def _build_transcript_end_without_new_messages(transcript: Sequence[dict[str, Any]]) -> TranscriptEnd:
     prepared, copy = _encode_and_copy_transcript(transcript)
-    return build_transcript_end(prepared, len(prepared.chains), copy)
+    return build_transcript_end_after_kept_messages(prepared, len(prepared.chains), copy)
 
 
 def build_transcript_end_with_added_messages(head: TranscriptHead, added: Sequence[dict[str, Any]]) -> TranscriptEnd:
@@ -239,7 +241,7 @@ def _build_unconfirmed_save(head: TranscriptHead, end: TranscriptEnd, state: Ver
     return UnconfirmedSave(head, TranscriptHead(0, end.length, end.chain, 0, state, end.snapshot), state)
 
 
-def _read_save_after_lost_commit(
+def _read_version_after_lost_commit(
     store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave, error: StorageUnavailable
 ) -> int:
     """Read back whether the version is stored, after a commit whose answer was lost, instead of writing it twice.
@@ -248,7 +250,7 @@ def _read_save_after_lost_commit(
     """
     owned_session.unanswered = lost_save if error.may_have_happened else None
     with read_back_after_lost_commit(store.using, error):
-        version = _adopt_unconfirmed_version(store, owned_session, lost_save)
+        version = _adopt_unconfirmed_version_if_stored(store, owned_session, lost_save)
     if version is None:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
     return version
@@ -259,12 +261,14 @@ def _adopt_unconfirmed_and_find_repeated_version(
 ) -> int | None:
     """Return the version of a save whose answer was lost, if this save repeats it."""
     with database_operation(store.using, writes=False), transaction.atomic(using=store.using):
-        version = _adopt_unconfirmed_version(store, owned_session, lost_save)
+        version = _adopt_unconfirmed_version_if_stored(store, owned_session, lost_save)
     is_same = (end.length, end.chain, state) == (lost_save.after.length, lost_save.after.chain, lost_save.state)
     return version if is_same else None
 
 
-def _adopt_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave) -> int | None:
+def _adopt_unconfirmed_version_if_stored(
+    store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave
+) -> int | None:
     """Continue from the version whose answer was lost, and return its number: only this run writes under its fence, so
     it is the newer one that is equal. None if it was not stored."""
     look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
@@ -316,7 +320,7 @@ def find_repeated_version(
     if after.created_at < since:
         return None
     if whole:
-        end = _build_end_of_whole_transcript(messages)
+        end = _build_transcript_end_without_new_messages(messages)
     else:
         head = build_empty_transcript_head(0) if before is None else get_version_transcript_head(before)
         end = build_transcript_end_with_added_messages(head, messages)
@@ -348,7 +352,7 @@ def _save_version_under_session_lock(
             segment = new_messages_and_segments.create_branch_segment(store.using, owned_session.pk, head, keep)
             Session.objects.using(store.using).filter(pk=owned_session.pk).update(head_segment=segment)
             head = TranscriptHead(segment.pk, head.length, head.chain, head.version)
-        end = replace(build_transcript_end(prepared, keep, copy), repeated=repeated)
+        end = replace(build_transcript_end_after_kept_messages(prepared, keep, copy), repeated=repeated)
         version = execute_save_statement_if_at_head(store, owned_session, head, end, state, head.version)
         if version is None:
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
@@ -527,7 +531,7 @@ def prepare_versions_and_record_expected_head(
 ) -> PreparedVersions:
     """Build the rows of versions that continue from `base`, with the arguments of `write_versions`."""
     versions = [
-        version_seals.build_new_version(
+        version_seals.build_version_with_seals(
             base, number, _build_version_columns(base, content, run_id), content.end.new, content.answered.rows
         )
         for number, content in enumerate(contents, base.version + 1)
@@ -608,7 +612,7 @@ def build_empty_transcript_head(segment_id: int) -> TranscriptHead:
     return TranscriptHead(segment_id, 0, digests.EMPTY_CHAIN, 0)
 
 
-def load_newest_version_state(store: Store, owned_session: OwnedSession, head: TranscriptHead) -> VersionState:
+def get_or_load_newest_version_state(store: Store, owned_session: OwnedSession, head: TranscriptHead) -> VersionState:
     """Load the state of the newest version beside its transcript."""
     if head.state is not None:
         return head.state
@@ -623,7 +627,7 @@ def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     return rows[0] if rows else None
 
 
-def find_newest_version_of_session(using: str, row: Session) -> Checkpoint | None:
+def find_and_verify_newest_version_of_session(using: str, row: Session) -> Checkpoint | None:
     """Find the newest version of a session whose row is locked.
 
     Raises `IntegrityError` if it does not match its seal, or if the session names another one or ends elsewhere.
@@ -639,7 +643,7 @@ def require_session_ends_with_newest_version(using: str, row: Session) -> None:
     Nothing if sealing is off, or if the session has no seal. Raises `IntegrityError`.
     """
     if get_seal_keys() is not None and row.row_seal:
-        find_newest_version_of_session(using, row)
+        find_and_verify_newest_version_of_session(using, row)
 
 
 @cache

@@ -42,7 +42,7 @@ def list_digests_of_states_and_writes(using: str, session: Session) -> set[str]:
     """List the digests of the values that the states and writes of a session name. Raises `CheckpointCorrupted`."""
     texts = FrameworkState.objects.using(using).filter(session=session).values_list("channels", flat=True)
     named = {digest for text in texts for _, digest in parse_channels(session.session_id, text).values() if digest}
-    return named | framework_value_blobs.list_digests_of_writes(using, session)
+    return named | framework_value_blobs.list_blob_digests_needed_by_writes(using, session)
 
 
 def list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:

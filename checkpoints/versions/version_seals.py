@@ -32,7 +32,7 @@ _BATCH_SIZE = 100
 _MESSAGE_TABLE = Message._meta.db_table
 
 
-def build_new_version(
+def build_version_with_seals(
     base: SaveBase,
     number: int,
     columns: Mapping[str, Any],
@@ -165,14 +165,14 @@ def verify_transcript(
     if first == 0:
         known, previous = verified_transcripts.get_verified_length_and_chain(place, bodies)
     else:
-        previous = _read_chain_before(connection, segment_id, first)
+        previous = _read_chain_before_position(connection, segment_id, first)
     if digests.compute_last_hash_chain(bodies[known:] if known else bodies, previous) != chain:
         _raise_error_of_first_mismatch(connection, segment_id, bodies, first)
     if first == 0 and known < len(bodies):
         verified_transcripts.add_transcript(place, bodies, chain)
 
 
-def verify_messages(connection: BaseDatabaseWrapper, segment_id: int, messages: Sequence[Message]) -> None:
+def verify_consecutive_messages(connection: BaseDatabaseWrapper, segment_id: int, messages: Sequence[Message]) -> None:
     """Verify consecutive messages of the transcript that ends in a segment, each by its own seal and chain.
 
     Nothing if sealing is off. Raises `IntegrityError` naming the message.
@@ -180,7 +180,7 @@ def verify_messages(connection: BaseDatabaseWrapper, segment_id: int, messages: 
     if get_seal_keys() is None or not messages:
         row_seals.verify_rows(messages)
         return
-    previous = _read_chain_before(connection, segment_id, messages[0].position)
+    previous = _read_chain_before_position(connection, segment_id, messages[0].position)
     for position, message in enumerate(messages, messages[0].position):
         verify_message(message, position, previous)
         previous = bytes(message.chain)
@@ -199,17 +199,17 @@ def read_chains_before_messages(
         for segment, position in stored  # SQLite may have other values than numbers
         if isinstance(segment, int) and isinstance(position, int) and position > 0
     }
-    rows = read_messages_along_segments.read_chains(connection, sorted(places))
+    rows = read_messages_along_segments.read_chains_at_places(connection, sorted(places))
     return {(segment, position + 1): chain for segment, position, chain in rows}
 
 
 def verify_nonconsecutive_message(
     connection: BaseDatabaseWrapper, message: Message, chains: Mapping[tuple[int, int], Any]
 ) -> None:
-    """Verify a message as `verify_messages` does, with chains that `read_chains_before_messages` has read."""
+    """Verify a message as `verify_consecutive_messages` does, with chains of `read_chains_before_messages`."""
     previous = chains.get((message.segment_id, message.position))
     if previous is None:  # it is the first one of its segment
-        previous = _read_chain_before(connection, message.segment_id, message.position)
+        previous = _read_chain_before_position(connection, message.segment_id, message.position)
     verify_message(message, message.position, bytes(previous))
 
 
@@ -231,19 +231,19 @@ def verify_message(message: Message, position: int, previous: bytes | None) -> N
 def iterate_verified_messages(
     connection: BaseDatabaseWrapper, segment_id: int, messages: QuerySet[Message]
 ) -> Iterator[Message]:
-    """Iterate over consecutive messages of a segment in order, each verified as `verify_messages` does."""
+    """Iterate over consecutive messages of a segment in order, each verified as `verify_consecutive_messages` does."""
     batch: list[Message] = []
     for message in iterate_rows_in_batches(messages, by="position"):
         batch.append(message)
         if len(batch) == _BATCH_SIZE:
-            verify_messages(connection, segment_id, batch)
+            verify_consecutive_messages(connection, segment_id, batch)
             yield from batch
             batch = []
-    verify_messages(connection, segment_id, batch)
+    verify_consecutive_messages(connection, segment_id, batch)
     yield from batch
 
 
-def _read_chain_before(connection: BaseDatabaseWrapper, segment_id: int, position: int) -> bytes:
+def _read_chain_before_position(connection: BaseDatabaseWrapper, segment_id: int, position: int) -> bytes:
     """Read the chain of the message before a position of the transcript that ends in a segment."""
     if position == 0:
         return digests.EMPTY_CHAIN
@@ -259,7 +259,7 @@ def _raise_error_of_first_mismatch(
     connection: BaseDatabaseWrapper, segment_id: int, bodies: Sequence[str], first: int
 ) -> None:
     """Raise the error that names the first message whose chain is not the one of its text."""
-    previous = _read_chain_before(connection, segment_id, first)
+    previous = _read_chain_before_position(connection, segment_id, first)
     rows = read_messages_along_segments.read_message_field_rows(
         connection, segment_id, first + len(bodies), ("id", "chain"), first
     )

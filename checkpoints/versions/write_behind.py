@@ -164,7 +164,8 @@ class SyncWriteBehind:
             )
             return Ticket(session_id, version)
         state = self._resolve_snapshot_state(
-            session_id, save_phase_version.build_phase_change(self.store, owned_session, details, snapshot, plan)
+            session_id,
+            save_phase_version.build_phase_version_change(self.store, owned_session, details, snapshot, plan),
         )
         step = None if snapshot is None else snapshot.step
         return self._queue_snapshot_and_flush_at_run_end(
@@ -181,7 +182,9 @@ class SyncWriteBehind:
         owned_session = self.store.find_owned_session(
             session_id
         ) or look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
-        return change.apply_to(save_version.load_newest_version_state(self.store, owned_session, owned_session.head))
+        return change.apply_to(
+            save_version.get_or_load_newest_version_state(self.store, owned_session, owned_session.head)
+        )
 
     def _queue_snapshot_and_flush_at_run_end(self, request: SnapshotRequest) -> Ticket:
         """Hand in a snapshot, and flush if it ends or pauses the run."""

@@ -83,7 +83,7 @@ class BackgroundWriter:
                 replaced_entry = self._find_replaceable_entry(line, request)
                 if replaced_entry is not None or self._count_entries() < self.queue:
                     return self._append_or_replace_queue_entry(line, request, replaced_entry)
-                self._release_delayed_writes(self._lines)
+                self._release_held_back_entries(self._lines)
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise NotDurable(
                         self._list_unsaved_entries(), "the queue is full, and the database does not take them"
@@ -160,7 +160,7 @@ class BackgroundWriter:
         deadline = time.monotonic() + (self.flush_timeout if timeout is None else timeout)
         with self._changed:
             lines = {key: line for key, line in self._lines.items() if session_id in (None, key)}
-            self._release_delayed_writes(lines)
+            self._release_held_back_entries(lines)
             while any(line.entries and line.trouble is None for line in lines.values()):
                 self._start_or_wake_writer_thread()
                 if not self._changed.wait(deadline - time.monotonic()) or time.monotonic() >= deadline:
@@ -190,7 +190,7 @@ class BackgroundWriter:
         if self._closed:
             raise CheckpointerClosed
 
-    def _release_delayed_writes(self, lines: Iterable[str]) -> None:
+    def _release_held_back_entries(self, lines: Iterable[str]) -> None:
         for key in lines:
             self._lines[key].kept_back = False
             self._lines[key].turns = 0

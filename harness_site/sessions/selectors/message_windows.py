@@ -82,7 +82,7 @@ def load_verified_messages_within_size(
     fields = read_messages_along_segments.list_message_fields()
     rows = read_messages_along_segments.read_messages_within_size(connection, segment_id, first, upto, fields, size)
     messages = [read_messages_along_segments.build_message_from_values(connection, row) for row in rows]
-    version_seals.verify_messages(connection, segment_id, messages)
+    version_seals.verify_consecutive_messages(connection, segment_id, messages)
     return [
         StoredMessage(
             message.pk,
