@@ -94,6 +94,11 @@ class Entry:
     previous_at: datetime | None = None
     kind: str = field(default="message", init=False)
 
+    def has_message_or_result_at(self, position: int | None) -> bool:
+        """Return whether this message, or a result displayed with its call, has this position."""
+        results = (part.result_position for part in self.parts if isinstance(part, CallCard))
+        return position is not None and position in {self.position, *results}
+
 
 @dataclass(frozen=True, slots=True)
 class Handover:

@@ -78,7 +78,7 @@ def format_dotted_path(path: tuple[str | int, ...]) -> str:
 
 
 @register.simple_tag
-def render_message_author(message: ComparedMessage, version: int, reading: str) -> SafeString:
+def render_role_link_and_time(message: ComparedMessage, version: int, reading: str) -> SafeString:
     """Render the role of a message, with a link to it in the transcript of its version, and its time.
 
     `reading` is the URL of the transcript.

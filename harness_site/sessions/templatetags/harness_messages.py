@@ -14,8 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from harness_site.core.rendering.html_match_highlighting import FOUND, mark_search_words
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.message_html import render_message_html
-from harness_site.sessions.selectors.conversation_window import CallCard, Entry
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors.conversation_window import Entry
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors.run_lanes import Timeline
 
@@ -40,7 +39,7 @@ _COLLECTED: Final = "message_variables"
 
 
 @register.simple_tag(takes_context=True)
-def render_message(context: Context, entry: Entry) -> SafeString:
+def render_message_with_marked_words(context: Context, entry: Entry) -> SafeString:
     """Render a message of the session `session_pk` with links to version `version_text`."""
     variables = _collect_message_variables(context)
     html = render_message_html(entry, variables)
@@ -50,7 +49,7 @@ def render_message(context: Context, entry: Entry) -> SafeString:
     marked = mark_search_words(html, words.words, named=bool(variables["whole"]))
     return (
         marked.html + _render_folded_match_link(context, entry)
-        if _has_message_or_result_at_position(entry, context.get("at")) and not marked.complete
+        if entry.has_message_or_result_at(context.get("at")) and not marked.complete
         else marked.html
     )
 
@@ -83,12 +82,6 @@ class _MarkSearchWordsNode(template.Node):
         return mark_search_words(self.inner.render(context), self.words.resolve(context).words, named=True).html
 
 
-def _has_message_or_result_at_position(entry: Entry, position: int | None) -> bool:
-    """Return whether a message, or a result displayed with its call, has this position."""
-    results = (part.result_position for part in entry.parts if isinstance(part, CallCard))
-    return position is not None and position in {entry.position, *results}
-
-
 def _render_folded_match_link(context: Context, entry: Entry) -> SafeString:
     """Render a link to a match in the folded part of a message."""
     address = reverse("harness_sessions:session-message", args=[context["session_pk"], entry.position])
@@ -99,18 +92,10 @@ def _render_folded_match_link(context: Context, entry: Entry) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def render_timeline(context: Context, lasting: Timeline | None) -> SafeString:
-    """Render the timeline of the session `head`."""
-    head = context["head"]
-    return SafeString("") if lasting is None else _render_timeline_drawing(head, lasting)
-
-
-def _render_timeline_drawing(head: SessionHead, timeline: Timeline) -> SafeString:
-    drawing = overview_layout.compute_run_lanes_layout(timeline)
+def render_timeline_overview(context: Context, lasting: Timeline | None) -> SafeString:
+    """Render the overview of the newest runs of the session `head`; empty if there is nothing to draw."""
+    drawing = overview_layout.compute_run_lanes_layout(lasting) if lasting is not None else None
     if drawing is None:
         return SafeString("")
-    return _render_template("sessions/parts/lanes.html", {"head": head, "drawing": drawing})
-
-
-def _render_template(name: str, variables: dict[str, Any]) -> SafeString:
-    return mark_safe(get_template(name).render(variables))  # noqa: S308 - a template's
+    html = get_template("sessions/parts/lanes.html").render({"head": context["head"], "drawing": drawing})
+    return mark_safe(html)  # noqa: S308 - a template's

@@ -13,7 +13,11 @@ from harness_site.core import formatting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
-from harness_site.sessions.timeline.list_timeline_items import CALL_OUTCOMES, TimelineItem, get_item_texts
+from harness_site.sessions.timeline.list_timeline_items import (
+    CALL_OUTCOMES,
+    TimelineItem,
+    get_item_texts_in_current_language,
+)
 from harness_site.sessions.timeline.selectors.running_totals_by_version import RunningTotals
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.templatetags.harness_tags import render_time
@@ -55,7 +59,7 @@ def build_timeline_urls(session_pk: int) -> TimelineUrls:
 @register.simple_tag
 def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -> SafeString:
     """Render the rows of the timeline table."""
-    took, run, kind_labels = _("took"), _("run"), get_item_texts().kinds
+    took, run, kind_labels = _("took"), _("run"), get_item_texts_in_current_language().kinds
     return join_html(
         "\n",
         '<tr{}><td class="time-cell started">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'
@@ -112,5 +116,5 @@ def render_running_totals_rows(growth: RunningTotals, leading: TimelineUrls) -> 
 
 
 @register.filter
-def format_seconds(number: float) -> str:
+def format_seconds_as_duration(number: float) -> str:
     return formatting.format_duration(number)

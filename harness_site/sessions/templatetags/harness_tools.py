@@ -18,10 +18,11 @@ from harness_site.sessions.session_formatting import format_count, get_call_resu
 from harness_site.sessions.session_tabs import SessionTabs
 from harness_site.sessions.subagent_tree import subagent_tree
 from harness_site.sessions.tool_views import tool_view_registry
-from harness_site.sessions.tool_views.claude_code_records import ProgramRecord, parse_program_record
+from harness_site.sessions.tool_views.claude_code_records import parse_claude_code_record_or_none
 from harness_site.sessions.tool_views.tool_view_types import ToolView
 
 register = template.Library()
+register.simple_tag(parse_claude_code_record_or_none)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class HeadFacts:
 @register.simple_tag
 def build_tool_view(card: CallCard, whole: Any = False) -> ToolView | None:
     """Build the view of a call; None if it is shown as its arguments and its result."""
-    return tool_view_registry.build_call_view(card, is_whole=bool(whole))
+    return tool_view_registry.build_first_fitting_tool_view(card, is_whole=bool(whole))
 
 
 @register.simple_tag
@@ -55,13 +56,7 @@ def split_text_at_tags_or_empty(text: str) -> list[TextPiece]:
 
 
 @register.simple_tag
-def parse_record_between_messages(value: object) -> ProgramRecord | None:
-    """Return how a record of a program between messages is shown; None if the value is none."""
-    return parse_program_record(value)
-
-
-@register.simple_tag
-def load_session_environment_and_parent(session: Session) -> HeadFacts:
+def load_environment_parent_and_subagent_flag(session: Session) -> HeadFacts:
     """Load where and with what a session ran, and its place among subagents. Only imported sessions need queries."""
     facts = read_session_environment(session)
     parent = subagent_tree.find_parent_session(session)
@@ -74,14 +69,14 @@ def build_session_tabs(head: SessionHead, about: HeadFacts, open_tab: str) -> Se
 
 
 @register.simple_tag(takes_context=True)
-def find_subagent_session_pk(context: Context, card: CallCard) -> int | None:
+def get_subagent_session_pk_of_call(context: Context, card: CallCard) -> int | None:
     """Return the key of the session that a call started as a subagent; None if none is known."""
     links: dict[str, int] | None = context.get("subagents")
     return links.get(card.call.call_id) if links else None
 
 
 @register.simple_tag(takes_context=True)
-def find_permission_mode(context: Context) -> str:
+def get_permission_mode_of_message(context: Context) -> str:
     """Return the permission mode that held when the message was written; empty if none is known."""
     by_position: dict[int, str] = context.get("permissions_by_position") or {}
     entry = context.get("entry")
@@ -95,7 +90,7 @@ def format_count_or_dash(number: int | None) -> str:
 
 
 @register.filter
-def format_share(share: float | None) -> str:
+def format_share_or_dash(share: float | None) -> str:
     """Format a share as a percentage; a dash if it is unknown."""
     return "–" if share is None else f"{100 * share:.0f} %"
 

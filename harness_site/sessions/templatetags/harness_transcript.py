@@ -70,6 +70,7 @@ register.inclusion_tag("sessions/parts/json_tree.html", name="render_json_tree_o
 register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_result")(
     folded_text_html.build_tool_result_context
 )
+register.simple_tag(markdown.mask_and_render_markdown)
 register.simple_tag(render_prompt_links)
 register.simple_tag(render_session_rows)
 for _render_cell in (
@@ -159,17 +160,11 @@ def render_own_code_without_masking(source: str, language: str) -> SafeString:
     return syntax_highlighting.highlight_code_without_masking(source, language)
 
 
-@register.simple_tag
-def render_already_masked_markdown(masked: str) -> SafeString:
-    """Render a masked text as Markdown."""
-    return markdown.mask_and_render_markdown(masked)
-
-
 @register.inclusion_tag("sessions/parts/stored_json.html")
-def render_stored_json(stored: str, more_url: str) -> dict[str, Any]:
+def render_stored_json_or_link(stored: str, more_url: str) -> dict[str, Any]:
     """Render stored JSON as text, or a link to its pages if it is long."""
     if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH:
-        return {"html": render_json_text(formatting.parse_json_or_text(stored))}
+        return {"html": mask_and_render_indented_json(formatting.parse_json_or_text(stored))}
     query = urlencode({"text": long_text_pagination.STORED})
     return {
         "url": f"{more_url}{'&' if '?' in more_url else '?'}{query}",
@@ -207,12 +202,12 @@ def get_arguments_not_in_sentence(card: CallCard) -> Any:
 
 
 @register.filter
-def has_visible_arguments(args: Any) -> bool:
+def has_any_arguments(args: Any) -> bool:
     return args not in (None, {}, [], "")
 
 
 @register.filter
-def has_changed_arguments(card: CallCard) -> bool:
+def has_person_changed_arguments(card: CallCard) -> bool:
     """Return whether a person changed the arguments that the model asked for."""
     try:
         return card.newest_attempt is not None and card.newest_attempt.args != to_canonical_json(card.call.args)
@@ -244,7 +239,7 @@ def parse_original_arguments(kept: Any) -> Any:
 
 
 @register.filter
-def render_json_text(value: Any) -> SafeString:
+def mask_and_render_indented_json(value: Any) -> SafeString:
     """Render a complete JSON value, indented and highlighted."""
     return syntax_highlighting.mask_and_highlight_code(json_tree.mask_and_dump_json(value, indent=2), "json")
 
@@ -273,7 +268,7 @@ def add_and_round(number: float, more: float) -> float:
 
 
 @register.filter
-def count_following_messages(shown: Conversation) -> int:
+def count_messages_after_window(shown: Conversation) -> int:
     """Return the number of messages after a window."""
     return shown.place.length - shown.upto
 
@@ -290,13 +285,13 @@ def is_text(value: Any) -> bool:
 
 
 @register.filter
-def format_evidence_json(stored: str) -> str:
+def mask_and_format_evidence_json(stored: str) -> str:
     """Format evidence as JSON text."""
     return json_tree.mask_and_dump_json(mask_file_digests(formatting.parse_json_or_text(stored)))
 
 
 @register.filter
-def format_call_outcome(record: CallRecord | None) -> str:
+def mask_and_format_call_outcome(record: CallRecord | None) -> str:
     """Format the beginning of the result or of the error of a call; empty without one.
 
     The text of an error names the tool, which stands beside it, and usually the type of the error.
@@ -305,10 +300,12 @@ def format_call_outcome(record: CallRecord | None) -> str:
         return ""
     text = record.error_message if record.result is None else record.result
     if not record.error_type:
-        return format_text_excerpt(text)
+        return mask_and_format_text_excerpt(text)
     text = text.removeprefix(f"{record.tool} raised ")
     is_type_named = not text or text.startswith(record.error_type)
-    return format_text_excerpt((text or record.error_type) if is_type_named else f"{record.error_type}: {text}")
+    return mask_and_format_text_excerpt(
+        (text or record.error_type) if is_type_named else f"{record.error_type}: {text}"
+    )
 
 
 @register.filter
@@ -326,7 +323,7 @@ def _get_step_shape_and_label(step: StepRow) -> tuple[str, str]:
 
 
 @register.filter
-def format_text_excerpt(content: str) -> str:
+def mask_and_format_text_excerpt(content: str) -> str:
     """Format the beginning of a text with the size of the rest, which is one link away."""
     beginning = mask_and_shorten_text.strip_markdown_marks(session_formatting.mask_and_format_text_beginning(content))
     return mask_and_shorten_text.mask_and_reveal_hidden(beginning)
@@ -338,22 +335,22 @@ register.filter("format_actor", event_details.mask_and_format_actor)
 
 
 @register.filter
-def list_shown_details(row: HistoryItem) -> list[tuple[str, str]]:
+def list_details_not_said_in_line(row: HistoryItem) -> list[tuple[str, str]]:
     """Return the words for the details of a history entry, without those that its line already says."""
     named = frozenset({"tool"}) if row.call_pk is not None else frozenset()
     return event_details.format_shown_details(row.details, _SAID_IN_LINE.get(row.kind, frozenset()) | named)
 
 
 @register.filter
-def format_json_inline(value: Any) -> str:
+def mask_and_format_json_inline(value: Any) -> str:
     """Format a JSON value on one line: `order 17, to ann`."""
-    return format_text_excerpt(session_formatting.mask_fields_and_format_json_on_one_line(value))
+    return mask_and_format_text_excerpt(session_formatting.mask_fields_and_format_json_on_one_line(value))
 
 
 @register.filter
-def format_agent_answer(value: Any) -> str:
+def mask_and_format_agent_answer(value: Any) -> str:
     """Format the answer of another agent on one line: a text as it is, an object as `price 40, to ann`."""
-    return format_text_excerpt(value) if isinstance(value, str) else format_json_inline(value)
+    return mask_and_format_text_excerpt(value) if isinstance(value, str) else mask_and_format_json_inline(value)
 
 
 @register.filter

@@ -167,7 +167,7 @@ class ItemTexts:
     sentences: Mapping[str, str]
 
 
-def get_item_texts() -> ItemTexts:
+def get_item_texts_in_current_language() -> ItemTexts:
     """Return the texts in the current language. Each is translated once, as a page has hundreds of items."""
     return _translate_item_texts(get_language())
 
@@ -179,7 +179,7 @@ def _translate_item_texts(_language: str | None) -> ItemTexts:
     return ItemTexts(*({key: str(text) for key, text in table.items()} for table in tables))
 
 
-def list_run_items(frame: Timeframe) -> tuple[RunItems, ...]:
+def list_items_by_run(frame: Timeframe) -> tuple[RunItems, ...]:
     """List the occurrences of each run, in the order of the runs."""
     return tuple(_build_run_items(run_course) for run_course in frame.courses)
 
@@ -226,7 +226,9 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             return TimelineItem(entry.kind, start, seconds, run, name, texts.outcomes[entry.kind], is_group=True)
         case Stretch():
             is_wait, sentence = entry.kind == "wait", texts.sentences["waited"]
-            name = _put_tool_in_sentence(sentence, entry.tool) if is_wait else format_tool_name(entry.tool)
+            name = (
+                _put_masked_tool_in_sentence(sentence, entry.tool) if is_wait else mask_and_format_tool_name(entry.tool)
+            )
             outcome = texts.outcomes["waits" if entry.goes_on else entry.kind]
             return TimelineItem(entry.kind, start, seconds, run, name, outcome, call_pk=entry.call_pk)
         case Turn():
@@ -252,7 +254,7 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
 
 def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) -> TimelineItem:
     if event.kind in {"decision", "vote", "verified"}:
-        name = _put_tool_in_sentence(
+        name = _put_masked_tool_in_sentence(
             texts.sentences[event.kind], event.tool, person=mask_and_reveal_hidden(event.actor)
         )
         shape, outcome = status_labels.get_status_shape_and_label(event.decision)
@@ -265,12 +267,12 @@ def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) ->
     )
 
 
-def format_tool_name(tool: str) -> str:
+def mask_and_format_tool_name(tool: str) -> str:
     """Return the name of a tool, masked; what a framework asks people is called a question."""
     return gettext("Question") if tool == INTERRUPT_TOOL else mask_and_reveal_hidden(tool)
 
 
-def _put_tool_in_sentence(sentence: str, tool: str, **values: str) -> str:
+def _put_masked_tool_in_sentence(sentence: str, tool: str, **values: str) -> str:
     name = gettext("a question") if tool == INTERRUPT_TOOL else mask_and_reveal_hidden(tool)
     return sentence % {"tool": name, **values}
 

@@ -22,7 +22,7 @@ from checkpoints.enums import RunStatus
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.sessions.timeline.list_timeline_items import format_tool_name, list_wait_label_candidates
+from harness_site.sessions.timeline.list_timeline_items import list_wait_label_candidates, mask_and_format_tool_name
 from harness_site.sessions.timeline.selectors import run_lanes
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
 
@@ -244,7 +244,7 @@ def _compute_bar_layout(stretch: Stretch, x: float, y: float, scale: _Scale, pla
     after = bisect_right(places, x)
     next_x = places[after] if after < len(places) else WIDTH
     x = min(x, WIDTH - width)
-    tool = format_tool_name(stretch.tool)
+    tool = mask_and_format_tool_name(stretch.tool)
     took = formatting.format_duration(max(0, stretch.end - stretch.start) / 1_000_000)
     labels: tuple[str, ...] = (tool,)
     if stretch.kind == "wait":

@@ -242,7 +242,7 @@ def _choose_folded_gaps(points: Sequence[int], most: int, busy: Iterable[tuple[i
         return set()  # the remaining time is always too long in comparison with any one gap
     most = min(most, len(gaps) // 2)
     longest = nlargest(2 * most, zip(gaps, count(), strict=False))
-    busy_gaps = {index for _, index in longest} & _find_busy_gaps(points, busy)
+    busy_gaps = {index for _, index in longest} & _find_gaps_covered_by_busy_periods(points, busy)
     idle = _choose_gaps_above_ratio([gap for gap in longest if gap[1] not in busy_gaps][:most], time, _IDLE_RATIO)
     time -= sum(gaps[index] for index in idle)
     return idle | _choose_gaps_above_ratio(
@@ -250,7 +250,7 @@ def _choose_folded_gaps(points: Sequence[int], most: int, busy: Iterable[tuple[i
     )
 
 
-def _find_busy_gaps(points: Sequence[int], busy: Iterable[tuple[int, int]]) -> set[int]:
+def _find_gaps_covered_by_busy_periods(points: Sequence[int], busy: Iterable[tuple[int, int]]) -> set[int]:
     """Return the indexes of the gaps in which something was going on."""
     covered: set[int] = set()
     upto = 0

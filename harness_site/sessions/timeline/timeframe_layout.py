@@ -25,7 +25,7 @@ from harness_site.sessions.timeline.list_timeline_items import (
     TimelineItem,
     build_timeline_item,
     count_occurrences_by_kind,
-    get_item_texts,
+    get_item_texts_in_current_language,
     list_wait_label_candidates,
 )
 from harness_site.sessions.timeline.selectors.run_lanes import Turn
@@ -132,7 +132,7 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems],
     instants = _iterate_timeframe_instants(frame.courses, items_by_run)
     busy = _iterate_busy_periods(items_by_run)
     axis = Axis(instants, frame.since, frame.until, left=LEFT, right=width - MARGIN, busy=busy)
-    texts = get_item_texts()
+    texts = get_item_texts_in_current_language()
     lanes: list[Lane] = []
     y = float(TOP)
     for run_course, run_items in zip(frame.courses, items_by_run, strict=True):
@@ -239,7 +239,7 @@ class _RunItemsLayout:
         count = kinds.total()
         if count == 1:
             item = build_timeline_item(first, self._run, self._texts)
-            kind, grave, title, labels = item.kind, "", item.title, _list_label_candidates(item, self._texts)
+            kind, grave, title, labels = item.kind, "", item.title, _list_bar_label_candidates(item, self._texts)
         else:
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
@@ -271,7 +271,7 @@ def _split_turns_at_waits(turns: Iterable[Turn]) -> Iterator[Turn]:
             yield turn
 
 
-def _list_label_candidates(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
+def _list_bar_label_candidates(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.kind == "wait":
         return list_wait_label_candidates(formatting.format_duration(item.seconds))

@@ -77,7 +77,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     )
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
-        runs = list_timeline_items.list_run_items(frame)
+        runs = list_timeline_items.list_items_by_run(frame)
         drawings = [timeframe_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         context |= {
@@ -125,6 +125,6 @@ def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage
     total = list_timeline_items.count_listed_items(runs)
     first = first if first < total else 0
     entries = list_timeline_items.list_first_items_in_time_order(runs, first + ROWS)[first:]
-    texts = list_timeline_items.get_item_texts()
+    texts = list_timeline_items.get_item_texts_in_current_language()
     items = tuple(list_timeline_items.build_timeline_item(entry, run, texts) for run, entry in entries)
     return TimelineTablePage(items, first, total)

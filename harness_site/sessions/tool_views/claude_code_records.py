@@ -52,7 +52,7 @@ class ProgramRecord:
     fields: dict[str, Any]
 
 
-def parse_program_record(value: object) -> ProgramRecord | None:
+def parse_claude_code_record_or_none(value: object) -> ProgramRecord | None:
     """Describe a record between the messages.
 
     Args:
@@ -76,7 +76,7 @@ def _build_program_record(
     record: dict[str, Any], kind: str, otherwise: tuple[str, Promise], names: set[str]
 ) -> ProgramRecord:
     style, word = next((chip for beginning, chip in _CHIPS if kind.startswith(beginning)), otherwise)
-    title_field = next((name for name in _TITLE_FIELDS if _is_title(record.get(name))), "")
+    title_field = next((name for name in _TITLE_FIELDS if _is_short_text(record.get(name))), "")
     texts = dict(_iterate_text_fields(record))
     shown = {*names, *texts, title_field}
     fields = {name: field for name, field in record.items() if name not in shown and field not in (None, "", [], {})}
@@ -84,7 +84,7 @@ def _build_program_record(
     return ProgramRecord(style, word, title, "\n\n".join(dict.fromkeys(texts.values())), fields)
 
 
-def _is_title(value: object) -> bool:
+def _is_short_text(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _MAX_TITLE_CHARS
 
 

@@ -47,7 +47,7 @@ def build_patch_view(use: ToolUse) -> ToolView | None:
     return build_patch_text_view(use, file_change_parsing.find_patch_text_or_empty(use.args))
 
 
-def build_submission_view(use: ToolUse) -> ToolView | None:
+def build_submitted_patch_view(use: ToolUse) -> ToolView | None:
     """Show the patch that an agent hands in, which is the result of the call."""
     patch = (use.result or "").replace("\r\n", "\n")
     return None if use.is_error else build_patch_text_view(replace(use, result=None), patch)
@@ -107,11 +107,11 @@ def build_file_difference_and_completeness(use: ToolUse, change: FileChange, lim
         removed += sum(line.sign == "del" for line in lines)
         hunks.append(tuple(lines))
     return ShownFile(
-        use.mask_line_for_display(change.path), _describe_change(use, change), tuple(hunks), added, removed
+        use.mask_line_for_display(change.path), _describe_file_change_kind(use, change), tuple(hunks), added, removed
     ), whole
 
 
-def _describe_change(use: ToolUse, change: FileChange) -> str:
+def _describe_file_change_kind(use: ToolUse, change: FileChange) -> str:
     match change.kind:
         case "deleted":
             return _("deleted")

@@ -28,14 +28,14 @@ def build_read_view(use: ToolUse) -> ToolView | None:
         return None
     first, plain = _get_first_number_and_plain_text(text)
     if first is None:
-        first = (use.get_number_argument("offset", "start_line") or 1) if text else 1
+        first = (use.get_first_number_argument("offset", "start_line") or 1) if text else 1
     shown = use.build_masked_preview(plain)
     lines = diff_lines.build_numbered_lines(shown.text, get_language_of_path(path), max(first, 0)) if plain else []
     return ToolView(
         "read",
         _("Read"),
         use.mask_line_for_display(path),
-        note=_describe_range(use),
+        note=_describe_read_line_range(use),
         content={"lines": lines, "chips": chips},
         is_complete=shown.whole,
         size=shown.size,
@@ -69,9 +69,9 @@ def _get_first_number_and_plain_text(text: str) -> tuple[int | None, str]:
     return first, "\n".join(lines)
 
 
-def _describe_range(use: ToolUse) -> str:
-    start, count = use.get_number_argument("offset", "start_line"), use.get_number_argument("limit")
-    end = use.get_number_argument("end_line")
+def _describe_read_line_range(use: ToolUse) -> str:
+    start, count = use.get_first_number_argument("offset", "start_line"), use.get_first_number_argument("limit")
+    end = use.get_first_number_argument("end_line")
     view_range = use.args.get("view_range")
     if isinstance(view_range, list) and len(view_range) == 2 and all(isinstance(number, int) for number in view_range):
         start, end = view_range

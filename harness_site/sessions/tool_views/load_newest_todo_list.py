@@ -27,7 +27,9 @@ def load_newest_todo_list(session_pk: int) -> LoggedTodoList | None:
     """Load the newest todo list from the logged calls of a session, in two queries."""
     calls = ToolCall.objects.filter(session=session_pk)
     names = calls.order_by().values_list("tool", flat=True).distinct()
-    tools = [name for name in names if todo_lists.build_todo_list_view in tool_view_registry.find_view_builders(name)]
+    tools = [
+        name for name in names if todo_lists.build_todo_list_view in tool_view_registry.list_view_builders_of_tool(name)
+    ]
     rows = calls.filter(tool__in=tools).order_by("-pk").values_list("pk", "args", "issued_at")[:_MAX_CALLS_TRIED]
     for pk, args, at in rows if tools else ():
         plan = todo_lists.parse_todo_list_arguments(parse_json_or_return_text(args))

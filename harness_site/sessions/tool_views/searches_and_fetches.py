@@ -21,14 +21,14 @@ _LINKS_LINE: Final = re.compile(r"^Links: (\[\{.*\}\])$", re.MULTILINE)
 
 def build_search_view(use: ToolUse) -> ToolView | None:
     """Show what was searched for, and the lines that were found."""
-    query = use.get_text_argument(*_QUERIES)
+    query = use.get_first_text_argument(*_QUERIES)
     result = use.result or ""
     if not query or use.is_error or parse_json_container(result) is not None:
         return None
     filters = [
-        use.mask_line_for_display(use.get_text_argument(name))
+        use.mask_line_for_display(use.get_first_text_argument(name))
         for name in _FILTERS
-        if use.get_text_argument(name) not in {"", query}
+        if use.get_first_text_argument(name) not in {"", query}
     ]
     shown = use.build_masked_preview(result)
     count = sum(1 for line in result.splitlines()[:10_000] if line.strip())
@@ -45,14 +45,14 @@ def build_search_view(use: ToolUse) -> ToolView | None:
 
 def build_fetch_view(use: ToolUse) -> ToolView | None:
     """Show the address of a page and the text that came back."""
-    address = use.get_text_argument(*_URLS)
+    address = use.get_first_text_argument(*_URLS)
     if not address or "://" not in address[:20]:
         return None
-    return _build_web_view(use, _("Web page"), address, use.get_text_argument("prompt"))
+    return _build_web_view(use, _("Web page"), address, use.get_first_text_argument("prompt"))
 
 
 def build_web_search_view(use: ToolUse) -> ToolView | None:
-    query = use.get_text_argument("query", "q", "search_term")
+    query = use.get_first_text_argument("query", "q", "search_term")
     return _build_web_view(use, _("Web search"), query, "") if query else None
 
 

@@ -55,11 +55,11 @@ def build_command_view(use: ToolUse) -> ToolView | None:
         "command",
         _("Shell"),
         chip=_get_exit_shape_and_label(code, use),
-        note=use.mask_line_for_display(use.get_text_argument("description", "justification")),
+        note=use.mask_line_for_display(use.get_first_text_argument("description", "justification")),
         content={
             "command": shown.text,
             "folder": use.mask_line_for_display(
-                use.get_text_argument("workdir", "cwd", "directory", "dir_path")
+                use.get_first_text_argument("workdir", "cwd", "directory", "dir_path")
             ).removeprefix("."),
             "output": ansi_colors.render_ansi_as_html(returned.text) if output.strip() else "",
             "is_silent": use.result is not None and not output.strip(),
@@ -107,7 +107,7 @@ def get_command_text(args: Mapping[str, Any]) -> str:
     return given if isinstance(given, str) else ""
 
 
-def list_read_files(command: str) -> list[str]:
+def list_files_displayed_by_command(command: str) -> list[str]:
     """List the files that a command displays, as far as its words name them: `sed -n 1,80p a.py`, `cat a.py b.py`."""
     if len(command) > _MAX_READ_COMMAND_CHARS:
         return []

@@ -36,7 +36,7 @@ def parse_editor_command(tool: str, args: Mapping[str, Any]) -> FileChange | Non
     """
     command = args.get("command")
     if not isinstance(command, str):
-        return _parse_editor_file_change(tool.lower(), args)
+        return _parse_editor_arguments(tool.lower(), args)
     if match := _CREATE.fullmatch(command):
         return FileChange(_remove_quotes(match[1]), "written")
     if match := _OPEN.fullmatch(command):
@@ -46,7 +46,7 @@ def parse_editor_command(tool: str, args: Mapping[str, Any]) -> FileChange | Non
     return FileChange("", "edited") if _MOVE.fullmatch(command) else _parse_quoted_edit_command(command)
 
 
-def _parse_editor_file_change(tool: str, args: Mapping[str, Any]) -> FileChange | None:
+def _parse_editor_arguments(tool: str, args: Mapping[str, Any]) -> FileChange | None:
     """Read a command from its arguments."""
     path = file_change_parsing.get_path_argument(args)
     if path and tool == "create":
@@ -105,7 +105,7 @@ def build_editor_command_view(use: ToolUse) -> ToolView | None:
     view = file_edits.build_change_view(use, (replace(change, path=path),), _("Edit"))
     if view is None:
         return None
-    match = _EDIT.fullmatch(use.get_text_argument("command"))
+    match = _EDIT.fullmatch(use.get_first_text_argument("command"))
     note = _("lines %(start)d to %(end)d") % {"start": int(match[1]), "end": int(match[2])} if match else ""
     return replace(view, note=note, chip=("bad", _("Error")) if use.is_error else None)
 

@@ -23,7 +23,7 @@ from harness_site.sessions.tool_views import (
     todo_lists,
     user_questions,
 )
-from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView, make_tool_use_or_none
+from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView, mask_fields_and_make_tool_use_or_none
 
 BuildView = Callable[[ToolUse], ToolView | None]
 
@@ -48,7 +48,7 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
     ),
     (("write", "write_*", "*_write", "create_file", "save_file", "str_replace*"), file_edits.build_write_view),
     (("create", "open", "edit", "insert", "goto", "scroll_*"), swe_agent_editor.build_editor_command_view),
-    (("submit",), file_edits.build_submission_view),
+    (("submit",), file_edits.build_submitted_patch_view),
     (
         ("read", "read_*", "*_read", "notebookread", "view", "view_*", "str_replace*"),
         notebooks.build_notebook_read_view,
@@ -80,26 +80,28 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
 )
 
 
-def build_call_view(card: CallCard, *, is_whole: bool = False) -> ToolView | None:
+def build_first_fitting_tool_view(card: CallCard, *, is_whole: bool = False) -> ToolView | None:
     """Build the view of a call; None if it has to be shown as it is."""
-    builders = find_view_builders(card.call.name)
+    builders = list_view_builders_of_tool(card.call.name)
     if not builders:
         return None
     parts = get_call_result_parts(card)
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart)) if parts else None
     is_error = isinstance(card.result, ResultPart) and card.result.is_error
-    use = make_tool_use_or_none(card.call.name, card.call.args, text, is_error=is_error, is_whole=is_whole)
+    use = mask_fields_and_make_tool_use_or_none(
+        card.call.name, card.call.args, text, is_error=is_error, is_whole=is_whole
+    )
     view = next((view for build in builders if (view := build(use)) is not None), None) if use else None
     return None if view is None or (is_whole and not view.is_complete) else view
 
 
 def is_command_tool(name: str) -> bool:
     """Return whether a tool runs shell commands, which may contain patches."""
-    return shell_commands.build_command_view in find_view_builders(name)
+    return shell_commands.build_command_view in list_view_builders_of_tool(name)
 
 
 @lru_cache(maxsize=1024)
-def find_view_builders(name: str) -> tuple[BuildView, ...]:
+def list_view_builders_of_tool(name: str) -> tuple[BuildView, ...]:
     """Return the views that the name of a tool asks for, in order."""
     lowered = name.lower()
     return tuple(build for pattern, build in _COMPILED if pattern.fullmatch(lowered))

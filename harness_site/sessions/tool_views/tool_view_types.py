@@ -48,12 +48,12 @@ class ToolUse:
     is_error: bool = False
     is_whole: bool = False
 
-    def get_text_argument(self, *names: str) -> str:
+    def get_first_text_argument(self, *names: str) -> str:
         """Return the first of these arguments that is a text with content; empty if there is none."""
         values = (self.args.get(name) for name in names)
         return next((value for value in values if isinstance(value, str) and value), "")
 
-    def get_number_argument(self, *names: str) -> int | None:
+    def get_first_number_argument(self, *names: str) -> int | None:
         values = (self.args.get(name) for name in names)
         return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 
@@ -99,7 +99,7 @@ class ToolView:
         return f"sessions/tools/{self.kind}.html"
 
 
-def make_tool_use_or_none(
+def mask_fields_and_make_tool_use_or_none(
     name: str, args: Any, result: str | None, *, is_error: bool, is_whole: bool
 ) -> ToolUse | None:
     """Make a tool use; None if the arguments are no object, or a text in it is too long for a view."""

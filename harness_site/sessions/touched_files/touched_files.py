@@ -82,7 +82,7 @@ class TouchedFiles:
 def load_touched_files(session_pk: int) -> TouchedFiles:
     """Load the files from the logged calls of a session, in two queries."""
     calls = ToolCall.objects.filter(session=session_pk)
-    tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _may_touch_files(name)]
+    tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _may_tool_touch_files(name)]
     rows = calls.filter(tool__in=tools).order_by("pk").values_list("pk", "tool", "issued_at", "args", "status")
     rows = rows[: MAX_CALLS + 1]
     files: dict[str, TouchedFile] = {}
@@ -98,8 +98,8 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
     return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
 
 
-def _may_touch_files(tool: str) -> bool:
-    builders = tool_view_registry.find_view_builders(tool)
+def _may_tool_touch_files(tool: str) -> bool:
+    builders = tool_view_registry.list_view_builders_of_tool(tool)
     return any(build in _FILE_VIEWS for build in builders) or tool_view_registry.is_command_tool(tool)
 
 
@@ -116,8 +116,8 @@ def _add_call_to_files_and_get_open_path(
         args = {"input": args}
     if not isinstance(args, dict):
         return open_path
-    uses_editor = swe_agent_editor.build_editor_command_view in tool_view_registry.find_view_builders(tool)
-    for found in iterate_file_changes(tool, args):
+    uses_editor = swe_agent_editor.build_editor_command_view in tool_view_registry.list_view_builders_of_tool(tool)
+    for found in iterate_file_reads_and_changes(tool, args):
         change = found if found.path else replace(found, path=open_path)
         if not change.path:  # the log does not say which file was open
             continue
@@ -134,12 +134,14 @@ def _add_call_to_files_and_get_open_path(
     return open_path
 
 
-def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
+def iterate_file_reads_and_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
-    builders = tool_view_registry.find_view_builders(tool)
+    builders = tool_view_registry.list_view_builders_of_tool(tool)
     if file_edits.build_patch_view in builders or tool_view_registry.is_command_tool(tool):
         changes = list(file_change_parsing.parse_patch(file_change_parsing.find_patch_text_or_empty(args)))
-        read_files = [] if changes else shell_commands.list_read_files(shell_commands.get_command_text(args))
+        read_files = (
+            [] if changes else shell_commands.list_files_displayed_by_command(shell_commands.get_command_text(args))
+        )
         yield from changes or (FileChange(path, "edited") for path in read_files)
         return
     readers: dict[tool_view_registry.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
@@ -173,10 +175,10 @@ def add_change_to_net_change(file: TouchedFile, change: FileChange) -> None:
         file.hunks, file.is_written = list(change.hunks), True
         return
     for hunk in change.hunks:
-        _combine_hunk(file.hunks, hunk)
+        _combine_hunk_with_earlier_ones(file.hunks, hunk)
 
 
-def _combine_hunk(hunks: list[Hunk], hunk: Hunk) -> None:
+def _combine_hunk_with_earlier_ones(hunks: list[Hunk], hunk: Hunk) -> None:
     """Combine a replacement with earlier ones of the same passage, so that what was taken back disappears."""
     for index, earlier in enumerate(hunks[:_MAX_COMBINED]):
         if hunk.old and hunk.old in earlier.new:

@@ -50,7 +50,7 @@ def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     if request.method == "GET":
-        origin = _get_requested_version(request, head)
+        origin = _get_requested_version_or_404(request, head)
         origin_name = mask_text(head.row.session_id).replace(MASK, "masked")
         unused_id = fork_list_and_preview.find_unused_fork_id(
             request.membership.workspace_id, origin_name, origin.version
@@ -90,7 +90,7 @@ def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: F
     )
 
 
-def _get_requested_version(request: MemberRequest, head: SessionHead) -> Version:
+def _get_requested_version_or_404(request: MemberRequest, head: SessionHead) -> Version:
     text = request.GET.get("v", "")
     if not text:
         return _get_newest_version_or_404(head)

@@ -43,7 +43,7 @@ class SessionResultGroup:
     has_uncounted: bool = False
 
 
-def show_search_results(
+def show_hits_or_redirect_to_correction(
     request: MemberRequest, query: SearchQuery, wanted: SessionFilter, context: dict[str, Any]
 ) -> HttpResponse:
     """Show search results.
@@ -60,7 +60,7 @@ def show_search_results(
     exact_match = None
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
-    if exact_match is None and _is_spelling_suggestion_useful(request, found, before):
+    if exact_match is None and _is_new_search_without_results(request, found, before):
         near = spelling_suggestions.suggest_corrected_query(workspace, query)
         if near is not None:
             return redirect(_build_suggestion_url(request, near))
@@ -72,7 +72,7 @@ def show_search_results(
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
     rows = session_rows.load_session_rows_with_keys(workspace, pks, wanted)
     if not _parse_displayed_passage_keys(request):
-        rows = _sort_by_activity(rows, first=exact_match)
+        rows = _sort_by_activity_after_first(rows, first=exact_match)
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
     lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if session_pk is not None else SHOWN
@@ -91,12 +91,14 @@ def show_search_results(
         "within": session_pk,
         "before": before,
         "instead": read_unmasked_text_parameter(request.GET, "instead"),
-        "hits": ",".join(str(passage.pk) for passage in _order_by_session(found.passages, [row.pk for row in rows])),
+        "hits": ",".join(
+            str(passage.pk) for passage in _order_passages_like_sessions(found.passages, [row.pk for row in rows])
+        ),
     }
     return render(request, "sessions/search_results.html", context)
 
 
-def _sort_by_activity(
+def _sort_by_activity_after_first(
     rows: Iterable[SessionRow | UnreadableRecord], *, first: int | None
 ) -> tuple[SessionRow | UnreadableRecord, ...]:
     """Sort sessions by their last activity, the newest first; before them the one with the key `first`."""
@@ -108,7 +110,7 @@ def _sort_by_activity(
     return tuple(sorted(rows, key=sort_key))
 
 
-def _order_by_session(passages: Iterable[Passage], session_pks: Sequence[int]) -> list[Passage]:
+def _order_passages_like_sessions(passages: Iterable[Passage], session_pks: Sequence[int]) -> list[Passage]:
     """Order passages as their sessions are, and those of sessions that are not among these last."""
     places = {pk: place for place, pk in enumerate(session_pks)}
     return sorted(passages, key=lambda passage: places.get(passage.session_id, len(places)))
@@ -154,7 +156,7 @@ def _parse_passage_key(text: str) -> int | None:
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
-def _is_spelling_suggestion_useful(request: HttpRequest, found: SearchPage, before: int | None) -> bool:
+def _is_new_search_without_results(request: HttpRequest, found: SearchPage, before: int | None) -> bool:
     """Return whether a new search over all sessions found nothing."""
     is_new = before is None and not any(request.GET.get(name) for name in ("within", "hits", "instead"))
     return is_new and not found.passages and not found.slow
@@ -179,7 +181,7 @@ def _build_result_group(
     passages = [hit for hit in hits if hit.kind != Kind.SESSION and not _repeats_title(hit, title)]
     if limit is None:
         return SessionResultGroup(row, tuple(passages), 0)
-    best = sorted(passages, key=lambda hit: -_count_whole_words(hit, query))[:limit]
+    best = sorted(passages, key=lambda hit: -_count_query_words_in_excerpt(hit, query))[:limit]
     return SessionResultGroup(row, tuple(best), max(0, len(passages) - limit), row.pk in found.cut_sessions)
 
 
@@ -188,7 +190,7 @@ def _repeats_title(hit: SearchHit, title: str) -> bool:
     return hit.kind == Kind.MESSAGE and " ".join(_join_excerpt(hit).split()) == " ".join(title.split())
 
 
-def _count_whole_words(hit: SearchHit, query: SearchQuery) -> int:
+def _count_query_words_in_excerpt(hit: SearchHit, query: SearchQuery) -> int:
     """Count the words of a query that are whole words of a hit: it rates the hit."""
     excerpt = _join_excerpt(hit)
     return sum(bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", excerpt, re.IGNORECASE)) for word in query.words)

@@ -20,7 +20,7 @@ from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.views.transcript import get_requested_transcript_version, load_stored_message_or_none
+from harness_site.sessions.views.transcript import get_requested_transcript_version_or_404, load_stored_message_or_none
 
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -40,7 +40,7 @@ def serve_message_image(request: MemberRequest, pk: int, position: int, index: i
     match = DATA_URL.match(images[index - 1].url) if 0 < index <= len(images) else None
     if match is None:
         raise PageNotFound(_("There is no such image."), _("The message shows what it contains instead."), head)
-    content = _decode_base64(match[2])
+    content = _decode_base64_or_none(match[2])
     if content is None:
         raise PageNotFound(_("This image is damaged."), _("The message shows its data as text."), head)
     return HttpResponse(content, content_type=match[1], headers=_HEADERS)
@@ -55,7 +55,7 @@ def serve_message_audio(request: MemberRequest, pk: int, position: int, index: i
     found = parse_audio_data_url(recordings[index - 1].url) if 0 < index <= len(recordings) else None
     if found is None:
         raise PageNotFound(_("There is no such recording."), _("The message shows what it contains instead."), head)
-    content = _decode_base64(found[1])
+    content = _decode_base64_or_none(found[1])
     if content is None:
         raise PageNotFound(_("This recording is damaged."), _("The message shows its data as text."), head)
     return _build_ranged_response(request.headers.get("Range", ""), content, found[0])
@@ -65,11 +65,11 @@ def _load_session_head_and_message_parts(
     request: MemberRequest, pk: int, position: int
 ) -> tuple[SessionHead, tuple[Part, ...]]:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    stored = load_stored_message_or_none(get_requested_transcript_version(request, head, head.stored), position)
+    stored = load_stored_message_or_none(get_requested_transcript_version_or_404(request, head, head.stored), position)
     return head, parse_message_parts.parse_message_parts(stored.body) if stored else ()
 
 
-def _decode_base64(data: str) -> bytes | None:
+def _decode_base64_or_none(data: str) -> bytes | None:
     try:
         return base64.b64decode(data)
     except (ValueError, binascii.Error):

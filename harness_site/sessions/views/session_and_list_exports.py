@@ -59,7 +59,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
         AuditKind.EXPORTED,
         request=request,
         what="sessions",
-        filters=_format_list_filters_for_audit(request),
+        filters=_format_filters_without_search_words(request),
     )
     keys = session_rows.load_matching_session_keys(workspace, filters, only=matching_keys)
     rows = session_list_csv_export.generate_csv_lines(session_rows.iterate_session_rows(workspace, keys))
@@ -67,7 +67,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
     return build_download_response(rows, CSV, name, total=f"record {len(keys)}")
 
 
-def _format_list_filters_for_audit(request: MemberRequest) -> str:
+def _format_filters_without_search_words(request: MemberRequest) -> str:
     """Describe the filters of the list for the audit event, without the search words, which may be confidential."""
     query = request.GET.copy()
     if query.pop("q", None):

@@ -71,13 +71,13 @@ class LabelForm(forms.Form):
 
 @require_POST
 @require_member(Role.APPROVER)
-def edit_session_labels(request: MemberRequest) -> HttpResponse:
+def edit_labels_of_sessions(request: MemberRequest) -> HttpResponse:
     """Add a label to sessions or remove it.
 
     `session` lists the keys of the sessions; `query` is the query string of the list they were selected in, empty on
     the page of a session.
     """
-    form = LabelForm(request.POST, _parse_session_keys(request.POST.getlist("session")))
+    form = LabelForm(request.POST, _list_valid_session_keys(request.POST.getlist("session")))
     query = normalize_filter_query("sessions", QueryDict(request.POST.get("query", "")))
     back = f"{reverse('harness_sessions:sessions')}?{query}" if query else reverse("harness_sessions:sessions")
     if form.is_valid():
@@ -86,7 +86,7 @@ def edit_session_labels(request: MemberRequest) -> HttpResponse:
             back = reverse("harness_sessions:session", args=[keys[0]])
         try:
             wanted = form.cleaned_data["what"] == "add"
-            changed = add_or_remove_session_label(request, keys=keys, label=label, wanted=wanted)
+            changed = add_or_remove_label_of_sessions(request, keys=keys, label=label, wanted=wanted)
         except TooManyLabels as refused:
             form.add_error("label", str(refused))
         else:
@@ -118,7 +118,7 @@ def _describe_label_change(label: str, sessions: int, *, is_added: bool) -> str:
     )
 
 
-def add_or_remove_session_label(request: MemberRequest, *, keys: list[int], label: str, wanted: bool) -> int:
+def add_or_remove_label_of_sessions(request: MemberRequest, *, keys: list[int], label: str, wanted: bool) -> int:
     """Add `label` to these sessions of the workspace, or remove it if `wanted` is False.
 
     Returns the number of sessions that were changed. Those that need no change are not written, and the time of last
@@ -158,5 +158,5 @@ def _update_label_in_search_index(workspace: int, session: int, label: str, *, i
         Fact.objects.filter(session=session, trait=Trait.LABEL, value=label).delete()
 
 
-def _parse_session_keys(texts: list[str]) -> list[str]:
+def _list_valid_session_keys(texts: list[str]) -> list[str]:
     return [pk for pk in texts[: session_rows.PAGE] if pk.isascii() and pk.isdigit() and len(pk) <= 18]

@@ -26,7 +26,7 @@ from harness_site.sessions.session_list_filter_parameters import (
     read_unmasked_text_parameter,
 )
 from harness_site.sessions.session_lookup import PageNotFound, require_member_and_handle_page_not_found
-from harness_site.sessions.views.full_text_search import show_search_results
+from harness_site.sessions.views.full_text_search import show_hits_or_redirect_to_correction
 
 #: Parameters that select a part of the list, not its contents.
 _OF_A_PAGE = ("rows", "after", "hits", "then", "before", "within", "instead")
@@ -48,12 +48,12 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "times": times,
         # An absent parameter is an empty text: for a name that is missing, a template fails several times.
         "asked": defaultdict(str, request.GET.dict()),
-        "exported": _build_list_url(
+        "exported": _build_list_url_with_changes(
             request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
         ),
     }
     if query := SearchQuery.parse(read_unmasked_text_parameter(request.GET, "q")):
-        return show_search_results(
+        return show_hits_or_redirect_to_correction(
             request, query, filters, {**common, "known": list_recent_agents_and_labels(workspace)}
         )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
@@ -72,12 +72,12 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "page": page,
         "rows": lines,
         "known": page.known,
-        "fresh": _count_new_sessions(page, displayed_pks) if displayed_pks and after is None else 0,
+        "fresh": _count_sessions_not_displayed_yet(page, displayed_pks) if displayed_pks and after is None else 0,
         "first_time": not rows and not filters and after is None,
-        "here": _build_list_url(request, rows=""),
-        "again": _build_list_url(request, rows=",".join(str(row.pk) for row in rows)),
-        "following": _build_list_url(request, rows="", after=str(page.after)) if page.after else "",
-        "first_page": _build_list_url(request, rows="", after=""),
+        "here": _build_list_url_with_changes(request, rows=""),
+        "again": _build_list_url_with_changes(request, rows=",".join(str(row.pk) for row in rows)),
+        "following": _build_list_url_with_changes(request, rows="", after=str(page.after)) if page.after else "",
+        "first_page": _build_list_url_with_changes(request, rows="", after=""),
         "after": after,
         "may_label": request.membership.has_role(Role.APPROVER),
     }
@@ -102,12 +102,12 @@ def _parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:
     return tuple(int(pk) for pk in texts if pk.isascii() and pk.isdigit() and len(pk) <= 18)
 
 
-def _count_new_sessions(page: SessionPage, displayed_pks: tuple[int, ...]) -> int:
+def _count_sessions_not_displayed_yet(page: SessionPage, displayed_pks: tuple[int, ...]) -> int:
     """Count the sessions of the first page that are not displayed yet."""
     return len({row.pk for row in page.rows} - set(displayed_pks))
 
 
-def _build_list_url(request: HttpRequest, path: str = "", **changed: str) -> str:
+def _build_list_url_with_changes(request: HttpRequest, path: str = "", **changed: str) -> str:
     """Return the URL of this page, or of `path`, with changed parameters; empty ones are left out."""
     path = path or request.path
     query = request.GET.copy()

@@ -64,7 +64,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     the whole transcript. A session that has ended opens with its first prompt and its newest messages.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    place = get_requested_transcript_version(request, head, head.stored)
+    place = get_requested_transcript_version_or_404(request, head, head.stored)
     words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter_or_none(request, "at")
     piece = _get_requested_direction(request)
     hit = transcript_search.find_first_hit_position(place, words) if words and at is None and not piece else None
@@ -141,12 +141,10 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
-    place = get_requested_transcript_version(request, head, session)
+    place = get_requested_transcript_version_or_404(request, head, session)
     window = conversation_window.load_conversation_window(session, place, first=position, upto=position + 1)
     masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
-    entries = [
-        item for item in window.items if isinstance(item, Entry) and _has_message_or_result_at_position(item, position)
-    ]
+    entries = [item for item in window.items if isinstance(item, Entry) and item.has_message_or_result_at(position)]
     stored = load_stored_message_or_none(place, position)
     if not entries or stored is None:
         raise _build_missing_message_error(head, place, position)
@@ -163,7 +161,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
         )
     words = SearchQuery.parse(request.GET.get("find", ""))
     address = f"{request.path}?v={place.version}"
-    if (page := find_requested_text_page(request, entries[0].parts, stored.body, words)) is not None:
+    if (page := find_text_page_requested_or_with_words(request, entries[0].parts, stored.body, words)) is not None:
         up = f"{address}&{urlencode({'find': str(words)})}" if words else address
         return render_text_page(
             request,
@@ -185,7 +183,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     return render(request, "sessions/message.html", context)
 
 
-def find_requested_text_page(
+def find_text_page_requested_or_with_words(
     request: MemberRequest, parts: Sequence[Part | CallCard], stored: str, words: SearchQuery
 ) -> TextPage | None:
     """Return the page of a long text that a request names, or the one with the words that it searches for.
@@ -231,7 +229,9 @@ def _list_call_arguments(window: Conversation) -> list[Any]:
     return [card.call.args for card in cards if isinstance(card, CallCard)]
 
 
-def get_requested_transcript_version(request: HttpRequest, head: SessionHead, found: Session) -> TranscriptVersion:
+def get_requested_transcript_version_or_404(
+    request: HttpRequest, head: SessionHead, found: Session
+) -> TranscriptVersion:
     """Return the version `v`, or the newest one. Raises `PageNotFound`."""
     text = request.GET.get("v", "")
     version = parse_number_parameter_or_none(request, "v")
@@ -277,12 +277,6 @@ def _load_requested_window(request: MemberRequest, head: SessionHead, place: Tra
     if since is not None and since < place.length:
         return load(first=since, upto=min(place.length, since + _FOLLOWED))
     return load()
-
-
-def _has_message_or_result_at_position(entry: Entry, position: int) -> bool:
-    """Return whether a message, or a result displayed with its call, has this position."""
-    results = {part.result_position for part in entry.parts if isinstance(part, CallCard)}
-    return entry.position == position or position in results
 
 
 def load_stored_message_or_none(place: TranscriptVersion, position: int) -> message_windows.StoredMessage | None:

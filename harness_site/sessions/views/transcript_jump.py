@@ -22,7 +22,7 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.views.transcript import get_requested_transcript_version
+from harness_site.sessions.views.transcript import get_requested_transcript_version_or_404
 
 #: Days with messages that are tried for a time of day without a day.
 _MAX_DAYS = 100
@@ -39,7 +39,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
-    place = get_requested_transcript_version(request, head, session)
+    place = get_requested_transcript_version_or_404(request, head, session)
     target, at = request.GET.get("to", ""), parse_number_parameter_or_none(request, "at")
     if (where := request.GET.get("where")) is not None:
         typed = parse_jump_target.parse_jump_target(where)

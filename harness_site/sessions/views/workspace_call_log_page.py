@@ -47,9 +47,9 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "wanted": filters,
         "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
         "statuses": session_formatting.list_call_status_choices(),
-        "following": _build_list_url(request, after=str(page.after)) if page.after else "",
+        "following": _build_first_page_url_with_changes(request, after=str(page.after)) if page.after else "",
         "later": after is not None,
-        "newest": _build_list_url(request),
+        "newest": _build_first_page_url_with_changes(request),
         "looked_at": workspace_call_log.LOOKED_AT,
     }
     return render(request, "sessions/workspace_calls.html", context)
@@ -75,7 +75,7 @@ def _parse_log_filter(query: QueryDict) -> CallLogFilter:
     )
 
 
-def _build_list_url(request: HttpRequest, **changed: str) -> str:
+def _build_first_page_url_with_changes(request: HttpRequest, **changed: str) -> str:
     query = request.GET.copy()
     query.pop("after", None)
     for name, value in changed.items():

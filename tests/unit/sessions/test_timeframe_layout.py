@@ -13,7 +13,7 @@ from harness_site.sessions.timeline.bar_packing import LEVELS
 from harness_site.sessions.timeline.list_timeline_items import (
     count_listed_items,
     list_first_items_in_time_order,
-    list_run_items,
+    list_items_by_run,
 )
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
@@ -58,7 +58,7 @@ def busy(count: int) -> Timeframe:
 
 
 def draw(frame: Timeframe, width: int = WIDTHS[0]) -> Drawing:
-    return timeframe_layout.compute_timeframe_layout(frame, list_run_items(frame), width)
+    return timeframe_layout.compute_timeframe_layout(frame, list_items_by_run(frame), width)
 
 
 def drawn(drawing: Drawing) -> list[Bar]:
@@ -138,7 +138,7 @@ def test_every_element_is_inside_the_drawing(width: int) -> None:
 
 
 def test_list_has_the_same_items_as_the_drawing() -> None:
-    runs = list_run_items(busy(5_000))
+    runs = list_items_by_run(busy(5_000))
     assert count_listed_items(runs) == 3 * 5_000  # a version that ends a turn is told by the turn
     items = list_first_items_in_time_order(runs, 3 * 5_000)
     assert len(items) == 3 * 5_000
@@ -151,7 +151,7 @@ def test_first_items_of_the_list_are_the_beginning_of_the_whole_list() -> None:
     # Of calls that start together, the shortest comes first.
     made.lane.stretches = [Stretch("ran", at(10 * (n // 8)), at(90 - n), "pay", n) for n in range(40)]
     made.events = [event("decision", n, DecisionKind.APPROVE, "alice", "pay", n) for n in range(0, 40, 3)]
-    runs = list_run_items(Timeframe((made, made), BEGIN, later(100), None))
+    runs = list_items_by_run(Timeframe((made, made), BEGIN, later(100), None))
     everything = list_first_items_in_time_order(runs, count_listed_items(runs))
     assert len(everything) == 2 * (40 + 14)
     for number in range(len(everything)):

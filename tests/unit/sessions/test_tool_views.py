@@ -12,12 +12,12 @@ from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
 from harness_site.sessions.tool_views.shell_commands import split_output_and_exit_code
-from harness_site.sessions.tool_views.tool_view_registry import build_call_view
+from harness_site.sessions.tool_views.tool_view_registry import build_first_fitting_tool_view
 from harness_site.sessions.tool_views.tool_view_types import LONGEST, ToolView
 from harness_site.sessions.touched_files.touched_files import (
     TouchedFile,
     add_change_to_net_change,
-    iterate_file_changes,
+    iterate_file_reads_and_changes,
 )
 
 PATCH = """*** Begin Patch
@@ -34,7 +34,7 @@ PATCH = """*** Begin Patch
 def view(name: str, args: Any, result: str | None = None, *, is_error: bool = False, is_whole: bool = False) -> Any:
     answer = None if result is None else ResultPart("c", (TextPart(result),), is_error)
     card = CallCard(CallPart("c", name, args), answer, None, ())
-    found = build_call_view(card, is_whole=is_whole)
+    found = build_first_fitting_tool_view(card, is_whole=is_whole)
     assert found is None or isinstance(found, ToolView)
     return found
 
@@ -372,5 +372,5 @@ def test_error_of_a_tool_is_shown_without_its_tag() -> None:
     ],
 )
 def test_files_that_a_shell_command_displays_are_read(command: Any, files: list[str]) -> None:
-    changes = list(iterate_file_changes("shell", {"command": command}))
+    changes = list(iterate_file_reads_and_changes("shell", {"command": command}))
     assert [(change.path, change.hunks) for change in changes] == [(path, ()) for path in files]

@@ -183,7 +183,7 @@ def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None =
         else remembered
     )
     runs = list(_query_newest_runs(session_pk))
-    lanes = {convert_run_key_to_text(run): build_run_lane(run, remembered) for run in runs[:LANES][::-1]}
+    lanes = {convert_run_key_to_text(run): build_empty_run_lane(run, remembered) for run in runs[:LANES][::-1]}
     pks = [run.pk for run in runs[:LANES]]
     calls = list(_query_calls_of_runs(session_pk, pks))
     marks = list(_query_versions_of_runs(session_pk, pks))
@@ -205,15 +205,15 @@ def _query_newest_runs(session: int) -> QuerySet[Run]:
 
 
 def _query_calls_of_runs(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
-    return select_calls_newest_first().filter(session=session, run__in=runs)[: CALLS + 1]
+    return select_call_rows_newest_first().filter(session=session, run__in=runs)[: CALLS + 1]
 
 
 def _query_versions_of_runs(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return select_versions_newest_first().filter(session=session, run__in=runs)[: MARKS + 1]
+    return select_version_rows_newest_first().filter(session=session, run__in=runs)[: MARKS + 1]
 
 
 @cache
-def select_versions_newest_first() -> QuerySet[Checkpoint, tuple[Any, ...]]:
+def select_version_rows_newest_first() -> QuerySet[Checkpoint, tuple[Any, ...]]:
     """Select what `iterate_runs_and_version_marks` reads of all versions, newest first."""
     answers = Message.objects.filter(
         segment=OuterRef("segment"), position=OuterRef("length") - 1, role__in=sorted(AGENT_ROLES)
@@ -228,7 +228,7 @@ def select_versions_newest_first() -> QuerySet[Checkpoint, tuple[Any, ...]]:
 
 
 def iterate_runs_and_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str | None, VersionMark]]:
-    """Yield the run and the mark of each row of `select_versions_newest_first`, in reverse order: the oldest first."""
+    """Yield the run and the mark of each row of `select_version_rows_newest_first`, of which the oldest comes first."""
     previous_length = 0
     for run, version, at, phase, length, ends_with_answer in rows:
         has_answer = bool(ends_with_answer) and length > previous_length
@@ -278,7 +278,7 @@ def _select_status_changing_decisions() -> QuerySet[Decision, tuple[Any, ...]]:
 
 
 @cache
-def select_calls_newest_first() -> QuerySet[ToolCall, tuple[Any, ...]]:
+def select_call_rows_newest_first() -> QuerySet[ToolCall, tuple[Any, ...]]:
     """Select the columns of `LoggedCallRow` of all calls, newest first.
 
     Ordered by step first, as the index is: ordered by key alone, all calls of the session would be read and sorted.
@@ -307,7 +307,7 @@ def add_calls_to_run_lanes(
     lanes: Mapping[str, Lane],
     remembered: RunEvents,
 ) -> None:
-    """Add stretches for calls, as `select_calls_newest_first` reads them, to the lanes of their runs by run key.
+    """Add stretches for calls, as `select_call_rows_newest_first` reads them, to the lanes of their runs by run key.
 
     The version marks of the lanes have to be complete. Raises `IntegrityError` for a call whose run is gone.
     """
@@ -327,15 +327,17 @@ def add_calls_to_run_lanes(
                 lane.stretches.append(stretch)
     for lane in lanes.values():
         lane.stretches.sort(key=_CALL)
-        lane.end = max([lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_list_call_end_times(lane)])
+        lane.end = max(
+            [lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_list_return_times_of_tools(lane)]
+        )
 
 
-def _list_call_end_times(lane: Lane) -> list[int]:
+def _list_return_times_of_tools(lane: Lane) -> list[int]:
     """Return when tools of the run returned, which proves it alive later than its last heartbeat."""
     return [stretch.end for stretch in lane.stretches if stretch.kind in {"ran", "failed"}]
 
 
-def build_run_lane(run: Run, remembered: RunEvents) -> Lane:
+def build_empty_run_lane(run: Run, remembered: RunEvents) -> Lane:
     end = convert_to_microseconds(run.ended_at or run.heartbeat_at)
     return Lane(
         build_run_facts(run), convert_to_microseconds(run.started_at), end, remembered.takeovers.get(run.number)
@@ -374,8 +376,8 @@ def _generate_call_stretches_with_lanes(
     if call.interrupted is None or was_discarded:  # nobody is asked about a discarded call
         return
     if settlement is None or settlement.actor_kind != ActorKind.HOOK:
-        since = _compute_end_of_unknown_period(call.interrupted, lane)
-        yield _get_lane_after_lost_one(lanes.values(), lane), _build_wait_stretch(call, since, settlement)
+        since = _compute_end_of_unknown_period_in_lane(call.interrupted, lane)
+        yield _find_next_lane_or_lost_one(lanes.values(), lane), _build_wait_stretch(call, since, settlement)
 
 
 def _list_decisions_in_force(decisions: Iterable[CallDecisionRow]) -> list[CallDecisionRow]:
@@ -391,14 +393,16 @@ def _list_decisions_in_force(decisions: Iterable[CallDecisionRow]) -> list[CallD
 
 def _build_tool_stretch(call: LoggedCallRow, lane: Lane) -> Stretch:
     if call.interrupted is not None:
-        return Stretch("lost", call.issued, _compute_end_of_unknown_period(call.interrupted, lane), call.tool, call.pk)
+        return Stretch(
+            "lost", call.issued, _compute_end_of_unknown_period_in_lane(call.interrupted, lane), call.tool, call.pk
+        )
     if call.settled is not None:
         kind = _SPAN_KINDS.get(call.status, "ran")
         return Stretch(kind, call.issued, call.settled, call.tool, call.pk, call.number)
     return Stretch("running", call.issued, max(call.issued, lane.end), call.tool, call.pk)
 
 
-def _compute_end_of_unknown_period(interrupted: int, lane: Lane) -> int:
+def _compute_end_of_unknown_period_in_lane(interrupted: int, lane: Lane) -> int:
     ended_at = lane.run.ended_at
     return compute_end_of_unknown_period(interrupted, None if ended_at is None else convert_to_microseconds(ended_at))
 
@@ -409,7 +413,7 @@ def compute_end_of_unknown_period(interrupted_at: SomeTime, run_ended_at: SomeTi
     return interrupted_at if run_ended_at is None else min(interrupted_at, run_ended_at)
 
 
-def _get_lane_after_lost_one(lanes: Iterable[Lane], lost_lane: Lane) -> Lane:
+def _find_next_lane_or_lost_one(lanes: Iterable[Lane], lost_lane: Lane) -> Lane:
     """Return the lane of the run after the lost one, which is the run that waits."""
     return next((lane for lane in lanes if lane.run.number == lost_lane.run.number + 1), lost_lane)
 

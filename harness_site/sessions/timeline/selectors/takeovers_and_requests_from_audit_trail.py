@@ -61,7 +61,7 @@ def load_takeovers_approval_and_probe_requests(session_pk: int) -> RunEvents:
     questions: defaultdict[str, list[ApprovalQuestion]] = defaultdict(list)
     probes: dict[ProbeKey, datetime] = {}
     for kind, actor, stored_details, created_at in reversed(list(_query_takeover_and_request_events(session_pk))):
-        run, details = _RUN.fullmatch(actor), _parse_event_details(stored_details)
+        run, details = _RUN.fullmatch(actor), _parse_event_details_or_empty(stored_details)
         if kind == AuditKind.VERIFY_REQUESTED:
             probes[_get_probe_key(details)] = created_at
             continue
@@ -90,14 +90,14 @@ def load_last_probe_request_times(sessions: Iterable[int]) -> dict[tuple[int, Pr
     """Load the time of the last probe request by session and call, in one query."""
     events = AuditEvent.objects.filter(session__in=sessions, kind=AuditKind.VERIFY_REQUESTED).order_by("pk")
     rows = events.values_list("session_id", "details", "created_at")
-    return {(session, _get_probe_key(_parse_event_details(details))): at for session, details, at in rows}
+    return {(session, _get_probe_key(_parse_event_details_or_empty(details))): at for session, details, at in rows}
 
 
 def _get_probe_key(details: dict[str, Any]) -> ProbeKey:
     return str(details.get("call_id")), details.get("step")
 
 
-def _parse_event_details(stored: str) -> dict[str, Any]:
+def _parse_event_details_or_empty(stored: str) -> dict[str, Any]:
     try:
         details = parse_json(stored)
     except (ValueError, RecursionError):

@@ -162,10 +162,10 @@ def load_timeframe(
     runs = _load_runs_in_span(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
     )
-    marks, earlier_marks = _load_version_marks_and_cut(session_pk, span)
+    marks, earlier_marks = _load_version_marks_and_cut_start(session_pk, span)
     events = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session_pk)
     courses = {
-        run_lanes.convert_run_key_to_text(run): RunCourse(run_lanes.build_run_lane(run, events))
+        run_lanes.convert_run_key_to_text(run): RunCourse(run_lanes.build_empty_run_lane(run, events))
         for run in reversed(runs[:LANES])
     }
     if not courses:
@@ -180,7 +180,7 @@ def load_timeframe(
         run_course.turns = list(run_lanes.iterate_lane_turns(run_course.lane, waits))
     _add_events_to_courses(courses, pauses, decisions)
     for run_course in courses.values():
-        _remove_items_outside_span(run_course, span)
+        _remove_items_outside_span_and_sort_events(run_course, span)
     lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
     return _build_timeframe(courses.values(), span, [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut])
 
@@ -226,7 +226,7 @@ def _load_runs_in_span(session_pk: int, span: _TimeSpan, run_keys: Iterable[str]
     return list(timeline_queries.prepare_runs_in_time_query(session_pk, *span.datetime_bounds, keys, most=LANES + 1))
 
 
-def _load_version_marks_and_cut(
+def _load_version_marks_and_cut_start(
     session_pk: int, span: _TimeSpan
 ) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
     """Load the versions of the range, and one on either side, whose turns overlap it."""
@@ -290,7 +290,7 @@ def _find_run_at_or_first(courses: Sequence[RunCourse], at: int) -> RunCourse:
     return next((run_course for run_course in reversed(courses) if run_course.lane.start <= at), courses[0])
 
 
-def _remove_items_outside_span(run_course: RunCourse, span: _TimeSpan) -> None:
+def _remove_items_outside_span_and_sort_events(run_course: RunCourse, span: _TimeSpan) -> None:
     """Remove occurrences outside of the range."""
     lane, (since, until) = run_course.lane, span.microsecond_bounds
     if not span.is_unlimited:
@@ -304,7 +304,7 @@ def _remove_items_outside_span(run_course: RunCourse, span: _TimeSpan) -> None:
 
 def _build_timeframe(courses: Iterable[RunCourse], span: _TimeSpan, cuts: Sequence[int]) -> Timeframe:
     """Build the timeframe; an open range extends as far as its contents."""
-    visible_courses = tuple(run_course for run_course in courses if _has_items_in_span(run_course, span))
+    visible_courses = tuple(run_course for run_course in courses if _is_lane_in_span_or_has_items(run_course, span))
     starts, ends = (
         [run_course.lane.start for run_course in visible_courses],
         [run_course.lane.end for run_course in visible_courses],
@@ -319,7 +319,7 @@ def _build_timeframe(courses: Iterable[RunCourse], span: _TimeSpan, cuts: Sequen
     return Timeframe(visible_courses, since, max(until, since), cut)
 
 
-def _has_items_in_span(run_course: RunCourse, span: _TimeSpan) -> bool:
+def _is_lane_in_span_or_has_items(run_course: RunCourse, span: _TimeSpan) -> bool:
     lane, (since, until) = run_course.lane, span.microsecond_bounds
     overlaps = lane.start <= until and max(lane.end, lane.start) >= since
     return overlaps or bool(lane.stretches or run_course.turns or run_course.asked or run_course.events)

@@ -40,7 +40,7 @@ def prepare_calls_query(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[ToolCall, tuple[Any, ...]]:
     overlap = _build_overlap_condition(since, until, "issued_at", "settled_at")
-    return run_lanes.select_calls_newest_first().filter(overlap, session=session)[:most]
+    return run_lanes.select_call_rows_newest_first().filter(overlap, session=session)[:most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +146,19 @@ def prepare_runs_in_time_query(
 def prepare_versions_query(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    versions = run_lanes.select_versions_newest_first().filter(
+    versions = run_lanes.select_version_rows_newest_first().filter(
         build_saved_between_condition(since, until), session=session
     )
     return versions[:most]
 
 
 def prepare_last_version_before_query(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return run_lanes.select_versions_newest_first().filter(session=session, created_at__lt=moment)[:1]
+    return run_lanes.select_version_rows_newest_first().filter(session=session, created_at__lt=moment)[:1]
 
 
 def prepare_first_version_after_query(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return (
-        run_lanes.select_versions_newest_first().filter(session=session, created_at__gt=moment).order_by("version")[:1]
+        run_lanes.select_version_rows_newest_first()
+        .filter(session=session, created_at__gt=moment)
+        .order_by("version")[:1]
     )
