@@ -187,7 +187,13 @@ def check_protective_settings(app_configs: Sequence[AppConfig] | None, **options
         problems.append(Warning("Browsers are told no content security policy.", hint=hint, id="harness.W001"))
     if not getattr(settings, "ASGI_APPLICATION", None):
         hint = f"Route websockets to harness_site.live.routing.build_websocket_application(). {_EMBEDDING}"
-        problems.append(Warning("Without ASGI_APPLICATION no page is told of changes.", hint=hint, id="harness.W002"))
+        problems.append(
+            Warning(
+                "Without ASGI_APPLICATION open pages fetch changes only every five seconds.",
+                hint=hint,
+                id="harness.W002",
+            )
+        )
     if DEFAULT_CACHE_ALIAS in settings.CACHES and isinstance(caches[DEFAULT_CACHE_ALIAS], LocMemCache | DummyCache):
         hint = "Use harness_site.accounts.throttle_cache.ThrottleCache, or a cache that all processes share."
         problems.append(Warning("Each process counts attempts to sign in by itself.", hint=hint, id="harness.W003"))

@@ -114,7 +114,10 @@ def get_version_status() -> Status:
     values = {"version": __version__, "django": django.get_version(), "python": platform.python_version()}
     summary = _("Harness %(version)s, Django %(django)s, Python %(python)s.") % values
     if settings.DEBUG:
-        advice = _("Error pages show source code to everybody. Unset HARNESS_DEBUG and restart the site.")
+        advice = _(
+            "Error pages show source code to everybody. Unset HARNESS_DEBUG, or set DEBUG to False in the settings of "
+            "your project, and restart the site."
+        )
         return Status("version", _("Version"), Level.PROBLEM, summary, advice)
     return Status("version", _("Version"), Level.OK, summary)
 
