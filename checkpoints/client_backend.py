@@ -50,7 +50,7 @@ class ClientOptions:
     token: str | None
 
 
-class BackendClient:
+class ClientOfBackend:
     """Client whose operations are those of a backend."""
 
     backend: ClientBackend

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints import sansio
-from checkpoints.client_backend import BackendClient
+from checkpoints.client_backend import ClientOfBackend
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
 
 
-class DecisionMethods(BackendClient):
+class DecisionMethods(ClientOfBackend):
     """Decisions of people about interrupted calls and about calls that await approval."""
 
     def verify_call(

@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from checkpoints import constants, sansio
-from checkpoints.client_backend import BackendClient
+from checkpoints.client_backend import ClientOfBackend
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.tools.registry import ToolRegistry
 
 
-class PeerMethods(BackendClient):
+class PeerMethods(ClientOfBackend):
     """Pauses of runs, responses of other agents, and deadlines."""
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:

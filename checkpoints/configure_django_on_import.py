@@ -4,6 +4,6 @@ Packages import it that need Django and that a program may import first; a clien
 imports a module once, so threads that do this at one time wait for the first of them. Raises `DjangoMissing`.
 """
 
-from checkpoints.django_configuration import ensure_configured
+from checkpoints.django_configuration import ensure_django_configured
 
-ensure_configured()
+ensure_django_configured()

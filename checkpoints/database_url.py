@@ -108,15 +108,15 @@ def _parse_postgresql_options(query: str) -> dict[str, Any]:
     return parameters
 
 
-def get_or_create_alias(url: str) -> str:
+def get_or_register_connection_alias(url: str) -> str:
     """Return a connection alias for the database at `url`."""
     database = database_from_url(url)
-    django_configuration.ensure_configured()
+    django_configuration.ensure_django_configured()
     with _connections_lock:
-        return _get_or_create_alias_under_lock(database)
+        return _get_or_register_alias_of_locked_connections(database)
 
 
-def _get_or_create_alias_under_lock(database: dict[str, Any]) -> str:
+def _get_or_register_alias_of_locked_connections(database: dict[str, Any]) -> str:
     identity = _get_database_identity(database)
     for alias in connections:
         database_settings = connections.databases[alias]

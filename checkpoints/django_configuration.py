@@ -15,7 +15,7 @@ except ImportError as error:
     raise DjangoMissing from error
 
 
-def ensure_configured() -> None:
+def ensure_django_configured() -> None:
     """Configure Django unless it is: with the project's settings if there are any, else with this app alone.
 
     A plain script thus needs no settings; it opens its database by URL.

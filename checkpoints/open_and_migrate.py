@@ -41,12 +41,12 @@ def open_database_and_get_alias(url: str | Path, *, migrate: bool | None = None)
     `InvalidDatabaseUrl`, `DriverMissing`, and subclasses of `StorageError`: `ConnectionFailed` at once if a PostgreSQL
     server refuses the connection.
     """
-    alias = database_url.get_or_create_alias(str(url))
+    alias = database_url.get_or_register_connection_alias(str(url))
     connection = get_connection(alias)
     if connection.vendor == "postgresql":
         _require_server_reachable(connection)
     if migrate or (migrate is None and connection.vendor == "sqlite"):
-        with _hold_migration_lock(alias), database_operation(alias, writes=False):
+        with _create_folder_and_hold_migration_lock(alias), database_operation(alias, writes=False):
             if not _is_migrated(alias):
                 with database_operation(alias):
                     _migrate_atomically(alias)
@@ -100,7 +100,7 @@ def _is_migrated(alias: str) -> bool:
 
 
 @contextmanager
-def _hold_migration_lock(alias: str) -> Iterator[None]:
+def _create_folder_and_hold_migration_lock(alias: str) -> Iterator[None]:
     """Lock against two processes that create the same database at once."""
     connection = connections[alias]
     if connection.vendor == "postgresql":

@@ -59,7 +59,7 @@ class SessionClaims:
             return claims
 
     @contextmanager
-    def hold_session(self, session_id: str, description: NewSessionFields | None = None) -> Iterator[None]:
+    def claim_session_for_block(self, session_id: str, description: NewSessionFields | None = None) -> Iterator[None]:
         """Hold a session while a call of it runs; it is claimed, and the gate passed, if it is not owned yet.
 
         Args:
@@ -110,7 +110,8 @@ class SessionClaims:
     def claim_session_for_call(
         self, session_id: str, description: NewSessionFields | None = None, *, takeover: bool | str = False
     ) -> None:
-        """Claim a session for one call; `end_call_claim` ends that. Arguments and errors are those of `hold_session`.
+        """Claim a session for one call; `end_call_claim` ends that. Arguments and errors are those of
+        `claim_session_for_block`.
 
         `takeover` says whether it may be taken from a run that is alive, or why. A kept session that was lost raises
         `OwnershipLost`.

@@ -31,7 +31,9 @@ def open_atomic_replacement(path: Path) -> Iterator[BinaryIO]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned_temp_files(path)
-        temporary = path.with_name(f"{_get_temp_file_prefix(path)}{_build_process_name()}-{secrets.token_hex(4)}.tmp")
+        temporary = path.with_name(
+            f"{_get_temp_file_prefix(path)}{_build_process_part_of_temp_file_name()}-{secrets.token_hex(4)}.tmp"
+        )
         with open(temporary, "xb", opener=_open_file_for_owner_only) as file:
             try:
                 yield file
@@ -67,7 +69,7 @@ def _get_temp_file_prefix(path: Path) -> str:
     return f".harness-{digests.digest_text(path.name)[:16]}-"
 
 
-def _build_process_name() -> str:
+def _build_process_part_of_temp_file_name() -> str:
     """Name of this process, so that a later one can tell whether it is still alive."""
     process = process_identity_and_liveness.get_identity_of_this_process()
     return f"{_digest_host_identity(process.host_identity)}-{process.pid}-{process.started or 0}"

@@ -39,7 +39,7 @@ def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent
     known = {call.idempotency_key: call for call in calls.filter(idempotency_key__in=[each.key for each in intents])}
     for intent in intents:
         if intent.key in known:
-            _update_allowed_decisions(calls, known[intent.key], ",".join(intent.allowed_decisions))
+            _update_allowed_decisions_if_undecided(calls, known[intent.key], ",".join(intent.allowed_decisions))
             continue
         step = row.latest_version
         attempts = ToolCall.objects.using(store.using).filter(session=row, step=step, call_id=intent.call_id)
@@ -48,7 +48,7 @@ def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent
         intent_log.insert_call_awaiting_approval(store, row, run, intent, step, attempt)
 
 
-def _update_allowed_decisions(calls: QuerySet[ToolCall], call: ToolCall, allowed: str) -> None:
+def _update_allowed_decisions_if_undecided(calls: QuerySet[ToolCall], call: ToolCall, allowed: str) -> None:
     if call.status == call_transitions_by_agent_or_system.WITHDRAW.before and call.allowed_decisions != allowed:
         calls.filter(pk=call.pk).update(allowed_decisions=allowed, revision=F("revision") + 1)
 

@@ -122,7 +122,7 @@ def _insert_sealed_call(
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
         changes = {} if head.columns["status"] == status else {"status": status}
         after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, call.term, changes)
-    row = hot_statements.insert_call(
+    row = hot_statements.insert_call_if_fence_holds(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
     optimistic_lock_on_heads.record_written_head(connection, None if row is None else after, owned_session)

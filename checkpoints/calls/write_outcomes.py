@@ -124,7 +124,7 @@ def _write_outcome_sealed_if_enabled(
     """Run the statement that writes an outcome, with the seal of the call after it. Returns whether it was written."""
     keys = get_seal_keys()
     if keys is None:
-        return hot_statements.update_call_outcome(
+        return hot_statements.update_call_outcome_if_still_issued(
             connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
         )
     if _try_write_sealed_outcome(connection, owned_session, keys, call_pk, values):
@@ -146,7 +146,7 @@ def _try_write_sealed_outcome(
     sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
     after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, changes)
-    is_settled = hot_statements.update_call_outcome(
+    is_settled = hot_statements.update_call_outcome_if_still_issued(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )
     optimistic_lock_on_heads.record_written_head(connection, after if is_settled else None, owned_session)

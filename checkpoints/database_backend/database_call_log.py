@@ -266,7 +266,7 @@ def _sleep_one_poll_or_raise_flow(
         raise (
             yield Transact(partial(call_dicts.load_reasons_and_build_review_required, store, session_id, [other_call]))
         )
-    alive: bool = yield Transact(partial(_is_executing_or_interrupt_abandoned, store, owned_session, other_call))
+    alive: bool = yield Transact(partial(_is_executing_else_interrupt_if_abandoned, store, owned_session, other_call))
     if not alive:
         try:
             call: ToolCall = yield Transact(
@@ -285,7 +285,7 @@ def _sleep_one_poll_or_raise_flow(
     yield Sleep(POLL_SECONDS)
 
 
-def _is_executing_or_interrupt_abandoned(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+def _is_executing_else_interrupt_if_abandoned(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
     """Return whether a process still works on the call of the same key. A call that this run abandoned is
     interrupted."""
     if call.run_id != owned_session.run_id:

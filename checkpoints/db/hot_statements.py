@@ -153,7 +153,7 @@ def _quote_call_column(field: str) -> str:
 # save
 
 
-def save_versions(
+def save_versions_if_session_unchanged(
     connection: BaseDatabaseWrapper,
     base: SaveBase,
     session_values: Mapping[str, Any],
@@ -270,7 +270,7 @@ def _save_versions_in_several_statements(
         for pk, revision, row_seal in version.answered
     ]
     with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
-        cursor.execute(_build_move_head_sql(head_move), params)
+        cursor.execute(_build_move_session_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
             guard_within_write_statement.raise_refused_if_guarded(guard)
@@ -353,7 +353,7 @@ class _HeadMove:
 
 
 @cache
-def _build_move_head_sql(head_move: _HeadMove) -> str:
+def _build_move_session_head_sql(head_move: _HeadMove) -> str:
     sets = "".join(f", {_quote_session_column(field)} = %s" for field in head_move.sets)
     version = _quote_session_column("latest_version")
     if "updated_at" in head_move.sets:
@@ -548,7 +548,9 @@ def _build_save_version_sql(
         f"SELECT head.session_pk, head.version, {make_placeholders(len(checkpoint_fields))} FROM head "
         f"RETURNING {quote_column(Checkpoint, 'version')}"
     )
-    ctes = f"head AS ({_build_move_head_sql(head_move)}){insert_messages}{_build_ctes_of_rows_beside_sql(beside)}"
+    ctes = (
+        f"head AS ({_build_move_session_head_sql(head_move)}){insert_messages}{_build_ctes_of_rows_beside_sql(beside)}"
+    )
     return _build_guarded_statement_with_ctes_sql(ctes, insert_version, guard_sql)
 
 
@@ -562,7 +564,7 @@ def _build_guarded_statement_with_ctes_sql(
 # issue and settle
 
 
-def insert_call(
+def insert_call_if_fence_holds(
     connection: BaseDatabaseWrapper,
     session_pk: int,
     fence: int,
@@ -739,7 +741,7 @@ def _build_on_conflict_do_nothing_sql() -> str:
     return f"ON CONFLICT DO NOTHING RETURNING {_quote_call_column('id')}, {_quote_call_column('step')}"
 
 
-def update_call_outcome(
+def update_call_outcome_if_still_issued(
     connection: BaseDatabaseWrapper,
     session_pk: int,
     fence: int,

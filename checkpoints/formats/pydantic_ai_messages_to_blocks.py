@@ -32,7 +32,7 @@ def is_pydantic_ai_message(message: Any) -> bool:
     return all(isinstance(part, dict) and isinstance(part.get("part_kind"), str) for part in parts)
 
 
-def find_role(message: dict[str, Any]) -> str:
+def find_message_role(message: dict[str, Any]) -> str:
     """Return the role of a message. A request without a prompt is a tool's if it has results, else the system's."""
     role = _ROLE_OF_KIND.get(str(message.get("kind")), "")
     if role != "user":
@@ -55,9 +55,9 @@ def convert_message_to_one_with_blocks(message: Any) -> Any:
     shown = {
         key: value for key, value in message.items() if key not in _UNSHOWN_FIELDS and (key, value) not in _PLAIN_FIELDS
     }
-    is_alone = find_role(message) == "system"
+    is_alone = find_message_role(message) == "system"
     blocks = [block for part in message["parts"] for block in _convert_part(part, is_alone)]
-    return {**shown, "role": message.get("role") or find_role(message), "blocks": blocks}
+    return {**shown, "role": message.get("role") or find_message_role(message), "blocks": blocks}
 
 
 def _convert_part(part: dict[str, Any], is_alone: bool) -> list[Any]:

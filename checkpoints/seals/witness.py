@@ -86,7 +86,7 @@ def get_witness() -> Witness | None:
 
 def _open_database_witness(value: str, *, sync_each: bool) -> DatabaseWitness:
     """Open the witness in a second database, by its URL or its alias."""
-    alias = database_url.get_or_create_alias(value) if "://" in value else value
+    alias = database_url.get_or_register_connection_alias(value) if "://" in value else value
     if alias == DEFAULT_DB_ALIAS:
         raise SealKeyInvalid(f"{SETTING} is the database of the sessions; use another one")
     return DatabaseWitness(alias, sync_each=sync_each)

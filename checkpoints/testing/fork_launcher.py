@@ -22,7 +22,7 @@ from typing import Any, Never, TextIO
 
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints.django_configuration import ensure_configured
+from checkpoints.django_configuration import ensure_django_configured
 from checkpoints.exceptions import CheckpointsError, ReviewRequired
 from checkpoints.testing.process_faults import Fault, fault_at
 
@@ -62,7 +62,7 @@ def _import_function(name: str) -> Callable[..., Any]:
 
 @cache
 def _preload_modules() -> None:
-    ensure_configured()
+    ensure_django_configured()
     for module in PRELOADED_MODULES:
         with suppress(ImportError, ImproperlyConfigured):
             importlib.import_module(module)

@@ -502,7 +502,7 @@ def write_versions(
     """
     prepared = prepare_versions_and_record_expected_head(base, contents, run_id, sealed_head)
     connection = connections[using]
-    version = hot_statements.save_versions(
+    version = hot_statements.save_versions_if_session_unchanged(
         connection,
         base,
         {

@@ -149,7 +149,11 @@ def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]],
     said = {"sql": Player(names["sql"]).play(history)}
     twins = {
         name: getattr(orm_reference_implementation, name)
-        for name in ("save_versions", "insert_call", "update_call_outcome")
+        for name in (
+            "save_versions_if_session_unchanged",
+            "insert_call_if_fence_holds",
+            "update_call_outcome_if_still_issued",
+        )
     }
     with (
         mock.patch.multiple(hot_statements, **twins),

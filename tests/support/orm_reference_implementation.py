@@ -18,7 +18,7 @@ _TOUCH = {"revision": F("revision") + 1, "updated_at": Now()}
 _FOREIGN = ("run", "segment", "supersedes")
 
 
-def save_versions(
+def save_versions_if_session_unchanged(
     connection: BaseDatabaseWrapper,
     base: SaveBase,
     session_values: Mapping[str, Any],
@@ -60,7 +60,7 @@ def _save_version(connection: BaseDatabaseWrapper, session_pk: int, number: int,
         calls.filter(answered_version=None, status__in=SETTLED_CALL_STATUSES).update(answered_version=number)
 
 
-def insert_call(
+def insert_call_if_fence_holds(
     connection: BaseDatabaseWrapper,
     session_pk: int,
     fence: int,
@@ -93,7 +93,7 @@ def insert_call(
     return call.pk, call.step
 
 
-def update_call_outcome(
+def update_call_outcome_if_still_issued(
     connection: BaseDatabaseWrapper, session_pk: int, fence: int, call_pk: int, run_id: Any, values: Mapping[str, Any]
 ) -> bool:
     interrupted = values["status"] == CallStatus.INTERRUPTED

@@ -111,9 +111,9 @@ def _import_function_and_freeze(function: str) -> None:
 
 @cache
 def _preload_modules() -> None:
-    from checkpoints.django_configuration import ensure_configured
+    from checkpoints.django_configuration import ensure_django_configured
 
-    ensure_configured()
+    ensure_django_configured()
     for module in EARLY:
         import_module(module)
 

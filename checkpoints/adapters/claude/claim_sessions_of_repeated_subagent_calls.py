@@ -122,7 +122,7 @@ class SubagentSessionClaims:
             ):
                 continue
             try:
-                with self._claims.hold_session(session_id):
+                with self._claims.claim_session_for_block(session_id):
                     pass
             except SessionFinished:
                 continue

@@ -142,7 +142,7 @@ class TranscriptMirror:
         self._transaction.write_queued_version_and_rows_without_lock(rows)
 
     @property
-    def row(self) -> Session:
+    def session_row(self) -> Session:
         """The session of the transcript."""
         return self._transaction.locked[self.key.session_id][0]
 

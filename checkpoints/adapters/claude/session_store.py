@@ -203,12 +203,12 @@ class HarnessSessionStore(SessionStore):
                     log.take_rows_of_queued_lines_and_header(mirror.written)
                 )
             else:
-                log.row = mirror.row
+                log.row = mirror.session_row
                 log.insert_queued_lines(mirror.written)
                 log.save_header()
                 write_cached_session_in_one_statement.cache_session_after_commit(store, key.session_id, None, {})
         mirror.header = log.header
-        mirror.version, mirror.chain = mirror.row.latest_version, bytes(mirror.row.head_chain)
+        mirror.version, mirror.chain = mirror.session_row.latest_version, bytes(mirror.session_row.head_chain)
         return mirror
 
     def _append_lines_under_lock(

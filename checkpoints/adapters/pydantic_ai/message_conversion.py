@@ -72,7 +72,7 @@ def _is_null_zero_or_empty_dict(value: object) -> bool:
 
 
 def _wrap_message_in_envelope(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:
-    envelope = {"id": entry.id, "role": pydantic_ai_messages_to_blocks.find_role(message)}
+    envelope = {"id": entry.id, "role": pydantic_ai_messages_to_blocks.find_message_role(message)}
     times = [message.get("timestamp"), *(part.get("timestamp") for part in message["parts"])]
     if message.get("model_name"):
         envelope["model"] = message["model_name"]  # by which pages name the models of a session

@@ -97,7 +97,7 @@ def get_identity_slowly(database):
     return get_identity(database)
 database_url._get_database_identity = get_identity_slowly
 with ThreadPoolExecutor(8) as threads:
-    aliases = list(threads.map(database_url.get_or_create_alias, 2 * ["a.db", "b.db", "c.db", "d.db"]))
+    aliases = list(threads.map(database_url.get_or_register_connection_alias, 2 * ["a.db", "b.db", "c.db", "d.db"]))
 print(json.dumps([len(set(aliases)), aliases[:4] == aliases[4:]]))
 """
 

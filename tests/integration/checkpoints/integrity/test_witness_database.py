@@ -14,7 +14,7 @@ from django.db import connection, connections
 from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import SyncCheckpointer
-from checkpoints.database_url import get_or_create_alias
+from checkpoints.database_url import get_or_register_connection_alias
 from checkpoints.exceptions import (
     SealKeyInvalid,
     VersionConflict,
@@ -44,7 +44,7 @@ def alias(fresh_url: str, settings: Any, django_db_blocker: DjangoDbBlocker) -> 
     known = {*connections.databases}
     with django_db_blocker.unblock():
         assert set_witness("create", "--reason", "first use").startswith("0 of 0 ")
-        yield get_or_create_alias(fresh_url)
+        yield get_or_register_connection_alias(fresh_url)
         for opened in {*connections.databases} - known:
             close_all(connections[opened])
             del connections[opened], connections.databases[opened]

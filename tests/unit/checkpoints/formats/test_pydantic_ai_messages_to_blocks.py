@@ -11,7 +11,7 @@ from checkpoints.formats.parse_message_parts import (
     TextPart,
     list_message_parts,
 )
-from checkpoints.formats.pydantic_ai_messages_to_blocks import find_role
+from checkpoints.formats.pydantic_ai_messages_to_blocks import find_message_role
 from checkpoints.formats.tool_calls_in_messages import (
     RequestedCall,
     list_call_ids_of_results,
@@ -41,7 +41,11 @@ def test_prompts_have_texts_and_files() -> None:
         ImagePart("https://example.com/cat.png", number=2),
     )
     assert list_message_parts(_request(system)) == (TextPart("Be kind."),)
-    assert [find_role(_request(*parts)) for parts in ((system, prompt), (system,), ())] == ["user", "system", "user"]
+    assert [find_message_role(_request(*parts)) for parts in ((system, prompt), (system,), ())] == [
+        "user",
+        "system",
+        "user",
+    ]
 
 
 def test_answers_have_thoughts_calls_and_usage() -> None:
@@ -66,7 +70,7 @@ def test_answers_have_thoughts_calls_and_usage() -> None:
         RequestedCall("a", "look_up", {"order": 17}),
         RequestedCall("b", "now", {}),
     ]
-    assert find_role(message) == "assistant"
+    assert find_message_role(message) == "assistant"
 
 
 def test_results_and_retries_answer_calls() -> None:
@@ -83,8 +87,8 @@ def test_results_and_retries_answer_calls() -> None:
         ResultPart("d", (OtherPart({"value": [{"msg": "missing"}]}),), is_error=True),
     )
     assert list_call_ids_of_results(message) == ["a", "b", "c", "d"]
-    assert find_role(message) == "tool"
-    assert find_role(_request(*message["parts"], {"part_kind": "user-prompt", "content": "And?"})) == "user"
+    assert find_message_role(message) == "tool"
+    assert find_message_role(_request(*message["parts"], {"part_kind": "user-prompt", "content": "And?"})) == "user"
 
 
 def test_unknown_parts_are_shown_unchanged() -> None:
