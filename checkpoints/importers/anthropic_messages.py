@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from checkpoints.formats.parse_message_parts import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
-from checkpoints.importers.imported_message_and_usage import parse_time
+from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none
 from checkpoints.importers.imported_session_builder import (
     Body,
     TranscriptFormat,
@@ -15,11 +15,11 @@ from checkpoints.importers.imported_session_builder import (
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
-    are_most_scores_positive,
+    are_half_of_scores_positive,
     convert_usage_counts,
     count_unknown_block_types,
-    merge_exchanges,
     move_undisplayed_fields_to_source,
+    read_and_merge_exchanges,
 )
 
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "created_at"})
@@ -59,7 +59,7 @@ def _read_exchange(value: Any) -> Exchange | None:
 
 
 def _read_request(value: Body) -> Exchange | None:
-    exchange = merge_exchanges(value["messages"], _read_message)
+    exchange = read_and_merge_exchanges(value["messages"], _read_message)
     if exchange is None:
         return None
     if value.get("system"):
@@ -67,7 +67,7 @@ def _read_request(value: Body) -> Exchange | None:
     exchange.whole = True
     exchange.name = next((value[name] for name in ("id", "custom_id") if isinstance(value.get(name), str)), "")
     exchange.tokens = convert_usage_counts(value.get("usage"), _USAGE_FIELDS)
-    exchange.at = parse_time(value.get("created_at"))
+    exchange.at = parse_iso_or_unix_time_or_none(value.get("created_at"))
     exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
     exchange.about = {name: value[name] for name in ("tools", "metadata") if name in value}
     return exchange
@@ -79,7 +79,7 @@ def _read_message(value: Any) -> Exchange | None:
     return Exchange(
         [move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)],
         tokens=convert_usage_counts(value.get("usage"), _USAGE_FIELDS),
-        at=parse_time(value.get("created_at")),
+        at=parse_iso_or_unix_time_or_none(value.get("created_at")),
         model=value["model"] if isinstance(value.get("model"), str) else "",
         unknown=count_unknown_block_types(value["content"], _KNOWN_BLOCKS, "block"),
     )
@@ -92,7 +92,7 @@ def _score_format_match(value: Any) -> int:
         return 0
     if isinstance(value.get("messages"), list):
         scores = [_score_message(message) for message in value["messages"][:50]]
-        return (2 if "system" in value else max(scores)) if are_most_scores_positive(scores) else 0
+        return (2 if "system" in value else max(scores)) if are_half_of_scores_positive(scores) else 0
     return _score_message(value)
 
 

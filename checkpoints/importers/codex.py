@@ -9,12 +9,12 @@ from checkpoints.importers.codex_line_fields import (
     CopiedHistory,
     RunningTokenTotals,
     extract_prompt_after_editor_context_or_empty,
-    find_started_subagent_and_call_or_empty,
+    find_started_session_and_call_ids_or_empty,
     is_inserted_text,
-    read_stated_duration,
+    read_stated_seconds_or_none,
     read_subagent_role,
 )
-from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_time
+from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_iso_or_unix_time_or_none
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
@@ -22,8 +22,8 @@ from checkpoints.importers.imported_session_builder import (
     TranscriptFormat,
     get_text_field_or_empty,
 )
-from checkpoints.importers.openai_responses import read_item, score_item_match
-from checkpoints.importers.write_imported_sessions import make_session_id
+from checkpoints.importers.openai_responses import read_item_as_exchange_or_none, score_item_match
+from checkpoints.importers.write_imported_sessions import make_valid_session_id
 
 _LINE_TYPES: Final = frozenset(
     {
@@ -87,7 +87,7 @@ class CodexReader:
                 self._add_compaction(builder, payload, line)
                 return
             case "event_msg":
-                self._add_event(builder, payload, line)
+                self._apply_event(builder, payload, line)
             case _ if kind not in _LINE_TYPES:
                 builder.report.unknown[f"line {kind}"] += 1
         builder.add_note(line)
@@ -96,13 +96,13 @@ class CodexReader:
         if self._builder is None:
             role = read_subagent_role(header)
             agent, labels = (f"codex/{role}", ("codex", "subagent")) if role else ("", ())
-            session_id = self._context.make_session_id(header.get("id"))
+            session_id = self._context.choose_session_id(header.get("id"))
             self._builder = self._context.open_builder(
                 session_id, agent=agent, labels=labels, by_place=False, begins_alike=True
             )
             self._id, self._copied = header.get("id"), CopiedHistory(line, header)
             if self._copied.parent_id and role:
-                self._builder.origin.parent_session_id = make_session_id(self._copied.parent_id)
+                self._builder.origin.parent_session_id = make_valid_session_id(self._copied.parent_id)
             elif self._copied.parent_id:
                 self._builder.facts["forked_from"] = self._copied.parent_id
         return self._builder
@@ -122,7 +122,7 @@ class CodexReader:
         builder.set_context(model=turn.get("model"), cwd=turn.get("cwd"), permission_mode=", ".join(names))
 
     def _add_item(self, builder: TranscriptBuilder, item: Body, line: Body) -> None:
-        exchange = read_item(item)
+        exchange = read_item_as_exchange_or_none(item)
         if exchange is None:
             builder.report.unknown[f"item {item.get('type', item.get('record_type', 'without a type'))}"] += 1
             builder.add_note(item)
@@ -140,9 +140,9 @@ class CodexReader:
         is_prompt = is_task or (body.get("role") == "user" and not is_inserted_text(_get_first_text(body)))
         role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}
         if is_prompt:
-            builder.set_title(extract_prompt_after_editor_context_or_empty(_get_first_text(body)))
+            builder.note_title_candidate(extract_prompt_after_editor_context_or_empty(_get_first_text(body)))
             self._before_turns.append(self._last if self._after is None else self._after)
-        at = parse_time(timestamp)
+        at = parse_iso_or_unix_time_or_none(timestamp)
         self._last = builder.add_message(
             {**body, **role},
             at=at,
@@ -163,7 +163,7 @@ class CodexReader:
         if not get_text_field_or_empty(item, "type").endswith("_output"):
             self._issued[call_id], self._tools[call_id] = at, get_text_field_or_empty(item, "name")
             return {}
-        issued_at, seconds = self._issued.pop(call_id, at), read_stated_duration(item.get("output"))
+        issued_at, seconds = self._issued.pop(call_id, at), read_stated_seconds_or_none(item.get("output"))
         return {} if seconds is None else {call_id: issued_at + timedelta(seconds=seconds)}
 
     def _add_compaction(self, builder: TranscriptBuilder, payload: Body, line: Body) -> None:
@@ -171,14 +171,14 @@ class CodexReader:
         replacement_history = payload.get("replacement_history")
         blocks = [builder.build_compaction_block(), {"kind": "text", "text": text if isinstance(text, str) else ""}]
         body = {"role": "system", "blocks": blocks, "source": payload}
-        at = parse_time(line.get("timestamp"))
+        at = parse_iso_or_unix_time_or_none(line.get("timestamp"))
         self._last = builder.add_message(body, at=at, after=TRANSCRIPT_START, begins_turn=False)
         self._before_turns, self._after = [], None
         for item in replacement_history if isinstance(replacement_history, list) else ():
             if isinstance(item, dict):
                 self._add_item(builder, item, line)
 
-    def _add_event(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
+    def _apply_event(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
         kind = get_text_field_or_empty(event, "type")
         if kind == "token_count" and isinstance(event.get("info"), dict):
             growth = self._totals.update_and_return_growth(event["info"])
@@ -189,7 +189,7 @@ class CodexReader:
         elif kind == "thread_rolled_back":
             self._roll_back_turns(event.get("num_turns"))
         elif kind == "thread_name_updated":
-            builder.set_title(event.get("thread_name"), given=True)
+            builder.note_title_candidate(event.get("thread_name"), given=True)
         elif kind in _TEXT_EVENTS and builder.message_count == 0:
             role, name = _TEXT_EVENTS[kind]
             self._events.append((role, get_text_field_or_empty(event, name), line.get("timestamp")))
@@ -205,9 +205,9 @@ class CodexReader:
 
     def _note_call_that_started_subagent(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
         """Note which call started which subagent; what a fork has copied, its parent has started."""
-        session, call_id = find_started_subagent_and_call_or_empty(event, self._tools)
+        session, call_id = find_started_session_and_call_ids_or_empty(event, self._tools)
         if session and call_id and not self._copied.includes_line(line):
-            builder.facts.setdefault("subagents", {}).setdefault(make_session_id(session), call_id)
+            builder.facts.setdefault("subagents", {}).setdefault(make_valid_session_id(session), call_id)
 
     def flush(self) -> None:
         """Write everything read so far."""
@@ -216,8 +216,10 @@ class CodexReader:
             return
         if builder.message_count == 0:
             for role, text, timestamp in self._events:
-                builder.set_title(extract_prompt_after_editor_context_or_empty(text) if role == "user" else "")
-                builder.add_message({"role": role, "content": text}, at=parse_time(timestamp))
+                builder.note_title_candidate(
+                    extract_prompt_after_editor_context_or_empty(text) if role == "user" else ""
+                )
+                builder.add_message({"role": role, "content": text}, at=parse_iso_or_unix_time_or_none(timestamp))
         self._events = []
         builder.flush()
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from checkpoints.importers.imported_message_and_usage import parse_time, parse_token_count_or_zero
+from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none, parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 
 _TOKEN_FIELDS: Final = (
@@ -74,11 +74,13 @@ class CopiedHistory:
         self.parent_id = _find_parent_id(meta)
         first = meta.get("subagent_history_start_ordinal")
         self._first_own = first if isinstance(first, int) and not isinstance(first, bool) else None
-        self._written_at = parse_time(line.get("timestamp")) or parse_time(meta.get("timestamp"))
+        self._written_at = parse_iso_or_unix_time_or_none(line.get("timestamp")) or parse_iso_or_unix_time_or_none(
+            meta.get("timestamp")
+        )
 
     def includes_line(self, line: Body) -> bool:
         """Return whether a line was copied. Copies have the time of the fork, or that of the original."""
-        ordinal, at = line.get("ordinal"), parse_time(line.get("timestamp"))
+        ordinal, at = line.get("ordinal"), parse_iso_or_unix_time_or_none(line.get("timestamp"))
         if not self.parent_id:
             return False
         if self._first_own is not None and isinstance(ordinal, int):
@@ -101,7 +103,7 @@ def read_subagent_role(meta: Body) -> str:
     return next((name for name in (*names, own_kind) if name), "subagent")
 
 
-def find_started_subagent_and_call_or_empty(event: Body, call_ids: Mapping[str, str]) -> tuple[str, str]:
+def find_started_session_and_call_ids_or_empty(event: Body, call_ids: Mapping[str, str]) -> tuple[str, str]:
     """Return the session that a call has started as a subagent, and the call; empty texts for another event.
 
     Args:
@@ -115,11 +117,11 @@ def find_started_subagent_and_call_or_empty(event: Body, call_ids: Mapping[str, 
         return get_text_field_or_empty(event, "new_thread_id"), get_text_field_or_empty(event, "call_id")
     call_id = get_text_field_or_empty(event, "call_id")
     if kind == "function_call_output" and call_ids.get(call_id) == "spawn_agent":
-        return get_text_field_or_empty(_parse_object_or_empty(event.get("output")), "agent_id"), call_id
+        return get_text_field_or_empty(_parse_json_object_or_empty(event.get("output")), "agent_id"), call_id
     return "", ""
 
 
-def read_stated_duration(output: object) -> float | None:
+def read_stated_seconds_or_none(output: object) -> float | None:
     """Read the seconds that the result of a command states, in its metadata or its first lines; None without them."""
     if not isinstance(output, str):
         return None
@@ -127,7 +129,7 @@ def read_stated_duration(output: object) -> float | None:
         return float(match[1])
     if "duration_seconds" not in output[-_METADATA_TAIL_CHARS:]:
         return None
-    metadata = _parse_object_or_empty(output).get("metadata")
+    metadata = _parse_json_object_or_empty(output).get("metadata")
     seconds = metadata.get("duration_seconds") if isinstance(metadata, dict) else None
     is_duration = (
         isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= _MAX_DURATION_SECONDS
@@ -169,7 +171,7 @@ def _convert_token_counts(counts: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _parse_object_or_empty(text: object) -> Body:
+def _parse_json_object_or_empty(text: object) -> Body:
     """Parse an object of JSON; empty for anything else."""
     try:
         value: Any = json.loads(text) if isinstance(text, str) else None

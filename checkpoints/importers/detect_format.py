@@ -41,21 +41,21 @@ FORMATS: Final[dict[str, TranscriptFormat]] = {
 CERTAIN: Final = 2
 
 
-def get_format(name: str) -> TranscriptFormat:
+def get_format_by_name(name: str) -> TranscriptFormat:
     """Return the format of that name. Raises `InvalidInput`."""
     if name not in FORMATS:
         raise InvalidInput(f"There is no format {name!r}. Use one of: {', '.join(FORMATS)}.")
     return FORMATS[name]
 
 
-def detect_format(values: Sequence[Any]) -> TranscriptFormat | None:
+def detect_format_or_none(values: Sequence[Any]) -> TranscriptFormat | None:
     """Return the format that most surely fits the values of a file; None if most of them fit none."""
     scores = {known: _score_values(known, values) for known in FORMATS.values()}
     best = max(scores, key=lambda known: sum(scores[known]))
     return best if _fits_most_values(scores[best]) else None
 
 
-def find_certain_format(values: Sequence[Any]) -> TranscriptFormat | None:
+def find_only_certain_format_or_none(values: Sequence[Any]) -> TranscriptFormat | None:
     """Return the only format that each of the values is certainly of; None if there is no such format."""
     fitting = [known for known in FORMATS.values() if all(known.recognize(value) >= CERTAIN for value in values)]
     return fitting[0] if values and len(fitting) == 1 else None
@@ -65,7 +65,7 @@ def require_most_values_of_format(path: Path, values: Sequence[Any], wished: Tra
     """Refuse a file if most of its values are not of the format that it is to be read as. Raises `FormatRefused`."""
     if not values or _fits_most_values(_score_values(wished, values)):
         return
-    detected = detect_format(values)
+    detected = detect_format_or_none(values)
     advice = f"; it looks like {detected.name}" if detected else ""
     raise FormatRefused(path, f"most of its entries are not of the format {wished.name}{advice}")
 

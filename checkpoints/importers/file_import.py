@@ -16,7 +16,7 @@ from checkpoints.importers.find_and_read_transcript_files import (
     FEW_SAMPLE_VALUES,
     FileReader,
     SourceFile,
-    find_reason_to_convert,
+    find_reason_to_convert_encoding_or_empty,
     read_first_values_and_detect_json_lines,
 )
 from checkpoints.importers.import_errors import EncodingRefused, FormatRefused
@@ -133,16 +133,18 @@ def _choose_format(file: SourceFile, options: ImportOptions) -> TranscriptFormat
     if not options.format:
         few_values = read_first_values_and_detect_json_lines(file, FEW_SAMPLE_VALUES)
         _require_readable_encoding(file)
-        certain = detect_format.find_certain_format(few_values) if len(few_values) >= FEW_SAMPLE_VALUES else None
+        certain = (
+            detect_format.find_only_certain_format_or_none(few_values) if len(few_values) >= FEW_SAMPLE_VALUES else None
+        )
         if certain is not None:
             return certain
     values = read_first_values_and_detect_json_lines(file)
     _require_readable_encoding(file)
     if options.format:
-        chosen = detect_format.get_format(options.format)
+        chosen = detect_format.get_format_by_name(options.format)
         detect_format.require_most_values_of_format(file.path, values, chosen)
         return chosen
-    detected = detect_format.detect_format(values)
+    detected = detect_format.detect_format_or_none(values)
     if detected is None:
         why = "most of its entries are of no known format" if values else "it has no JSON objects"
         raise FormatRefused(file.path, why)
@@ -151,5 +153,5 @@ def _choose_format(file: SourceFile, options: ImportOptions) -> TranscriptFormat
 
 def _require_readable_encoding(file: SourceFile) -> None:
     """Raise `EncodingRefused` for a file of lines that has to be converted before it can be read."""
-    if why := find_reason_to_convert(file):
+    if why := find_reason_to_convert_encoding_or_empty(file):
         raise EncodingRefused(file.path, why)

@@ -72,7 +72,7 @@ class SourceFile:
         return (now - self.modified_at).total_seconds() < LIVE_SECONDS
 
 
-def describe_source_file(path: Path, relative: str) -> SourceFile:
+def build_source_file_from_stat(path: Path, relative: str) -> SourceFile:
     """Describe a file. Raises `OSError`."""
     status = path.stat()
     return SourceFile(path.absolute(), relative, status.st_size, status.st_mtime_ns)
@@ -86,26 +86,26 @@ def find_source_files(path: Path, unreadable: list[OSError] | None = None) -> li
     """
     errors: list[OSError] = []
     if path.is_file():
-        return [describe_source_file(path, format_path(path.stem))]
+        return [build_source_file_from_stat(path, format_path(path.stem))]
     if not path.is_dir():
         raise NothingToImport(path, "it does not exist")
     is_codex = path.name == ".codex" and (path / "sessions").is_dir()
     folder = path / "projects" if (path / "projects").is_dir() else path / "sessions" if is_codex else path
-    files = sorted(_iterate_files(folder, errors), key=lambda file: file.path.parts)
+    files = sorted(_iterate_json_files_in_folder(folder, errors), key=lambda file: file.path.parts)
     if unreadable is not None:
         unreadable += errors
     if not files:
-        refused = [f"{each.path}: {each.why}" for each in map(build_refused_folder, errors[:1])]
+        refused = [f"{each.path}: {each.why}" for each in map(build_unreadable_folder_refusal, errors[:1])]
         raise NothingToImport(path, refused[0] if refused else "there is no file of JSON")
     return files
 
 
-def build_refused_folder(error: OSError) -> RefusedFile:
+def build_unreadable_folder_refusal(error: OSError) -> RefusedFile:
     """Build the report about a folder that could not be read."""
     return RefusedFile(format_path(error.filename), f"it cannot be read ({error.strerror})", is_temporary=True)
 
 
-def _iterate_files(folder: Path, errors: list[OSError]) -> Iterator[SourceFile]:
+def _iterate_json_files_in_folder(folder: Path, errors: list[OSError]) -> Iterator[SourceFile]:
     root = str(folder.absolute())
     for parent, folders, names in os.walk(root, onerror=errors.append, followlinks=False):
         folders.sort()
@@ -150,7 +150,7 @@ def read_first_values_and_detect_json_lines(file: SourceFile, count: int = SAMPL
     return read_first_values_and_detect_json_lines(file)
 
 
-def find_reason_to_convert(file: SourceFile) -> str:
+def find_reason_to_convert_encoding_or_empty(file: SourceFile) -> str:
     """Return why a file of lines has to be converted before it can be read; empty if it has not, or has no sample."""
     if not file.is_lines:
         return ""
@@ -195,13 +195,13 @@ class FileReader:
             return
         with self.file.path.open("rb") as stream:
             stream.seek(self.offset)
-            while self.offset < self.file.size and (raw := self._read_line(stream)) is not None:
+            while self.offset < self.file.size and (raw := self._read_next_complete_line_or_none(stream)) is not None:
                 if raw.strip():
                     self.report.lines += 1
-                    if (value := self._parse_line(raw)) is not None:
+                    if (value := self._parse_line_object_or_report_damage(raw)) is not None:
                         yield NumberedValue(self._number, value)
 
-    def _read_line(self, stream: IO[bytes]) -> bytes | None:
+    def _read_next_complete_line_or_none(self, stream: IO[bytes]) -> bytes | None:
         """Read the next line; None at the end, or if the last line is not complete."""
         raw = stream.readline(min(self.file.size - self.offset, MAX_VALUE_BYTES + 1))
         is_whole = raw.endswith(b"\n")
@@ -234,7 +234,7 @@ class FileReader:
             if not chunk or chunk.endswith(b"\n"):
                 return
 
-    def _parse_line(self, raw: bytes) -> dict[str, Any] | None:
+    def _parse_line_object_or_report_damage(self, raw: bytes) -> dict[str, Any] | None:
         """Parse the object on a line that the store can keep exactly; None, and a report, if there is none."""
         try:
             value = parse_json(raw.decode("utf-8-sig" if self._number == 1 else "utf-8").strip())

@@ -58,7 +58,7 @@ class FolderImport:
         #: Files that were read and are not yet remembered.
         self._read: list[ImportedFile] = []
 
-    def import_one_after_the_other(
+    def import_files_in_this_process(
         self, changed: Sequence[SourceFile], progress: Progress | None, *, is_single: bool
     ) -> None:
         """Import files by this process; raise what refuses the only one."""
@@ -70,13 +70,15 @@ class FolderImport:
                     position = min(read + offset, total)
                     progress(ImportProgress(file.path, number, len(changed), position, total, self.report))
 
-            self.import_or_report(file, report_progress, is_single=is_single)
+            self.import_file_or_report_refusal(file, report_progress, is_single=is_single)
             if len(self._read) >= _REMEMBERED_FILES:
-                self.save_imported_files()
+                self.save_noted_files()
             read += file.size
             report_progress(0, read=read)
 
-    def import_or_report(self, file: SourceFile, on_read: Callable[[int], None], *, is_single: bool) -> None:
+    def import_file_or_report_refusal(
+        self, file: SourceFile, on_read: Callable[[int], None], *, is_single: bool
+    ) -> None:
         """Import one file; raise what refuses it if it is the only one, else report it."""
         try:
             if is_single or not is_internal_subagent_file(file.path):
@@ -100,19 +102,19 @@ class FolderImport:
 
     def import_file_or_raise(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
         """Import one file, and note how it was then. Raises what refuses it."""
-        file_import = self.read_file(file, on_read)
-        self.finish_file(file_import)
+        file_import = self.read_into_file_import(file, on_read)
+        self.flush_and_note_file(file_import)
         return file_import
 
-    def read_file(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
-        """Read one file, for `finish_file`. Raises what refuses it."""
+    def read_into_file_import(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
+        """Read one file, for `flush_and_note_file`. Raises what refuses it."""
         file_import = FileImport(self.store, self.options, self.report, file, self._batch)
         self.report.files += 1
         self.report.formats[file_import.format.name] += 1
         file_import.read_appended_values(on_read)
         return file_import
 
-    def finish_file(self, file_import: FileImport) -> None:
+    def flush_and_note_file(self, file_import: FileImport) -> None:
         """Write what was read of a file, and note how it was then. Raises what refuses it."""
         sessions, file = file_import.flush(), file_import.file
         if file_import.is_empty:
@@ -120,7 +122,7 @@ class FolderImport:
         self.note_imported_file(file, file_import.format.name, sessions, live=file_import.is_live)
 
     def note_imported_file(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
-        """Note a file as it was read, for `save_imported_files`."""
+        """Note a file as it was read, for `save_noted_files`."""
         self._read.append(
             ImportedFile(
                 workspace_id=self.store.workspace_id,
@@ -140,11 +142,11 @@ class FolderImport:
         rows, self._read = self._read, []
         return rows
 
-    def save_imported_files(self) -> None:
+    def save_noted_files(self) -> None:
         """Remember the noted files in the database. Others are read again next time, which changes nothing."""
         save_imported_file_rows(self.store, self.take_imported_file_rows())
 
-    def list_unchanged_files(self, files: Sequence[SourceFile]) -> set[Path]:
+    def list_paths_of_unchanged_files(self, files: Sequence[SourceFile]) -> set[Path]:
         """List the files whose last import still holds, from their sizes and times alone."""
         rows = {
             digest: (size, modified_ns, sessions, live)

@@ -15,18 +15,18 @@ from typing import Any, Final
 from checkpoints.exceptions import InvalidInput
 from checkpoints.importers.gemini_messages import (
     ROLES,
-    build_call_block,
+    build_call_block_or_none,
     build_message_body,
-    build_result_message,
+    build_result_message_or_none,
     convert_token_counts,
     get_list_or_empty,
-    get_message_id,
+    get_valid_message_id_or_empty,
     has_only_call_results,
     make_message_key,
     omit_args_and_result_of_call,
     score_record_match,
 )
-from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_time
+from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_iso_or_unix_time_or_none
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
@@ -60,19 +60,19 @@ class GeminiReader:
         builder = self._get_or_open_builder(value)
         changes = value.get("$set")
         facts = changes if isinstance(changes, dict) else value
-        builder.set_title(facts.get("summary"), given=True)
+        builder.note_title_candidate(facts.get("summary"), given=True)
         messages = facts.get("messages")
         if "$rewindTo" in value:
-            self._rewind(builder, value["$rewindTo"])
+            self._rewind_before_message(builder, value["$rewindTo"])
             builder.add_note(value)
         elif facts is changes and isinstance(messages, list):
             self._replace_messages(builder, number, messages)
         elif get_text_field_or_empty(value, "type") in ROLES:
-            self._buffer_message(builder, number, value)
+            self._buffer_message_and_write_previous(builder, number, value)
         elif isinstance(messages, list):
             for message in messages:
                 if isinstance(message, dict):
-                    self._buffer_message(builder, number, message)
+                    self._buffer_message_and_write_previous(builder, number, message)
                 else:
                     builder.report.unknown["entry without a type"] += 1
                     builder.add_note(message)
@@ -82,23 +82,25 @@ class GeminiReader:
     def _get_or_open_builder(self, value: Body) -> TranscriptBuilder:
         if self._builder is None:
             header = value if isinstance(value.get("messages"), list) or "sessionId" in value else {}
-            session_id = self._context.make_session_id(header.get("sessionId"))
+            session_id = self._context.choose_session_id(header.get("sessionId"))
             is_subagent = header.get("kind") == "subagent"
             agent, labels = ("gemini-cli/subagent", ("gemini-cli", "subagent")) if is_subagent else ("", ())
             builder = self._context.open_builder(session_id, agent=agent, labels=labels, by_place=False)
             folder = self._context.path.parent if self._context.path is not None else None
             if is_subagent and folder is not None and folder.parent.name == "chats":  # chats/<parent>/<subagent>.jsonl
-                builder.origin.parent_session_id = self._context.make_session_id(folder.name)
+                builder.origin.parent_session_id = self._context.choose_session_id(folder.name)
             builder.facts["project_hash"] = header.get("projectHash", "")
             self._builder = builder
         return self._builder
 
     # records of the log
 
-    def _buffer_message(self, builder: TranscriptBuilder, number: int, message: Body) -> None:
+    def _buffer_message_and_write_previous(self, builder: TranscriptBuilder, number: int, message: Body) -> None:
         """Keep a message until another one comes, because the same one may come again."""
-        message_id = get_message_id(message)
-        if self._pending is not None and (not message_id or get_message_id(self._pending[1]) != message_id):
+        message_id = get_valid_message_id_or_empty(message)
+        if self._pending is not None and (
+            not message_id or get_valid_message_id_or_empty(self._pending[1]) != message_id
+        ):
             self._write_pending_message(builder)
         self._pending = number, message
 
@@ -107,12 +109,12 @@ class GeminiReader:
             return
         (number, message), self._pending = self._pending, None
         try:
-            self._add_message(builder, message)
+            self._add_message_with_calls_and_results(builder, message)
         except InvalidInput as error:
             text = json.dumps(message, ensure_ascii=False, default=str)
             builder.report.add_damaged_place(self._context.path or Path("messages"), number, error.detail, text)
 
-    def _rewind(self, builder: TranscriptBuilder, message_id: object) -> None:
+    def _rewind_before_message(self, builder: TranscriptBuilder, message_id: object) -> None:
         """Take back a message and all after it; all messages if it is unknown, as the program does."""
         self._write_pending_message(builder)
         known = list(self._keys_before)
@@ -130,25 +132,27 @@ class GeminiReader:
         self._write_pending_message(builder)
         known = [message_id for message_id in self._keys_before if message_id not in self._notices]
         listed = [message for message in messages if isinstance(message, dict) and not has_only_call_results(message)]
-        ids = {get_message_id(message) for message in listed}
-        added = [message for message in listed if get_message_id(message) not in self._keys_before]
+        ids = {get_valid_message_id_or_empty(message) for message in listed}
+        added = [message for message in listed if get_valid_message_id_or_empty(message) not in self._keys_before]
         gone = [message_id for message_id in known if message_id not in ids]
         if gone and not added and known[-len(gone) :] == gone:
-            self._rewind(builder, gone[0])
+            self._rewind_before_message(builder, gone[0])
         elif gone:
-            at = next((at for message in listed if (at := parse_time(message.get("timestamp")))), None)
+            at = next(
+                (at for message in listed if (at := parse_iso_or_unix_time_or_none(message.get("timestamp")))), None
+            )
             key, block = make_message_key("compaction", *sorted(ids)), builder.build_compaction_block()
             builder.add_message({"role": "system", "blocks": [block]}, key=key, at=at, after=TRANSCRIPT_START)
             self._keys_before = {message_id: key for message_id in known if message_id in ids}
             self._last = key
         for message in added:
-            self._buffer_message(builder, number, message)
+            self._buffer_message_and_write_previous(builder, number, message)
 
     # messages
 
-    def _add_message(self, builder: TranscriptBuilder, message: Body) -> None:
+    def _add_message_with_calls_and_results(self, builder: TranscriptBuilder, message: Body) -> None:
         """Add a message with its calls and their results. What was written of it before stays; the rest follows."""
-        message_id, kind = get_message_id(message), get_text_field_or_empty(message, "type")
+        message_id, kind = get_valid_message_id_or_empty(message), get_text_field_or_empty(message, "type")
         if kind not in ROLES:
             builder.report.unknown[f"message {kind}"] += 1
         builder.set_context(model=message.get("model"))
@@ -161,15 +165,18 @@ class GeminiReader:
             if message_id:
                 self._keys_before[message_id] = after
                 (self._notices.add if ROLES.get(kind) == "system" else self._notices.discard)(message_id)
-            body, at = build_message_body(message, calls[:count]), parse_time(message.get("timestamp"))
+            body, at = (
+                build_message_body(message, calls[:count]),
+                parse_iso_or_unix_time_or_none(message.get("timestamp")),
+            )
             keys = [builder.add_message(body, key=key, at=at, after=after, usage=usage)]
         for number, call in enumerate(calls):
             self._note_call_that_started_subagent(builder, call)
-            block = build_call_block(call) if number >= count else None
+            block = build_call_block_or_none(call) if number >= count else None
             if block is not None:
                 body = {"role": "assistant", "blocks": [block]}
                 keys.append(_append_late_call_or_result(builder, body, message, call, "call"))
-        results = [(call, result) for call in calls if (result := build_result_message(call)) is not None]
+        results = [(call, result) for call in calls if (result := build_result_message_or_none(call)) is not None]
         keys += [_append_late_call_or_result(builder, result, message, call, "result") for call, result in results]
         self._last = max(keys, key=lambda each: builder.recorder.find_message_position(each) or 0)
 
@@ -197,7 +204,7 @@ class GeminiReader:
         """Note which call started which subagent."""
         agent, call_id = get_text_field_or_empty(call, "agentId"), get_text_field_or_empty(call, "id")
         if agent and call_id:
-            builder.facts.setdefault("subagents", {}).setdefault(self._context.make_session_id(agent), call_id)
+            builder.facts.setdefault("subagents", {}).setdefault(self._context.choose_session_id(agent), call_id)
 
     def flush(self) -> None:
         """Write everything read so far."""
@@ -227,8 +234,10 @@ def _get_key_of_last_message(builder: TranscriptBuilder) -> str:
 
 def _append_late_call_or_result(builder: TranscriptBuilder, body: Body, message: Body, call: Body, part: str) -> str:
     """Add a call that came after its message, or a result, at the end of the chat. Returns its key."""
-    message_id = get_message_id(message)
-    at = parse_time(call.get("timestamp")) or parse_time(message.get("timestamp"))
+    message_id = get_valid_message_id_or_empty(message)
+    at = parse_iso_or_unix_time_or_none(call.get("timestamp")) or parse_iso_or_unix_time_or_none(
+        message.get("timestamp")
+    )
     if not message_id:
         return builder.add_message(body, at=at)
     if part == "call":

@@ -17,7 +17,7 @@ _SHOWN_FIELDS: Final = frozenset({"id", "type", "content", "timestamp", "thought
 _FAILED: Final = frozenset({"error", "failed", "cancelled", "canceled"})
 
 
-def get_message_id(message: Body) -> str:
+def get_valid_message_id_or_empty(message: Body) -> str:
     """Return the id of a message; empty if it has none that can be a key."""
     try:
         return validate_id("message id", get_text_field_or_empty(message, "id"))
@@ -42,9 +42,9 @@ def build_message_body(message: Body, calls: Sequence[Body]) -> Body:
     role = ROLES.get(get_text_field_or_empty(message, "type"), "system")
     if role == "user" and _is_session_context(message.get("content")):
         role = "system"
-    thoughts = map(_read_thought, get_list_or_empty(message.get("thoughts")))
-    blocks = [*thoughts, *_read_content(message.get("content"))]
-    blocks += [block for call in calls if (block := build_call_block(call)) is not None]
+    thoughts = map(_build_reasoning_block, get_list_or_empty(message.get("thoughts")))
+    blocks = [*thoughts, *_convert_content_to_blocks(message.get("content"))]
+    blocks += [block for call in calls if (block := build_call_block_or_none(call)) is not None]
     body = {"id": message.get("id", ""), "role": role, "blocks": blocks}
     return {**body, "source": source} if source else body
 
@@ -69,7 +69,7 @@ def omit_args_and_result_of_call(call: Body) -> Body:
     return {name: call[name] for name in call if name not in {"args", "result"}}
 
 
-def build_result_message(call: Body) -> Body | None:
+def build_result_message_or_none(call: Body) -> Body | None:
     """Build the message with the result of a call; None if it has none yet."""
     status = get_text_field_or_empty(call, "status")
     has_failed = status in _FAILED
@@ -80,14 +80,14 @@ def build_result_message(call: Body) -> Body | None:
     return {"role": "tool", "blocks": [{**block, "is_error": True} if has_failed else block]}
 
 
-def _read_thought(thought: Any) -> Body:
+def _build_reasoning_block(thought: Any) -> Body:
     if not isinstance(thought, dict):
         return {"kind": "reasoning", "text": str(thought)}
     texts = [thought.get(name) for name in ("subject", "description")]
     return {"kind": "reasoning", "text": "\n\n".join(text for text in texts if isinstance(text, str) and text)}
 
 
-def _read_content(content: Any) -> list[Any]:
+def _convert_content_to_blocks(content: Any) -> list[Any]:
     """Read the content: a text, or parts of which those of text have nothing but it."""
     if isinstance(content, str):
         return [{"kind": "text", "text": content}] if content else []
@@ -98,7 +98,7 @@ def _read_content(content: Any) -> list[Any]:
     ]
 
 
-def build_call_block(call: Body) -> Body | None:
+def build_call_block_or_none(call: Body) -> Body | None:
     if not isinstance(call.get("id"), str) or not isinstance(call.get("name"), str):
         return None
     return {"kind": "tool_call", "id": call["id"], "name": call["name"], "args": call.get("args")}

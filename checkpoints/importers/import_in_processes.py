@@ -62,7 +62,7 @@ class _WorkerProcess:
     read: int = 0
 
 
-def import_in_processes(
+def close_connections_and_import_in_processes(
     store: Store,
     options: ImportOptions,
     report: ImportReport,
@@ -90,9 +90,9 @@ def import_in_processes(
     merged = _MergedReport(report, files)
     try:
         running.extend(_start_worker(store, options) for _ in range(min(workers, len(groups))))
-        _ParentProcess(merged, files, groups, progress).distribute_groups_to_workers(running)
+        _GroupDistributor(merged, files, groups, progress).distribute_groups_to_workers(running)
     finally:
-        merged.add_merged_lists()
+        merged.append_sorted_lists_to_report()
         for worker in running:
             if worker.files:
                 worker.process.terminate()
@@ -117,18 +117,18 @@ class _MergedReport:
             setattr(report, name, [])
         self.report.merge(report)
         if len(self._lists["damaged"]) > 2 * MAX_DAMAGED_KEPT:
-            self._lists["damaged"] = self._sort_by_position("damaged")[:MAX_DAMAGED_KEPT]
+            self._lists["damaged"] = self._sort_list_by_file_position("damaged")[:MAX_DAMAGED_KEPT]
 
-    def add_merged_lists(self) -> None:
+    def append_sorted_lists_to_report(self) -> None:
         """Add the lists of all files to the report."""
-        lists = {name: [item for _, item in self._sort_by_position(name)] for name in self._lists}
+        lists = {name: [item for _, item in self._sort_list_by_file_position(name)] for name in self._lists}
         self.report.merge(ImportReport(**lists))  # type: ignore[arg-type]
 
-    def _sort_by_position(self, name: str) -> list[tuple[int, Any]]:
+    def _sort_list_by_file_position(self, name: str) -> list[tuple[int, Any]]:
         return sorted(self._lists[name], key=lambda pair: pair[0])
 
 
-class _ParentProcess:
+class _GroupDistributor:
     """Distribution of groups of files to workers, and collection of their reports."""
 
     def __init__(
@@ -145,7 +145,7 @@ class _ParentProcess:
     def distribute_groups_to_workers(self, running: Sequence[_WorkerProcess]) -> None:
         """Give groups to workers until none is left; report the files of workers that have died."""
         for worker in running:
-            self._send_group_to_worker(worker)
+            self._send_next_group_to_worker(worker)
         while busy := [worker for worker in running if worker.files]:
             ready = connection.wait([worker.link for worker in busy])
             for worker in busy:
@@ -154,7 +154,7 @@ class _ParentProcess:
         while self._groups:
             self._report_files_as_refused(self._groups.popleft(), "all processes of the import have ended before it")
 
-    def _send_group_to_worker(self, worker: _WorkerProcess) -> None:
+    def _send_next_group_to_worker(self, worker: _WorkerProcess) -> None:
         worker.files, worker.read = (self._groups.popleft() if self._groups else ()), 0
         if worker.files:
             try:
@@ -178,7 +178,7 @@ class _ParentProcess:
             for file, report in zip(worker.files, message, strict=True):
                 self._merged.add_file_report(file, report)
             self._count_files_as_done(worker.files)
-            self._send_group_to_worker(worker)
+            self._send_next_group_to_worker(worker)
         if self._progress is not None:
             read = min(self._done_bytes + sum(each.read for each in busy), self._total)
             number = min(self._done_files + 1, self._count)
@@ -226,14 +226,14 @@ def _run_worker(
                 if os.getppid() != parent:
                     return
             files = link.recv()
-            link.send(import_group(store, options, files, link.send))
+            link.send(import_file_group_in_transactions(store, options, files, link.send))
     except (EOFError, BrokenPipeError, ConnectionResetError):  # the parent has ended
         return
     finally:
         connections.close_all()
 
 
-def import_group(
+def import_file_group_in_transactions(
     store: Store, options: ImportOptions, files: Sequence[SourceFile], on_read: Callable[[int], Any]
 ) -> list[ImportReport]:
     """Import files in their order, small ones in common transactions.
@@ -277,15 +277,15 @@ def _import_files_in_one_transaction(
     for number, file in enumerate(files):
         folder = FolderImport(store, options, ImportReport(), batch=batch)
         if not is_internal_subagent_file(file.path):
-            with suppress(*UNEXPECTED_CONTENT), batch.roll_back_file_sessions_on_error(number):
-                opened[number] = folder, folder.read_file(file)
+            with suppress(*UNEXPECTED_CONTENT), batch.collect_file_sessions_or_roll_back(number):
+                opened[number] = folder, folder.read_into_file_import(file)
     reports: dict[int, ImportReport] = {}
     rows: list[ImportedFile] = []
     with database_operation(store.using), transaction.atomic(using=store.using):
         for number, (folder, file_import) in opened.items():
             try:
-                with batch.roll_back_file_sessions_on_error(number):
-                    folder.finish_file(file_import)
+                with batch.collect_file_sessions_or_roll_back(number):
+                    folder.flush_and_note_file(file_import)
             except UNEXPECTED_CONTENT:
                 if transaction.get_rollback(using=store.using):
                     raise
@@ -305,11 +305,11 @@ def _import_single_file_with_retries(
     for _ in range(_ATTEMPTS):
         folder = FolderImport(store, options, ImportReport(), obstacles=_OBSTACLES)
         try:
-            folder.import_or_report(file, lambda offset: on_read(read_before + offset), is_single=False)
+            folder.import_file_or_report_refusal(file, lambda offset: on_read(read_before + offset), is_single=False)
         except _OBSTACLES as error:
             refused.refused = [RefusedFile(file.path_text, str(error), is_temporary=True)]
         else:
             with suppress(StorageError):  # then the file is read again next time, which changes nothing
-                folder.save_imported_files()
+                folder.save_noted_files()
             return folder.report
     return refused

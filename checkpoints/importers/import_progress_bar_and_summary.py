@@ -40,38 +40,39 @@ class ProgressBar:
 def iterate_summary_lines(report: ImportReport) -> Iterator[str]:
     """Format the report as lines for people."""
     yield (
-        f"Read {_format_count(report.files, 'file')}, {_format_count(report.lines, 'line')}: "
-        f"{_format_count(report.sessions, 'session')} ({report.new_sessions:,} new), "
-        f"{_format_count(report.messages, 'message')} ({report.new_messages:,} new), "
-        f"{_format_count(report.calls, 'tool call')} ({report.new_calls:,} new)."
+        f"Read {_format_count_with_noun(report.files, 'file')}, {_format_count_with_noun(report.lines, 'line')}: "
+        f"{_format_count_with_noun(report.sessions, 'session')} ({report.new_sessions:,} new), "
+        f"{_format_count_with_noun(report.messages, 'message')} ({report.new_messages:,} new), "
+        f"{_format_count_with_noun(report.calls, 'tool call')} ({report.new_calls:,} new)."
     )
     if report.formats:
         yield "Formats: " + ", ".join(f"{name} {count:,}" for name, count in sorted(report.formats.items())) + "."
     if report.unchanged:
-        yield f"{_format_count(report.unchanged, 'unchanged file')} not read again."
+        yield f"{_format_count_with_noun(report.unchanged, 'unchanged file')} not read again."
     if report.unanswered:
-        yield f"{_format_count(report.unanswered, 'call')} without a result. Nobody has to decide about them."
+        yield f"{_format_count_with_noun(report.unanswered, 'call')} without a result. Nobody has to decide about them."
     if report.repeated:
-        yield f"{_format_count(report.repeated, 'repeated line')} left out."
+        yield f"{_format_count_with_noun(report.repeated, 'repeated line')} left out."
     for kind, count in sorted(report.unknown.items()):
         yield f"Unknown {kind}: {count:,}, kept as it is."
     if report.helpers:
-        yield f"{_format_count(len(report.helpers), 'file')} of the program's own helpers left out; --json lists them."
-    yield from _format_first_lines(
+        files = _format_count_with_noun(len(report.helpers), "file")
+        yield f"{files} of the program's own helpers left out; --json lists them."
+    yield from _iterate_first_lines_and_rest_count(
         [f"No transcript in {path}." for path in report.empty], len(report.empty), "such files"
     )
     refused = [f"Refused: {refused.path}: {refused.why}" for refused in report.refused]
-    yield from _format_first_lines(refused, len(refused), "refused files")
+    yield from _iterate_first_lines_and_rest_count(refused, len(refused), "refused files")
     damaged = [f"Damaged: {place.path}, line {place.line}: {place.why}." for place in report.damaged]
-    yield from _format_first_lines(damaged, report.skipped, "damaged places")
+    yield from _iterate_first_lines_and_rest_count(damaged, report.skipped, "damaged places")
 
 
-def _format_first_lines(lines: list[str], total: int, what: str) -> Iterator[str]:
+def _iterate_first_lines_and_rest_count(lines: list[str], total: int, what: str) -> Iterator[str]:
     """List the first lines, and the number of all that follow."""
     yield from lines[:_MAX_LISTED]
     if total > _MAX_LISTED:
         yield f"{total - _MAX_LISTED:,} more {what}; --json lists them."
 
 
-def _format_count(number: int, what: str) -> str:
+def _format_count_with_noun(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -93,7 +93,7 @@ class ImportedCallLog:
                 if self._live:
                     self.kinds[part.call_id] = (part.name, digests.digest_text(to_canonical_json(part.args)))
                 issued_at = message.times.get(part.call_id, at)
-                row = self._find_or_build_call_row(message.key, number, part, issued_at, new=new)
+                row = self._find_unsettled_or_build_new_call_row(message.key, number, part, issued_at, new=new)
                 if row is not None and row._state.adding:
                     row.attempt = 1 + len(message_calls[part.call_id])
                     rows.append(row)
@@ -114,7 +114,7 @@ class ImportedCallLog:
         self._report.calls += 1
         self._report.unanswered += 1
 
-    def _find_or_build_call_row(
+    def _find_unsettled_or_build_new_call_row(
         self, key: str, number: int, call: CallPart, at: datetime, *, new: bool
     ) -> ToolCall | None:
         idempotency_key = f"{IMPORTED_MARK}:{digests.digest_key_parts(key, call.call_id, number)}"
@@ -168,7 +168,7 @@ class ImportedCallLog:
         """Complete the rows of calls that have their step. Returns what they add to the sum of the session."""
         for call in calls:
             if call.status == CallStatus.ISSUED and not self._live:
-                _discard_unanswered_call(call)
+                _mark_call_discarded(call)
             call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
         return seal_unsaved_rows_and_compute_sum(calls)
 
@@ -176,7 +176,9 @@ class ImportedCallLog:
         """Insert complete rows, which are counted in the head of their session already, and write late results."""
         insert_call_rows(self._using, calls)
         self._logged.update(call.idempotency_key for call in calls)
-        self._remember_unsettled_calls({call.idempotency_key: call for call in calls if call.result is None}, session)
+        self._remember_unsettled_calls_with_keys(
+            {call.idempotency_key: call for call in calls if call.result is None}, session
+        )
         self._write_late_results()
 
     def has_unwritten_late_results(self) -> bool:
@@ -191,7 +193,7 @@ class ImportedCallLog:
             ToolCall.objects.using(self._using).bulk_update(chunk, _SETTLED_COLUMNS)
         self._settled.clear()
 
-    def _remember_unsettled_calls(self, calls: dict[str, ToolCall], session: Session) -> None:
+    def _remember_unsettled_calls_with_keys(self, calls: dict[str, ToolCall], session: Session) -> None:
         """Keep inserted calls without a result, with the primary keys that the database gave them."""
         if not calls:
             return
@@ -203,13 +205,13 @@ class ImportedCallLog:
                 calls[key].pk, calls[key]._state.adding, calls[key]._state.db = pk, False, self._using
         self._unsettled |= calls
 
-    def write_late_results_and_close_calls(self, *, live: bool) -> None:
+    def write_late_results_and_discard_unanswered(self, *, live: bool) -> None:
         """Write results that came for earlier calls; unless the transcript may go on, no call is issued any more."""
         self._write_late_results()
         if live:
             return
         for call in (call for call in self._unsettled.values() if call.status == CallStatus.ISSUED):
-            _discard_unanswered_call(call)
+            _mark_call_discarded(call)
             call.revision += 1
             call.save(using=self._using, update_fields=_SETTLED_COLUMNS)
 
@@ -227,7 +229,7 @@ def insert_call_rows(using: str, calls: Sequence[ToolCall]) -> None:
         bulk_insert_converted_rows(connection, cursor, ToolCall, _COLUMNS, rows)
 
 
-def _discard_unanswered_call(call: ToolCall) -> None:
+def _mark_call_discarded(call: ToolCall) -> None:
     call.status, call.reason, call.sentence = CallStatus.DISCARDED, InterruptReason.NO_RESULT, UNANSWERED_RESULT
     call.interrupted_at = call.issued_at
 

@@ -61,7 +61,7 @@ class UsageTotals:
             self.cost = (self.cost or Decimal()) + cost
             self.costs[model] += cost
 
-    def to_dict(self) -> dict[str, Any] | None:
+    def build_stored_usage_or_none(self) -> dict[str, Any] | None:
         """Return the usage as checkpoints store it, with the total; None if nothing is known."""
         tokens: Counter[str] = Counter()
         for counts in self.by_model.values():
@@ -85,14 +85,14 @@ def parse_token_count_or_zero(value: object) -> int:
     return value if is_count and isinstance(value, int) else 0
 
 
-def parse_cost_amount(value: object) -> Decimal | None:
+def parse_usd_cost_or_none(value: object) -> Decimal | None:
     """Return an amount in US dollars; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 10**6:
         return None
     return Decimal(str(value))
 
 
-def parse_time(value: object) -> datetime | None:
+def parse_iso_or_unix_time_or_none(value: object) -> datetime | None:
     """Parse a time from ISO text, or Unix seconds or milliseconds; None if it is neither."""
     try:
         if isinstance(value, str):

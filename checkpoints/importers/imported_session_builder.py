@@ -33,7 +33,7 @@ from checkpoints.importers.transcript_recorder import TranscriptRecorder
 from checkpoints.importers.write_imported_sessions import (
     IMPORT_MARK,
     TranscriptOrigin,
-    make_session_id,
+    make_valid_session_id,
     omit_empty_values_and_require_storable,
 )
 from checkpoints.store.database_client_state import Store
@@ -118,10 +118,10 @@ class ImportContext:
     subagent: Mapping[str, Any] | None = None
     open_writer: Callable[[Store, TranscriptOrigin], ImportWriter] = ImportWriter
 
-    def make_session_id(self, own_id: object = "", *parts: str) -> str:
+    def choose_session_id(self, own_id: object = "", *parts: str) -> str:
         """Make the id of a session: as wished, else the transcript's own, else the name of the file."""
         base = self.session_id or (own_id if isinstance(own_id, str) else "") or self.name
-        return make_session_id(base, *parts)
+        return make_valid_session_id(base, *parts)
 
     def open_builder(
         self,
@@ -205,7 +205,7 @@ class TranscriptBuilder:
                 if text not in known and len(known) < _MAX_VALUES:
                     known.append(text)
 
-    def set_title(self, title: object, *, given: bool = False) -> None:
+    def note_title_candidate(self, title: object, *, given: bool = False) -> None:
         """Note the title that the source gives, or the first prompt."""
         if isinstance(title, str) and title.strip():
             self._titles.setdefault("given" if given else "prompt", title[:_MAX_TEXT_LENGTH])
@@ -253,7 +253,7 @@ class TranscriptBuilder:
         role = "tool" if answers else str(body.get("role") or "assistant")
         is_prompt = role.lower() in PERSON_ROLES if begins_turn is None else begins_turn
         if is_prompt:
-            self.set_title("\n".join(part.text for part in parts if isinstance(part, TextPart)))
+            self.note_title_candidate("\n".join(part.text for part in parts if isinstance(part, TextPart)))
         source = body.get("source")
         facts = {**(source if isinstance(source, dict) else {}), **({"usage": dict(usage)} if usage else {})}
         self.record_message(ImportedMessage(key, role, body, at, previous_key, is_prompt, times or {}), facts, parts)

@@ -7,7 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.importers.imported_message_and_usage import parse_cost_amount, parse_time, parse_token_count_or_zero
+from checkpoints.importers.imported_message_and_usage import (
+    parse_iso_or_unix_time_or_none,
+    parse_token_count_or_zero,
+    parse_usd_cost_or_none,
+)
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.span_attributes import ATTRIBUTES
@@ -61,7 +65,7 @@ class LangfuseReader:
                 self._add_observation(_rename_storage_fields(observation))
 
     def _add_observation(self, observation: Body) -> None:
-        span = self._spans[observation["id"]] = _read_observation(observation)
+        span = self._spans[observation["id"]] = _convert_observation_to_span(observation)
         if isinstance(name := observation.get("traceName"), str):
             self._titles.setdefault(span.trace, name)
         if facts := {name: observation[name] for name in _REPEATED_FACTS if observation.get(name)}:
@@ -73,7 +77,7 @@ class LangfuseReader:
         self._facts[trace["id"]] = {"trace": {name: trace[name] for name in _TRACE_FACTS if trace.get(name)}}
         if trace.get("input") is not None or trace.get("output") is not None:
             root = {**trace, "traceId": trace["id"], "startTime": trace.get("timestamp"), "type": "TRACE"}
-            self._spans.setdefault(trace["id"], _read_observation(root))
+            self._spans.setdefault(trace["id"], _convert_observation_to_span(root))
 
     def flush(self) -> None:
         """Write everything read so far. Observations that follow belong to the same traces, so these are kept."""
@@ -92,7 +96,7 @@ def _rename_storage_fields(observation: Body) -> Body:
     return {_STORAGE_NAMES.get(name, name): value for name, value in observation.items()}
 
 
-def _read_observation(observation: Body) -> Span:
+def _convert_observation_to_span(observation: Body) -> Span:
     kind = str(observation.get("type", "")).upper()
     metadata = _parse_json_if_text(observation.get("metadata"))
     attributes = metadata.get("attributes") if isinstance(metadata, dict) else None
@@ -106,13 +110,13 @@ def _read_observation(observation: Body) -> Span:
         trace=str(observation.get("traceId") or observation["id"]),
         name=str(observation.get("name") or ""),
         kind="tool" if kind == "TOOL" else "model" if kind in _MODEL_TYPES else "",
-        start=parse_time(observation.get("startTime")),
-        end=parse_time(observation.get("endTime")),
+        start=parse_iso_or_unix_time_or_none(observation.get("startTime")),
+        end=parse_iso_or_unix_time_or_none(observation.get("endTime")),
         inputs=_parse_json_if_text(observation.get("input")),
         outputs=_parse_json_if_text(observation.get("output")),
         model=model if isinstance(model, str) else "",
         tokens=_convert_token_counts(observation.get("usageDetails", observation.get("usage"))),
-        cost=parse_cost_amount(cost if cost is not None else observation.get("totalCost")) or None,
+        cost=parse_usd_cost_or_none(cost if cost is not None else observation.get("totalCost")) or None,
         call_id=str(next((attributes[name] for name in ATTRIBUTES["call_id"] if name in attributes), "")),
         tool=str(next((attributes[name] for name in ATTRIBUTES["tool"] if name in attributes), "")),
         failed=observation.get("level") == "ERROR",

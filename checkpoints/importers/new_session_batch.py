@@ -20,7 +20,7 @@ from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_s
 from checkpoints.formats.digests import EMPTY_CHAIN
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog, insert_call_rows
-from checkpoints.importers.write_imported_sessions import TranscriptOrigin, insert_sessions_and_runs
+from checkpoints.importers.write_imported_sessions import TranscriptOrigin, insert_sessions_with_runs_and_events
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import WRITTEN_FIELDS
@@ -59,7 +59,7 @@ class NewSessionBatch:
         self._savepoint: tuple[str, int] | None = None
 
     @contextmanager
-    def roll_back_file_sessions_on_error(self, number: int) -> Iterator[None]:
+    def collect_file_sessions_or_roll_back(self, number: int) -> Iterator[None]:
         """Collect the sessions of one file, while it is read or in the open transaction.
 
         An error takes back all sessions of the file, and nothing else; if that is not possible, the transaction has to
@@ -126,16 +126,18 @@ class NewSessionBatch:
             columns |= {"latest_version": len(session.contents), "updated_at": session.updated_at or now, "revision": 1}
             for name, value in columns.items():
                 setattr(session.row, name, value)
-        insert_sessions_and_runs(self._store, [(session.origin, session.row, session.run) for session in sessions])
-        prepared = [_prepare_versions(session) for session in sessions]
+        insert_sessions_with_runs_and_events(
+            self._store, [(session.origin, session.row, session.run) for session in sessions]
+        )
+        prepared = [_complete_calls_and_prepare_versions(session) for session in sessions]
         connection = connections[using]
         with connection.cursor() as cursor:
             cache_converted_sql_of_cursor(cursor)
             insert_versions_and_messages(connection, cursor, [(base, rows.versions) for base, rows in prepared])
         insert_call_rows(using, [call for session in sessions for call in session.calls])
-        self._write_heads([rows for _, rows in prepared])
+        self._write_sealed_heads([rows for _, rows in prepared])
 
-    def _write_heads(self, prepared: Sequence[PreparedVersions]) -> None:
+    def _write_sealed_heads(self, prepared: Sequence[PreparedVersions]) -> None:
         """Write the heads of the sessions with their seals, if sealing is on."""
         heads = [head for _, head in prepared if head is not None]
         columns = [[*(head.written[name] for name in WRITTEN_FIELDS), head.session_pk] for head in heads]
@@ -144,7 +146,7 @@ class NewSessionBatch:
             optimistic_lock_on_heads.record_written_head(connections[self._store.using], head)
 
 
-def _prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:
+def _complete_calls_and_prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:
     """Complete the calls of a session that has its key, and build the rows of its versions."""
     row, (first, *others) = session.row, session.contents
     assert row.head_segment_id is not None  # noqa: S101 - inserted with the session

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkpoints.importers.imported_message_and_usage import parse_time
+from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none
 from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_block_types
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
-    are_most_scores_positive,
+    are_half_of_scores_positive,
     convert_usage_counts,
     count_unknown_block_types,
-    merge_exchanges,
     move_undisplayed_fields_to_source,
+    read_and_merge_exchanges,
 )
 
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "name", "created_at"})
@@ -41,7 +41,7 @@ def read_exchange(value: Any) -> Exchange | None:
 
 
 def _read_request(value: Body) -> Exchange | None:
-    exchange = merge_exchanges(value["messages"], _build_exchange_of_message_or_none)
+    exchange = read_and_merge_exchanges(value["messages"], _build_exchange_of_message_or_none)
     if exchange is None:
         return None
     answer = _read_response(value) if isinstance(value.get("choices"), list) else None
@@ -51,7 +51,7 @@ def _read_request(value: Body) -> Exchange | None:
         exchange.envelope = answer.envelope
     exchange.whole = True
     exchange.name = next((value[name] for name in ("id", "custom_id") if isinstance(value.get(name), str)), "")
-    exchange.at = exchange.at or parse_time(value.get("created", value.get("created_at")))
+    exchange.at = exchange.at or parse_iso_or_unix_time_or_none(value.get("created", value.get("created_at")))
     exchange.model = value["model"] if isinstance(value.get("model"), str) else exchange.model
     exchange.about = {name: value[name] for name in ("tools", "metadata") if name in value}
     return exchange
@@ -59,7 +59,9 @@ def _read_request(value: Body) -> Exchange | None:
 
 def _read_response(value: Body) -> Exchange | None:
     choices = [choice for choice in value["choices"] if isinstance(choice, dict)]
-    exchange = merge_exchanges([choice.get("message") for choice in choices], _build_exchange_of_message_or_none)
+    exchange = read_and_merge_exchanges(
+        [choice.get("message") for choice in choices], _build_exchange_of_message_or_none
+    )
     if exchange is None or not choices:
         return None
     beside = [{name: choice[name] for name in choice if name != "message"} for choice in choices]
@@ -70,7 +72,7 @@ def _read_response(value: Body) -> Exchange | None:
     exchange.tokens = convert_usage_counts(
         value.get("usage"), _USAGE_FIELDS, ("prompt_tokens_details", "cached_tokens")
     )
-    exchange.at = parse_time(value.get("created"))
+    exchange.at = parse_iso_or_unix_time_or_none(value.get("created"))
     exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
     exchange.about = {name: value[name] for name in ("tools", "metadata") if value.get(name)}
     return exchange
@@ -108,7 +110,7 @@ def _score_format_match(value: Any) -> int:
     if not isinstance(messages, list) or not messages:
         return 0
     scores = [_score_message(message) for message in messages[:50]]
-    return max(scores) if are_most_scores_positive(scores) else 0
+    return max(scores) if are_half_of_scores_positive(scores) else 0
 
 
 def _score_message(message: Any) -> int:

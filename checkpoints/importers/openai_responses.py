@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from checkpoints.importers.imported_message_and_usage import parse_time
+from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none
 from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_block_types
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
-    are_most_scores_positive,
+    are_half_of_scores_positive,
     convert_usage_counts,
-    merge_exchanges,
     move_undisplayed_fields_to_source,
+    read_and_merge_exchanges,
 )
 
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "created_at"})
@@ -57,7 +57,11 @@ _CALL_ARGUMENT_FIELDS: Final = {
 def read_exchange(value: Any) -> Exchange | None:
     if not isinstance(value, dict):
         return None
-    return _read_response(value) if _is_response(value) or _is_request(value) else read_item(value)
+    return (
+        _read_request_and_response(value)
+        if _is_response(value) or _is_request(value)
+        else read_item_as_exchange_or_none(value)
+    )
 
 
 def _is_response(value: Body) -> bool:
@@ -70,13 +74,13 @@ def _is_request(value: Body) -> bool:
     return "input" in value and "type" not in value
 
 
-def _read_response(value: Body) -> Exchange | None:
+def _read_request_and_response(value: Body) -> Exchange | None:
     request = value.get("input", [])
     request_items = [{"role": "user", "content": request}] if isinstance(request, str) else request
     response_items = value.get("output", [])
     if not isinstance(request_items, list) or not isinstance(response_items, list):
         return None
-    exchange = merge_exchanges([*request_items, *response_items], read_item)
+    exchange = read_and_merge_exchanges([*request_items, *response_items], read_item_as_exchange_or_none)
     if exchange is None:
         return None
     exchange.whole = "input" in value
@@ -84,7 +88,7 @@ def _read_response(value: Body) -> Exchange | None:
         exchange.messages.insert(0, {"role": "system", "content": value["instructions"]})
     exchange.name = value["id"] if exchange.whole and isinstance(value.get("id"), str) else ""
     exchange.tokens = convert_usage_counts(value.get("usage"), _USAGE_FIELDS, ("input_tokens_details", "cached_tokens"))
-    exchange.at = parse_time(value.get("created_at"))
+    exchange.at = parse_iso_or_unix_time_or_none(value.get("created_at"))
     exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
     exchange.about = {name: value[name] for name in ("tools", "metadata") if value.get(name)}
     if not exchange.messages and isinstance(value.get("error"), dict):
@@ -93,7 +97,7 @@ def _read_response(value: Body) -> Exchange | None:
     return exchange
 
 
-def read_item(value: Any) -> Exchange | None:
+def read_item_as_exchange_or_none(value: Any) -> Exchange | None:
     if not isinstance(value, dict):
         return None
     kind = value.get("type", "message" if "role" in value else None)
@@ -215,7 +219,7 @@ def _score_format_match(value: Any) -> int:
 
 def _are_most_items_known(items: Any) -> bool:
     return isinstance(items, list) and (
-        not items or are_most_scores_positive([score_item_match(item) for item in items])
+        not items or are_half_of_scores_positive([score_item_match(item) for item in items])
     )
 
 

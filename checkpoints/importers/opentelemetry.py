@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from checkpoints.importers.imported_message_and_usage import parse_cost_amount
+from checkpoints.importers.imported_message_and_usage import parse_usd_cost_or_none
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.normalized_span import Span
-from checkpoints.importers.otlp_log_events import LogEvent, LogEventsBySpan, iterate_log_events
+from checkpoints.importers.otlp_log_events import LogEvent, LogEventsBySpan, iterate_genai_log_events
 from checkpoints.importers.span_attributes import (
     ATTRIBUTES,
+    find_fact_in_attributes,
     find_request_output,
-    find_span_attribute,
-    iterate_dicts,
-    omit_message_attributes,
+    iterate_dicts_of_first_list_field,
+    omit_attributes_of_facts,
     parse_otlp_time,
     read_attributes,
     read_token_counts,
@@ -81,8 +81,8 @@ class OpenTelemetryReader:
 
     def add_value(self, number: int, value: Any) -> None:
         """Read the spans and the log records of an export."""
-        self._logged.add_events(value)
-        for resource, raw in iterate_spans(value):
+        self._logged.add_new_events_of_export(value)
+        for resource, raw in iterate_resources_and_spans(value):
             span = _read_span(raw, read_attributes(resource))
             self._spans[(span.trace, span.id)] = span
 
@@ -95,7 +95,7 @@ class OpenTelemetryReader:
             if place not in self._spans
         ]
         for span in spans:
-            _add_log_events(span, self._logged.events.get((span.trace, span.id), ()))
+            _set_missing_messages_from_log_events(span, self._logged.events.get((span.trace, span.id), ()))
         conversations = {span.trace: span.rest["conversation"] for span in spans if span.rest["conversation"]}
         for span in spans:  # a trace belongs to the conversation that any of its spans names
             span.trace = conversations.get(span.trace, span.trace)
@@ -108,7 +108,7 @@ class OpenTelemetryReader:
             import_span_sessions(self._context, spans, titles={}, facts={})
 
 
-def iterate_spans(value: Any) -> Iterator[tuple[Any, Body]]:
+def iterate_resources_and_spans(value: Any) -> Iterator[tuple[Any, Body]]:
     """Iterate over the spans of an export, each with its resource.
 
     Args:
@@ -117,9 +117,11 @@ def iterate_spans(value: Any) -> Iterator[tuple[Any, Body]]:
     Yields:
         The resource and the span, as they are in the export.
     """
-    for resource in iterate_dicts(value, *_RESOURCE_FIELDS):
-        for scope in iterate_dicts(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
-            for raw in iterate_dicts(scope, "spans"):
+    for resource in iterate_dicts_of_first_list_field(value, *_RESOURCE_FIELDS):
+        for scope in iterate_dicts_of_first_list_field(
+            resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"
+        ):
+            for raw in iterate_dicts_of_first_list_field(scope, "spans"):
                 yield resource.get("resource"), raw
 
 
@@ -158,7 +160,9 @@ def read_span_identity(raw: Body) -> SpanIdentity:
 def _read_span(raw: Body, shared: Body) -> Span:
     attributes = read_attributes(raw)
     kinds = {str(attributes[name]).lower() for name in _KIND_NAMES if name in attributes}
-    events = [(str(event.get("name")), read_attributes(event)) for event in iterate_dicts(raw, "events")]
+    events = [
+        (str(event.get("name")), read_attributes(event)) for event in iterate_dicts_of_first_list_field(raw, "events")
+    ]
     for _, fields in events:
         attributes |= {name: value for name, value in fields.items() if name in _MESSAGE_ATTRIBUTES}
     is_tool, trace = bool(kinds & _TOOL_KINDS), str(raw.get("traceId", raw.get("trace_id", "")))
@@ -171,21 +175,21 @@ def _read_span(raw: Body, shared: Body) -> Span:
         kind="tool" if is_tool else "model" if _is_model_request(kinds, attributes) else "",
         start=parse_otlp_time(raw.get("startTimeUnixNano", raw.get("start_time_unix_nano"))),
         end=parse_otlp_time(raw.get("endTimeUnixNano", raw.get("end_time_unix_nano"))),
-        inputs=find_span_attribute(attributes, "arguments" if is_tool else "inputs"),
-        outputs=find_span_attribute(attributes, "result") if is_tool else find_request_output(attributes),
-        system=find_span_attribute(attributes, "system"),
-        model=str(find_span_attribute(attributes, "model") or ""),
-        agent=str(find_span_attribute(attributes, "agent") or _get_service_name(shared)),
+        inputs=find_fact_in_attributes(attributes, "arguments" if is_tool else "inputs"),
+        outputs=find_fact_in_attributes(attributes, "result") if is_tool else find_request_output(attributes),
+        system=find_fact_in_attributes(attributes, "system"),
+        model=str(find_fact_in_attributes(attributes, "model") or ""),
+        agent=str(find_fact_in_attributes(attributes, "agent") or _get_service_name(shared)),
         tokens=read_token_counts(attributes),
-        cost=parse_cost_amount(find_span_attribute(attributes, "cost")),
-        call_id=str(find_span_attribute(attributes, "call_id") or ""),
-        tool=str(find_span_attribute(attributes, "tool") or ""),
+        cost=parse_usd_cost_or_none(find_fact_in_attributes(attributes, "cost")),
+        call_id=str(find_fact_in_attributes(attributes, "call_id") or ""),
+        tool=str(find_fact_in_attributes(attributes, "tool") or ""),
         failed=isinstance(status, dict) and status.get("code") in (2, "STATUS_CODE_ERROR"),
     )
-    _add_event_messages(span, events)
-    conversation = str(find_span_attribute(attributes, "session") or "")
+    _set_missing_messages_from_events(span, events)
+    conversation = str(find_fact_in_attributes(attributes, "session") or "")
     read = ("arguments", "result") if is_tool else ("inputs", "outputs", "system")
-    kept = {"attributes": omit_message_attributes(attributes, read), "status": status or {}, "resource": shared}
+    kept = {"attributes": omit_attributes_of_facts(attributes, read), "status": status or {}, "resource": shared}
     span.rest = {"trace": trace, "conversation": conversation, **kept}
     return span
 
@@ -194,7 +198,7 @@ def _is_model_request(kinds: set[str], attributes: Body) -> bool:
     """Return whether a span is a request to a model. One that states no kind names a model, and has tokens."""
     if kinds:
         return bool(kinds & _MODEL_KINDS)
-    return find_span_attribute(attributes, "model") is not None and any(read_token_counts(attributes).values())
+    return find_fact_in_attributes(attributes, "model") is not None and any(read_token_counts(attributes).values())
 
 
 def _get_service_name(resource: Body) -> str:
@@ -203,7 +207,7 @@ def _get_service_name(resource: Body) -> str:
     return "" if name.startswith("unknown_service") else name
 
 
-def _add_event_messages(span: Span, events: list[tuple[str, Body]]) -> None:
+def _set_missing_messages_from_events(span: Span, events: list[tuple[str, Body]]) -> None:
     """Take the messages of older conventions, which are events of the span."""
     messages = [{"role": _MESSAGE_EVENTS[name], **fields} for name, fields in events if name in _MESSAGE_EVENTS]
     for message in messages:
@@ -222,29 +226,29 @@ def _build_span_of_log_events(place: tuple[str, str], events: Sequence[LogEvent]
     span = _read_span({"traceId": place[0], "spanId": place[1], "name": events[-1].name}, events[0].resource)
     attributes = {name: value for event in events for name, value in event.attributes.items()}
     span.kind, span.start, span.end = "model", min(times, default=None), max(times, default=None)
-    span.model, span.tokens = str(find_span_attribute(attributes, "model") or ""), read_token_counts(attributes)
-    span.agent = str(find_span_attribute(attributes, "agent") or span.agent)
-    conversation = str(find_span_attribute(attributes, "session") or "")
-    kept = omit_message_attributes(attributes, ("inputs", "outputs", "system"))
+    span.model, span.tokens = str(find_fact_in_attributes(attributes, "model") or ""), read_token_counts(attributes)
+    span.agent = str(find_fact_in_attributes(attributes, "agent") or span.agent)
+    conversation = str(find_fact_in_attributes(attributes, "session") or "")
+    kept = omit_attributes_of_facts(attributes, ("inputs", "outputs", "system"))
     span.rest = {**span.rest, "conversation": conversation, "attributes": kept}
     return span
 
 
-def _add_log_events(span: Span, events: Sequence[LogEvent]) -> None:
+def _set_missing_messages_from_log_events(span: Span, events: Sequence[LogEvent]) -> None:
     """Give a span the messages of its log records, as far as it has none of its own."""
     attributes = {
         name: value for event in events for name, value in event.fields.items() if name in _MESSAGE_ATTRIBUTES
     }
     for name in ("inputs", "outputs", "system"):
         if getattr(span, name) is None:
-            setattr(span, name, find_span_attribute(attributes, name))
-    _add_event_messages(span, [(event.name, event.fields) for event in events])
+            setattr(span, name, find_fact_in_attributes(attributes, name))
+    _set_missing_messages_from_events(span, [(event.name, event.fields) for event in events])
 
 
 def _score_format_match(value: Any) -> int:
     is_export = isinstance(value, dict) and isinstance(value.get("resourceSpans", value.get("resource_spans")), list)
-    holds_spans = is_export or any(True for _ in iterate_spans(value))
-    return 3 * (holds_spans or any(True for _ in iterate_log_events(value)))
+    holds_spans = is_export or any(True for _ in iterate_resources_and_spans(value))
+    return 3 * (holds_spans or any(True for _ in iterate_genai_log_events(value)))
 
 
 OPENTELEMETRY: Final = TranscriptFormat("opentelemetry", "", _score_format_match, OpenTelemetryReader)

@@ -8,7 +8,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from checkpoints.importers.imported_session_builder import Body
-from checkpoints.importers.span_attributes import iterate_dicts, parse_attribute_value, parse_otlp_time, read_attributes
+from checkpoints.importers.span_attributes import (
+    iterate_dicts_of_first_list_field,
+    parse_attribute_value,
+    parse_otlp_time,
+    read_attributes,
+)
 
 _EVENT_PREFIX: Final = "gen_ai."
 #: Events that end a request to a model: those after them without a span belong to the next one.
@@ -38,11 +43,13 @@ class LogEvent:
     resource: Body
 
 
-def iterate_log_events(value: Any) -> Iterator[LogEvent]:
+def iterate_genai_log_events(value: Any) -> Iterator[LogEvent]:
     """Iterate over the events of the GenAI conventions in an export of log records; other records are left out."""
-    for resource in iterate_dicts(value, "resourceLogs", "resource_logs"):
-        for scope in iterate_dicts(resource, "scopeLogs", "scope_logs", "instrumentationLibraryLogs"):
-            for record in iterate_dicts(scope, "logRecords", "log_records"):
+    for resource in iterate_dicts_of_first_list_field(value, "resourceLogs", "resource_logs"):
+        for scope in iterate_dicts_of_first_list_field(
+            resource, "scopeLogs", "scope_logs", "instrumentationLibraryLogs"
+        ):
+            for record in iterate_dicts_of_first_list_field(scope, "logRecords", "log_records"):
                 attributes = read_attributes(record)
                 name = str(record.get("eventName", record.get("event_name")) or attributes.get("event.name") or "")
                 if not name.startswith(_EVENT_PREFIX):
@@ -69,9 +76,9 @@ class LogEventsBySpan:
         self._known: set[str] = set()
         self._requests = 0
 
-    def add_events(self, value: Any) -> None:
+    def add_new_events_of_export(self, value: Any) -> None:
         """Add the events of an export. One that is there already is left out: exports are repeated."""
-        for event in iterate_log_events(value):
+        for event in iterate_genai_log_events(value):
             text = repr((event.trace, event.span, event.name, event.at, event.fields))
             if text in self._known:
                 continue

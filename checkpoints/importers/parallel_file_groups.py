@@ -48,12 +48,14 @@ def choose_number_of_workers(using: str, files: Sequence[SourceFile]) -> int:
         import, or if this process or its database cannot be used by several processes.
     """
     is_little = len(files) < _FEW_FILES and sum(file.size for file in files) < _FEW_BYTES
-    if len(files) < 2 or is_little or sys.platform == "darwin" or not can_fork(using):  # macOS: forks may crash
+    if (
+        len(files) < 2 or is_little or sys.platform == "darwin" or not can_forked_processes_use_database(using)
+    ):  # macOS: forks may crash
         return 1
     return min(_count_usable_processors(), MAX_DEFAULT_WORKERS)
 
 
-def can_fork(using: str) -> bool:
+def can_forked_processes_use_database(using: str) -> bool:
     """Return whether processes that are forked from this one can use its database.
 
     They cannot inside a transaction of this process, or if the database is in its memory.
@@ -76,7 +78,7 @@ def group_files_by_session_and_size(files: Sequence[SourceFile]) -> list[list[So
     """
     sequences: dict[str, list[SourceFile]] = {}
     for file in files:
-        sequences.setdefault(_find_session_name(file), []).append(file)
+        sequences.setdefault(_find_session_name_or_path(file), []).append(file)
     groups: list[list[SourceFile]] = [[]]
     for sequence in sequences.values():
         if not _fits_into_one_transaction([*groups[-1], *sequence]):
@@ -101,7 +103,7 @@ def _fits_into_one_transaction(files: Sequence[SourceFile]) -> bool:
     return len(files) <= _GROUP_FILES and sum(file.size for file in files) <= _GROUP_BYTES
 
 
-def _find_session_name(file: SourceFile) -> str:
+def _find_session_name_or_path(file: SourceFile) -> str:
     """Find a name that all files of the same session have: in the name of the file, else at its start.
 
     A file without one is a session of its own, named after it.

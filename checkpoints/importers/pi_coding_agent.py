@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_cost_amount, parse_time
+from checkpoints.importers.imported_message_and_usage import (
+    TRANSCRIPT_START,
+    parse_iso_or_unix_time_or_none,
+    parse_usd_cost_or_none,
+)
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
@@ -61,18 +65,20 @@ class PiReader:
             case "session":
                 builder.set_context(cwd=entry.get("cwd"), model=entry.get("modelId"))
                 builder.facts["parent_file"] = entry.get("parentSession", "")
-                self._forked_at = parse_time(entry.get("timestamp")) if entry.get("parentSession") else None
+                self._forked_at = (
+                    parse_iso_or_unix_time_or_none(entry.get("timestamp")) if entry.get("parentSession") else None
+                )
             case "model_change":
                 builder.set_context(model=entry.get("modelId"))
             case "session_info":
-                builder.set_title(entry.get("name"), given=True)
+                builder.note_title_candidate(entry.get("name"), given=True)
             case "message" if isinstance(entry.get("message"), dict):
                 key = self._add_message(builder, entry, entry["message"])
             case "compaction":
                 key = self._add_compaction(builder, entry)
             case "branch_summary" | "custom_message":
                 text = entry.get("summary", entry.get("content"))
-                key = self._record_entry(
+                key = self._add_entry_message_after_parent(
                     builder,
                     entry,
                     {"role": "system", "content": text, "source": _omit_fields(entry, {"summary", "content"})},
@@ -88,17 +94,17 @@ class PiReader:
     def _get_or_open_builder(self, entry: Body) -> TranscriptBuilder:
         if self._builder is None:
             own_id = entry.get("id") if entry.get("type") == "session" else ""
-            self._builder = self._context.open_builder(self._context.make_session_id(own_id), by_place=False)
+            self._builder = self._context.open_builder(self._context.choose_session_id(own_id), by_place=False)
         return self._builder
 
-    def _record_entry(self, builder: TranscriptBuilder, entry: Body, body: Body, **facts: Any) -> str:
+    def _add_entry_message_after_parent(self, builder: TranscriptBuilder, entry: Body, body: Body, **facts: Any) -> str:
         """Record the message of an entry after that of its parent."""
         parent = entry.get("parentId")
         after: str | None = self._keys.get(parent, self._last) if isinstance(parent, str) else self._last
         if after == TRANSCRIPT_START and builder.message_count == 0:
             after = None
         key = entry["id"] if isinstance(entry.get("id"), str) else ""
-        at = parse_time(entry.get("timestamp"))
+        at = parse_iso_or_unix_time_or_none(entry.get("timestamp"))
         return builder.add_message({"id": key, **body}, key=key, at=at, after=after, **facts)
 
     def _add_message(self, builder: TranscriptBuilder, entry: Body, message: Body) -> str:
@@ -110,7 +116,7 @@ class PiReader:
             block = {
                 "kind": "tool_result",
                 "call_id": message.get("toolCallId"),
-                "content": _read_blocks(message.get("content")),
+                "content": _convert_call_and_image_blocks(message.get("content")),
             }
             body["blocks"] = [{**block, "is_error": True} if message.get("isError") is True else block]
         elif role == "bashExecution":
@@ -118,15 +124,15 @@ class PiReader:
         elif role in {"branchSummary", "compactionSummary"}:
             body |= {"role": "system", "content": message.get("summary")}
         else:
-            body["content"] = _read_blocks(message.get("content"))
+            body["content"] = _convert_call_and_image_blocks(message.get("content"))
         if isinstance(error := message.get("errorMessage"), str) and error and isinstance(body.get("content"), list):
             body["content"] = [*body["content"], {"errorMessage": error}]
         if role == "assistant":
-            at = parse_time(entry.get("timestamp"))
+            at = parse_iso_or_unix_time_or_none(entry.get("timestamp"))
             if at is None or self._forked_at is None or at >= self._forked_at:
                 usage = self._add_usage_of_message(builder, message)
             builder.interrupted = message.get("stopReason") == "aborted"
-        return self._record_entry(builder, entry, body, usage=usage, begins_turn=role == "user")
+        return self._add_entry_message_after_parent(builder, entry, body, usage=usage, begins_turn=role == "user")
 
     def _add_usage_of_message(self, builder: TranscriptBuilder, message: Body) -> Body:
         builder.set_context(model=message.get("model"))
@@ -135,7 +141,7 @@ class PiReader:
             return {}
         cost = usage.get("cost")
         tokens = {target: usage.get(name) for name, target in _TOKEN_FIELDS.items()}
-        total = parse_cost_amount(cost.get("total")) if isinstance(cost, dict) else None
+        total = parse_usd_cost_or_none(cost.get("total")) if isinstance(cost, dict) else None
         return builder.add_usage(message.get("model"), tokens, total)
 
     def _add_compaction(self, builder: TranscriptBuilder, entry: Body) -> str:
@@ -148,7 +154,7 @@ class PiReader:
             "source": _omit_fields(entry, {"summary"}),
         }
         key = entry["id"] if isinstance(entry.get("id"), str) else ""
-        at = parse_time(entry.get("timestamp"))
+        at = parse_iso_or_unix_time_or_none(entry.get("timestamp"))
         return builder.add_message({"id": key, **body}, key=key, at=at, after=TRANSCRIPT_START, begins_turn=False)
 
     def flush(self) -> None:
@@ -161,14 +167,14 @@ def _omit_fields(values: Body, names: set[str] | frozenset[str]) -> Body:
     return {name: value for name, value in values.items() if name not in names}
 
 
-def _read_blocks(content: Any) -> Any:
+def _convert_call_and_image_blocks(content: Any) -> Any:
     """Convert blocks of calls and images to those of this library; everything else stays."""
     if not isinstance(content, list):
         return content
-    return [_read_block(block) if isinstance(block, dict) else block for block in content]
+    return [_convert_call_or_image_block(block) if isinstance(block, dict) else block for block in content]
 
 
-def _read_block(block: Body) -> Body:
+def _convert_call_or_image_block(block: Body) -> Body:
     if block.get("type") == "toolCall":
         return {"kind": "tool_call", "id": block.get("id"), "name": block.get("name"), "args": block.get("arguments")}
     if block.get("type") == "image" and isinstance(block.get("data"), str):

@@ -14,7 +14,7 @@ from typing import Any
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.importers.find_and_read_transcript_files import LINE_SUFFIXES
-from checkpoints.importers.imported_message_and_usage import parse_time, parse_token_count_or_zero
+from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none, parse_token_count_or_zero
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
 
 
@@ -69,7 +69,7 @@ class ExchangeReader:
             self._import_conversation(exchange, number)
             return
         if self._running is None:
-            self._running = self._context.open_builder(self._context.make_session_id())
+            self._running = self._context.open_builder(self._context.choose_session_id())
         _add_exchange(self._running, exchange)
 
     def _import_conversation(self, exchange: Exchange, number: int) -> None:
@@ -80,7 +80,7 @@ class ExchangeReader:
         self._names[name] += 1
         if self._names[name] > 1:
             name = f"{name}.{self._names[name]}"
-        builder = self._context.open_builder(self._context.make_session_id("", *([name] if name else [])))
+        builder = self._context.open_builder(self._context.choose_session_id("", *([name] if name else [])))
         _add_exchange(builder, exchange)
         builder.flush()
 
@@ -94,7 +94,7 @@ def _add_exchange(builder: TranscriptBuilder, exchange: Exchange) -> None:
     builder.set_context(model=exchange.model)
     usage = builder.add_usage(exchange.model, exchange.tokens, exchange.cost)
     for number, body in enumerate(exchange.messages, 1):
-        at = parse_time(body.get("created_at")) or exchange.at
+        at = parse_iso_or_unix_time_or_none(body.get("created_at")) or exchange.at
         if number < len(exchange.messages):
             builder.add_message(body, at=at)
             continue
@@ -124,7 +124,7 @@ def convert_usage_counts(usage: Any, names: Mapping[str, str], cached: tuple[str
     return +counts
 
 
-def are_most_scores_positive(scores: Sequence[int]) -> bool:
+def are_half_of_scores_positive(scores: Sequence[int]) -> bool:
     """Return whether at least half of the messages fit: a format gets new types of content, which are kept as they
     are."""
     return bool(scores) and sum(score > 0 for score in scores) * 2 >= len(scores)
@@ -148,7 +148,7 @@ def move_undisplayed_fields_to_source(value: Body, shown: frozenset[str], quiet:
     return {**body, "source": source} if source else body
 
 
-def merge_exchanges(values: list[Any], read: Callable[[Any], Exchange | None]) -> Exchange | None:
+def read_and_merge_exchanges(values: list[Any], read: Callable[[Any], Exchange | None]) -> Exchange | None:
     """Merge several entries into one exchange, without those that are no messages; None if none of them is one."""
     merged = Exchange([])
     for value in values:

@@ -40,11 +40,11 @@ def apply_price_table(store: Store, table: PriceTable, *, applied_by: str) -> Ap
         with database_operation(store.using), transaction.atomic(using=store.using):
             row = rows.select_for_update().filter(pk=pk).exclude(cost_basis=CostBasis.STATED).first()
             if row is not None:
-                _update_session_costs(store, row, table, result, applied_by)
+                _reestimate_session_and_version_costs(store, row, table, result, applied_by)
     return result
 
 
-def _update_session_costs(
+def _reestimate_session_and_version_costs(
     store: Store, row: Session, table: PriceTable, result: AppliedPrices, applied_by: str
 ) -> None:
     checkpoints = Checkpoint.objects.using(store.using).filter(session=row)

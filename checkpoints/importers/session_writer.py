@@ -78,7 +78,7 @@ class ImportedTurn:
         assert self.state is not None  # noqa: S101 - given when the turn ended
         return self.state
 
-    def set_missing_times(self, at: datetime) -> None:
+    def set_all_times(self, at: datetime) -> None:
         """Give the first known time to messages and calls that came before it."""
         self.messages = [message._replace(created_at=at) for message in self.messages]
         for call in self.calls:
@@ -157,7 +157,7 @@ class ImportWriter:
             )
         return parse_json(rows[0][0])
 
-    def load_messages_by_key(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
+    def load_last_messages_within_size(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
         """Load messages of any version of the session: the key, the role and the body of each, in the order of `keys`.
 
         Of the last ones, no more than `size` characters of bodies. A key without a message is left out. Raises
@@ -174,11 +174,11 @@ class ImportWriter:
                     size -= len(message.body)
                     if size < 0:
                         return found[::-1]
-                    self._require_body_of_chain(connection, message)
+                    self._require_message_matches_chain(connection, message)
                     found.append((message.message_id, message.role, message.body))
         return found[::-1]
 
-    def _require_body_of_chain(self, connection: BaseDatabaseWrapper, message: Message) -> None:
+    def _require_message_matches_chain(self, connection: BaseDatabaseWrapper, message: Message) -> None:
         place, position = (connection, message.segment_id), message.position
         before = digests.EMPTY_CHAIN
         for (chain,) in read_messages_along_segments.read_message_field_rows(
@@ -204,7 +204,7 @@ class ImportWriter:
         try:
             with self.open_transaction():
                 self._ensure_file_savepoint()
-                row, run = self._create_session(first) if is_new else self._lock_and_prepare_session()
+                row, run = self._create_session(first) if is_new else self._lock_and_reopen_session()
                 if self._sealed_head is None:
                     self._sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(
                         self.store.using, row.pk
@@ -228,7 +228,7 @@ class ImportWriter:
         if self._batch is None or end is None or end.live or any(turn.keep is not None for turn in turns):
             return False
         row, run = write_imported_sessions.build_session_and_run(self.store, self.origin, first, end)
-        made = _set_steps_of_calls(turns, after=0)
+        made = _set_steps_and_list_calls(turns, after=0)
         updated_at = self._find_activity_time_if_not_recent(end)
         self._batch.add_session(
             NewSession(self.origin, row, run, _build_versions_to_write(turns), made, calls, updated_at)
@@ -243,14 +243,14 @@ class ImportWriter:
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         end = None if self.known_end is None or self.known_end.live else self.known_end
         self._row, self._run = write_imported_sessions.build_session_and_run(self.store, self.origin, first, end)
-        write_imported_sessions.insert_sessions_and_runs(self.store, [(self.origin, self._row, self._run)])
+        write_imported_sessions.insert_sessions_with_runs_and_events(self.store, [(self.origin, self._row, self._run)])
         self._written_end = end
         self._head = save_version.get_session_transcript_head(self._row)
         self._sealed_head = session_heads.build_head_of_new_session_if_sealing(self._row)
         self._is_created = True
         return self._row, self._run
 
-    def _lock_and_prepare_session(self) -> tuple[Session, Run]:
+    def _lock_and_reopen_session(self) -> tuple[Session, Run]:
         """Lock the session, which has to be as this import left it, and reopen it if it was finished."""
         assert self._row is not None and self._run is not None  # noqa: S101, PT018 - set together
         sessions = Session.objects.using(self.store.using).filter(pk=self._row.pk)
@@ -268,7 +268,9 @@ class ImportWriter:
         """Write consecutive turns, of which only the first one may begin a branch, and complete the rows of their
         calls."""
         head = self._get_or_branch_head_for_turn(row, turns[0].keep)
-        difference = calls.complete_call_rows_and_sum_seals(row, run, _set_steps_of_calls(turns, after=head.version))
+        difference = calls.complete_call_rows_and_sum_seals(
+            row, run, _set_steps_and_list_calls(turns, after=head.version)
+        )
         self._head = self._write_versions(row, run, head, turns, difference)
 
     def _write_versions(
@@ -318,7 +320,7 @@ class ImportWriter:
         Session.objects.using(self.store.using).filter(pk=row.pk).update(head_segment=segment)
         return TranscriptHead(segment.pk, self._head.length, self._head.chain, self._head.version)
 
-    def update_session_at_end(self, end: SessionEnd, calls: ImportedCallLog) -> None:
+    def update_session_and_close_calls_at_end(self, end: SessionEnd, calls: ImportedCallLog) -> None:
         """Update what is only known at the end: title, metadata, status, cost, times. Equal values are not written."""
         if self._row is None or self._run is None or self._is_in_batch:
             return
@@ -327,11 +329,11 @@ class ImportWriter:
             row, run = self._row, self._run
             if not self._is_created:
                 row.refresh_from_db(using=self.store.using)
-            calls.write_late_results_and_close_calls(live=end.live)
+            calls.write_late_results_and_discard_unanswered(live=end.live)
             was_written, self._is_created, self._written_end = self._written_end is end, False, None
             if was_written:
                 return
-            write_imported_sessions.update_imported_session(
+            write_imported_sessions.update_imported_session_and_run_at_end(
                 self.store, row, run, self.origin, end, has_new_versions=self._has_new_versions
             )
 
@@ -352,7 +354,7 @@ def _build_versions_to_write(turns: Sequence[ImportedTurn]) -> list[VersionToWri
     ]
 
 
-def _set_steps_of_calls(turns: Sequence[ImportedTurn], *, after: int) -> list[ToolCall]:
+def _set_steps_and_list_calls(turns: Sequence[ImportedTurn], *, after: int) -> list[ToolCall]:
     """Set the version that the calls of each turn belong to, and return them. `after` is the version before."""
     for version, turn in enumerate(turns, after + 1):
         for call in turn.calls:

@@ -99,7 +99,7 @@ _ANSWER_ATTRIBUTES: Final = {"reasoning": "ai.response.reasoning", "text": "ai.r
 _ANSWER_CALLS: Final = "ai.response.toolCalls"
 
 
-def find_span_attribute(attributes: Body, fact: str) -> Any:
+def find_fact_in_attributes(attributes: Body, fact: str) -> Any:
     """Find a fact under any of its names: as one attribute, or as a list that was flattened into several."""
     for name in ATTRIBUTES[fact]:
         if attributes.get(name) not in (None, ""):
@@ -122,7 +122,7 @@ def find_request_output(attributes: Body) -> Any:
         with suppress(ValueError):  # it is kept as it is
             calls = parse_json(calls)
     if not parts and not calls:
-        return find_span_attribute(attributes, "outputs")
+        return find_fact_in_attributes(attributes, "outputs")
     calls = calls if isinstance(calls, list) else [calls] if calls else []
     calls = [{"type": "tool-call", **call} if isinstance(call, dict) else call for call in calls]
     return [{"role": "assistant", "content": [*parts, *calls]}]
@@ -133,7 +133,7 @@ def _collect_flattened_list_attribute(attributes: Body, prefix: str) -> list[Any
     tree: dict[str, Any] = {}
     start = f"{prefix}."
     for name, value in attributes.items():
-        if name.startswith(start) and _is_place_in_list(name[len(start) :].split(".")[0]):
+        if name.startswith(start) and _is_list_index(name[len(start) :].split(".")[0]):
             node = tree
             *path, last = name[len(start) :].split(".")
             for step in path:
@@ -145,16 +145,16 @@ def _collect_flattened_list_attribute(attributes: Body, prefix: str) -> list[Any
 def _convert_numbered_dicts_to_lists(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
-    if node and all(map(_is_place_in_list, node)):
+    if node and all(map(_is_list_index, node)):
         return [_convert_numbered_dicts_to_lists(node[name]) for name in sorted(node, key=int)]
     return {name: _convert_numbered_dicts_to_lists(value) for name, value in node.items()}
 
 
-def _is_place_in_list(name: str) -> bool:
+def _is_list_index(name: str) -> bool:
     return name.isdecimal() and len(name) <= _MAX_DIGITS
 
 
-def omit_message_attributes(attributes: Body, facts: Iterable[str]) -> Body:
+def omit_attributes_of_facts(attributes: Body, facts: Iterable[str]) -> Body:
     """Leave out the attributes that these facts were read from, and those that repeat them."""
     names = (name for fact in facts for name in ATTRIBUTES[fact])
     prefixes = (*names, *_ANSWER_ATTRIBUTES.values(), _ANSWER_CALLS)
@@ -167,11 +167,12 @@ def read_token_counts(attributes: Body) -> dict[str, int]:
     """Read the counts; the input includes what came from the cache, and is separated from it."""
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     counts = {
-        name: parse_token_count_or_zero(parse_otlp_integer(find_span_attribute(attributes, name))) for name in names
+        name: parse_token_count_or_zero(parse_otlp_integer_or_keep(find_fact_in_attributes(attributes, name)))
+        for name in names
     }
     if not counts["input_tokens"] and not counts["output_tokens"]:
         counts["total_tokens"] = parse_token_count_or_zero(
-            parse_otlp_integer(find_span_attribute(attributes, "total_tokens"))
+            parse_otlp_integer_or_keep(find_fact_in_attributes(attributes, "total_tokens"))
         )
     cached = counts["cache_read_input_tokens"] + counts["cache_creation_input_tokens"]
     if cached <= counts["input_tokens"]:
@@ -179,7 +180,7 @@ def read_token_counts(attributes: Body) -> dict[str, int]:
     return counts
 
 
-def parse_otlp_integer(value: Any) -> Any:
+def parse_otlp_integer_or_keep(value: Any) -> Any:
     """Convert a number that OTLP JSON writes as text; other values stay as they are."""
     if isinstance(value, float):
         return int(value) if math.isfinite(value) else None
@@ -188,7 +189,7 @@ def parse_otlp_integer(value: Any) -> Any:
 
 def parse_otlp_time(value: Any) -> datetime | None:
     """Convert nanoseconds since 1970, which OTLP JSON writes as text; None for anything else."""
-    number = parse_otlp_integer(value)
+    number = parse_otlp_integer_or_keep(value)
     try:
         return datetime.fromtimestamp(number / 1e9, UTC) if isinstance(number, int) and number > 0 else None
     except (ValueError, OverflowError, OSError):
@@ -199,7 +200,7 @@ def read_attributes(holder: Any) -> Body:
     """Read the attributes of a span, an event or a resource."""
     return {
         str(entry.get("key")): parse_attribute_value(entry.get("value"))
-        for entry in iterate_dicts(holder, "attributes")
+        for entry in iterate_dicts_of_first_list_field(holder, "attributes")
     }
 
 
@@ -213,13 +214,13 @@ def parse_attribute_value(value: Any) -> Any:
         if name in {"kvlistValue", "kvlist_value"}:
             return {
                 str(entry.get("key")): parse_attribute_value(entry.get("value"))
-                for entry in iterate_dicts(inner, "values")
+                for entry in iterate_dicts_of_first_list_field(inner, "values")
             }
-        return parse_otlp_integer(inner) if name in {"intValue", "int_value"} else inner
+        return parse_otlp_integer_or_keep(inner) if name in {"intValue", "int_value"} else inner
     return None
 
 
-def iterate_dicts(holder: Any, *names: str) -> Iterator[Body]:
+def iterate_dicts_of_first_list_field(holder: Any, *names: str) -> Iterator[Body]:
     """Iterate over the objects in the first of these fields that is a list."""
     values: Iterable[Any] = (
         next((holder[name] for name in names if isinstance(holder.get(name), list)), [])

@@ -65,9 +65,9 @@ class SpanSession:
                 events.append((end, 2, number, span))
         for _, step, _, span in sorted(events, key=lambda event: event[:3]):
             if step == 0:
-                self._add_inputs(span)
+                self._add_new_input_messages(span)
             elif step == 1:
-                self._add_outputs(span)
+                self._add_output_messages_and_usage(span)
             elif span.kind == "tool":
                 self._add_tool_result_and_missing_call(span)
             elif span is answering:
@@ -81,7 +81,7 @@ class SpanSession:
         texts = {} if span.id in self._parents else {"input": span.inputs, "output": span.outputs}
         return {**_span_to_dict(span), **{name: value for name, value in texts.items() if value not in (None, "")}}
 
-    def _add_inputs(self, span: Span) -> None:
+    def _add_new_input_messages(self, span: Span) -> None:
         self._builder.set_context(model=span.model)
         here: Counter[str] = Counter()
         system = [{**message, "role": "system"} for message in parse_span_messages(span.system, "system")]
@@ -93,10 +93,10 @@ class SpanSession:
 
     def _add_message_if_new(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
         named = self._assign_missing_call_ids(body)
-        if not self._is_message_known(named):
+        if not self._are_calls_or_results_known(named):
             self._add_message(named, text, at, usage)
 
-    def _add_outputs(self, span: Span) -> None:
+    def _add_output_messages_and_usage(self, span: Span) -> None:
         usage = self._builder.add_usage(span.model, span.tokens, span.cost)
         bodies = parse_span_messages(span.outputs, "assistant")
         for number, body in enumerate(bodies, 1):
@@ -123,7 +123,7 @@ class SpanSession:
         calls = [block for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"]
         if not calls:
             return None
-        return self._tool_search.find_first_start(
+        return self._tool_search.find_start_of_first_call(
             {call["id"] for call in calls}, {call["name"] for call in calls}, _get_start_or_epoch(span)
         )
 
@@ -169,7 +169,7 @@ class SpanSession:
             return {**block, "call_id": waiting[0] if waiting else self._newest_call.get(name, f"{name}-result")}
         return block
 
-    def _is_message_known(self, body: Body) -> bool:
+    def _are_calls_or_results_known(self, body: Body) -> bool:
         """Return whether all calls, or all results, of a message are there already."""
         blocks = [block for block in body.get("blocks", ()) if isinstance(block, dict)]
         results = [block["call_id"] for block in blocks if block.get("kind") == "tool_result"]
@@ -220,13 +220,13 @@ def import_span_sessions(
         traces[span.trace].append(span)
     for trace, members in traces.items():
         session_id = (
-            context.make_session_id(trace)
+            context.choose_session_id(trace)
             if len(traces) == 1 or not context.session_id
-            else context.make_session_id("", trace)
+            else context.choose_session_id("", trace)
         )
         agent = next((span.agent for span in members if span.agent), "")
         builder = context.open_builder(session_id, agent=agent)
-        builder.set_title(titles.get(trace), given=True)
+        builder.note_title_candidate(titles.get(trace), given=True)
         builder.facts |= facts.get(trace, {})
         SpanSession(builder, members).add_all_spans_and_flush()
 

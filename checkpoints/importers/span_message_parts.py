@@ -29,7 +29,7 @@ def build_text_block(text: str) -> Body:
     return {"kind": "text", "text": text}
 
 
-def iterate_blocks(content: Any) -> Iterator[Any]:
+def iterate_content_as_blocks(content: Any) -> Iterator[Any]:
     """Iterate over the parts of a message's content as blocks; unknown ones stay as they are."""
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, dict):
@@ -57,8 +57,8 @@ def _convert_part_to_blocks(part: Any) -> list[Any]:
         content = next((part[name] for name in _RESULT_FIELDS if name in part), None)
         return [
             build_result_block(
-                find_first_text_field(part, ID_FIELDS),
-                find_first_text_field(part, _NAME_FIELDS),
+                get_first_text_field_or_empty(part, ID_FIELDS),
+                get_first_text_field_or_empty(part, _NAME_FIELDS),
                 unwrap_result_text(content),
             )
         ]
@@ -68,10 +68,10 @@ def _convert_part_to_blocks(part: Any) -> list[Any]:
     if isinstance(text, str) and kind in _REASONING_TYPES:
         beside = {name: value for name, value in part.items() if name not in _REASONING_TEXTS}
         return [{**beside, "kind": "reasoning", "text": text}]
-    return [_read_media(part, kind) or part]
+    return [_build_media_block_or_none(part, kind) or part]
 
 
-def _read_media(part: Body, kind: str) -> Body | None:
+def _build_media_block_or_none(part: Body, kind: str) -> Body | None:
     """Read an image or a recording; None if it is neither, or has neither data nor an address."""
     media = get_text_field_or_empty(part, "modality") if kind in _DATA_TYPES else kind
     if media not in _SHOWN_MEDIA:
@@ -83,12 +83,12 @@ def _read_media(part: Body, kind: str) -> Body | None:
     if isinstance(fields.get("content"), str):
         source = {"type": "base64", "media_type": media_type, "data": fields["content"]}
         return {"type": media, "source": source}
-    url = find_first_text_field(fields, ("url", "uri"))
-    transcript = find_first_text_field(fields, ("transcript",))
+    url = get_first_text_field_or_empty(fields, ("url", "uri"))
+    transcript = get_first_text_field_or_empty(fields, ("transcript",))
     return {"type": media, "url": url, **({"transcript": transcript} if transcript else {})} if url else None
 
 
-def find_first_text_field(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
+def get_first_text_field_or_empty(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
     """Return the first of the fields that is a text; empty if there is none."""
     return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
 
@@ -109,8 +109,8 @@ def build_call_block(call: Body) -> Body:
         **{name.removeprefix("function."): call[name] for name in call if name.startswith("function.")},
     }
     args = next((fields[name] for name in _ARGUMENT_FIELDS if name in fields), None)
-    name = find_first_text_field(fields, _NAME_FIELDS) or "tool"
-    return {"kind": "tool_call", "id": find_first_text_field(fields, ID_FIELDS), "name": name, "args": args}
+    name = get_first_text_field_or_empty(fields, _NAME_FIELDS) or "tool"
+    return {"kind": "tool_call", "id": get_first_text_field_or_empty(fields, ID_FIELDS), "name": name, "args": args}
 
 
 def build_result_block(call_id: str, name: Any, content: Any) -> Body:

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
-from checkpoints.importers.openai_responses import read_item, score_item_match
+from checkpoints.importers.openai_responses import read_item_as_exchange_or_none, score_item_match
 from checkpoints.importers.span_message_parts import (
     ID_FIELDS,
     build_call_block,
     build_result_block,
     build_text_block,
-    find_first_text_field,
-    iterate_blocks,
+    get_first_text_field_or_empty,
+    iterate_content_as_blocks,
     unwrap_result_text,
 )
 
@@ -27,20 +27,20 @@ _LIST_FIELDS: Final = ("messages", "contents", "output_messages", "input_message
 def parse_span_messages(value: Any, role: str) -> list[Body]:
     """Read the messages of a span's input or output; `role` is that of text without one."""
     if isinstance(value, str):
-        parsed = _parse_json_text(value)
+        parsed = _parse_json_text_or_none(value)
         return (
             parse_span_messages(parsed, role)
             if parsed is not None
-            else _build_messages(role, [build_text_block(value)] if value else [])
+            else _wrap_blocks_in_message_list(role, [build_text_block(value)] if value else [])
         )
     if isinstance(value, list):
         return _parse_message_list(value, role)
     if isinstance(value, dict):
         return _parse_message_dict(value, role)
-    return [] if value is None else _build_messages(role, [value])
+    return [] if value is None else _wrap_blocks_in_message_list(role, [value])
 
 
-def _parse_json_text(text: str) -> Any:
+def _parse_json_text_or_none(text: str) -> Any:
     """Parse text that is a list or an object of JSON; None if it is neither."""
     if not text.lstrip().startswith(("[", "{", '"')):
         return None
@@ -51,7 +51,7 @@ def _parse_json_text(text: str) -> Any:
     return value if isinstance(value, list | dict | str) else None
 
 
-def _build_messages(role: str, blocks: list[Any]) -> list[Body]:
+def _wrap_blocks_in_message_list(role: str, blocks: list[Any]) -> list[Body]:
     return [{"role": role, "blocks": blocks}] if blocks else []
 
 
@@ -59,10 +59,12 @@ def _parse_message_list(values: list[Any], role: str) -> list[Body]:
     if values and all(
         isinstance(value, dict) and ("toolCallId" in value or _is_tool_call_without_message(value)) for value in values
     ):
-        return _build_messages("assistant", [build_call_block(value) for value in values])
+        return _wrap_blocks_in_message_list("assistant", [build_call_block(value) for value in values])
     if values and all(isinstance(value, dict) and _is_message(value) for value in values):
         return [message for value in values for message in _read_message_or_response_item(value, role)]
-    return _build_messages(role, [block for value in values for block in iterate_blocks(_unwrap_completion(value))])
+    return _wrap_blocks_in_message_list(
+        role, [block for value in values for block in iterate_content_as_blocks(_unwrap_completion(value))]
+    )
 
 
 def _unwrap_completion(value: Any) -> Any:
@@ -96,46 +98,50 @@ def _parse_message_dict(value: Body, role: str) -> list[Body]:
         return _read_message_or_response_item(value["content"], role)
     if isinstance(value.get("prompt"), str):
         system = (
-            _build_messages("system", [build_text_block(value["system"])])
+            _wrap_blocks_in_message_list("system", [build_text_block(value["system"])])
             if isinstance(value.get("system"), str)
             else []
         )
-        return [*system, *_build_messages("user", [build_text_block(value["prompt"])])]
+        return [*system, *_wrap_blocks_in_message_list("user", [build_text_block(value["prompt"])])]
     if _is_message(value):
         return _read_message_or_response_item(value, role)
-    return _build_messages(role, [value])
+    return _wrap_blocks_in_message_list(role, [value])
 
 
 def _read_message_or_response_item(value: Body, role: str) -> list[Body]:
     """Read one message, or one item of the Responses API."""
     if isinstance(value.get("message"), dict) and "role" not in value:
         value = value["message"]
-    if "role" not in value and score_item_match(value) and (exchange := read_item(value)) is not None:
+    if (
+        "role" not in value
+        and score_item_match(value)
+        and (exchange := read_item_as_exchange_or_none(value)) is not None
+    ):
         return exchange.messages
     own_role = value.get("role", value.get("type") if value.get("type") in _ROLE_TYPES else role)
     own_role = _ROLES.get(own_role, own_role) if isinstance(own_role, str) else role
     content = value.get("parts", value.get("contents", value.get("content", value.get("text"))))
-    call_id = find_first_text_field(value, ID_FIELDS[1:])
+    call_id = get_first_text_field_or_empty(value, ID_FIELDS[1:])
     if own_role == "tool" and (call_id or isinstance(value.get("name"), str)):
         return [
             {"role": "tool", "blocks": [build_result_block(call_id, value.get("name"), unwrap_result_text(content))]}
         ]
-    reasoning = find_first_text_field(value, ("reasoning_content", "reasoning"))
+    reasoning = get_first_text_field_or_empty(value, ("reasoning_content", "reasoning"))
     blocks = [{"kind": "reasoning", "text": reasoning}] if reasoning else []
-    blocks += iterate_blocks(content)
-    blocks += [build_call_block(call) for call in _iterate_calls(value)]
-    return _build_messages("tool" if blocks and all(map(_is_result_block, blocks)) else own_role, blocks)
+    blocks += iterate_content_as_blocks(content)
+    blocks += [build_call_block(call) for call in _iterate_tool_calls_of_message(value)]
+    return _wrap_blocks_in_message_list("tool" if blocks and all(map(_is_result_block, blocks)) else own_role, blocks)
 
 
 def _is_result_block(block: Any) -> bool:
     return isinstance(block, dict) and block.get("kind") == "tool_result"
 
 
-def _iterate_calls(message: Body) -> Iterator[Body]:
+def _iterate_tool_calls_of_message(message: Body) -> Iterator[Body]:
     extra = message.get("additional_kwargs")
     for holder in (message, extra if isinstance(extra, dict) else {}):
         calls = holder.get("tool_calls")
-        calls = _parse_json_text(calls) if isinstance(calls, str) else calls
+        calls = _parse_json_text_or_none(calls) if isinstance(calls, str) else calls
         if isinstance(calls, list) and calls:
             yield from (call.get("tool_call", call) for call in calls if isinstance(call, dict))
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from checkpoints.importers.imported_message_and_usage import parse_cost_amount
+from checkpoints.importers.imported_message_and_usage import parse_usd_cost_or_none
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder, TranscriptFormat
 from checkpoints.importers.provider_message_reader import convert_usage_counts
 
@@ -38,7 +38,7 @@ class SweAgentReader:
         if not isinstance(value, dict):
             return
         parts = [] if not self._builders else [str(number)]
-        builder = self._context.open_builder(self._context.make_session_id("", *parts))
+        builder = self._context.open_builder(self._context.choose_session_id("", *parts))
         self._builders.append(builder)
         steps = [step for step in _get_list_or_empty(value.get("trajectory")) if isinstance(step, dict)]
         history = [entry for entry in _get_list_or_empty(value.get("history")) if isinstance(entry, dict)]
@@ -110,7 +110,7 @@ class SweAgentReader:
         info = _get_dict_or_empty(value.get("info"))
         stats = _get_dict_or_empty(info.get("model_stats"))
         tokens = {"input_tokens": stats.get("tokens_sent"), "output_tokens": stats.get("tokens_received")}
-        cost = parse_cost_amount(stats.get("instance_cost", stats.get("total_cost")))
+        cost = parse_usd_cost_or_none(stats.get("instance_cost", stats.get("total_cost")))
         builder.add_usage("", tokens, cost or None)
         if _contains_text(newest, info.get("submission")):
             builder.add_note({"info": info})

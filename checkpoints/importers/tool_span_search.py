@@ -46,7 +46,9 @@ class ToolSpanSearch:
             for key in keys:
                 self._by_args[tool, may_have_id, key].append((number, span))
 
-    def find_first_start(self, call_ids: Iterable[str], names: Iterable[str], after: datetime) -> datetime | None:
+    def find_start_of_first_call(
+        self, call_ids: Iterable[str], names: Iterable[str], after: datetime
+    ) -> datetime | None:
         """Find when the first of some calls began.
 
         Args:
@@ -78,9 +80,9 @@ class ToolSpanSearch:
         keys = [_build_input_key("whole", args), *([_build_input_key("value", args)] if args else [])]
         same = (self._by_args.get((tool, may_have_id, key)) for tool in tools for key in keys)
         every = (self._by_tool.get((tool, may_have_id)) for tool in tools)
-        return _find_first_unmatched_span(same, may_have_id=may_have_id) or _find_first_unmatched_span(
-            every, may_have_id=may_have_id
-        )
+        return _discard_matched_and_find_first_span(
+            same, may_have_id=may_have_id
+        ) or _discard_matched_and_find_first_span(every, may_have_id=may_have_id)
 
     def _list_known_tool_names_containing(self, name: str) -> list[str]:
         """List the tools whose names contain a name: some sources write the span's name around it."""
@@ -97,14 +99,18 @@ def _build_input_key(kind: str, value: Any) -> str:
     return kind + digest_text(json.dumps(value, sort_keys=True, default=repr))
 
 
-def _find_first_unmatched_span(queues: Iterable[_Queue | None], *, may_have_id: bool) -> Span | None:
+def _discard_matched_and_find_first_span(queues: Iterable[_Queue | None], *, may_have_id: bool) -> Span | None:
     """Find the first span that no call has yet. Those before it are removed: they are never free again."""
     return min(
-        _iterate_first_unmatched_spans(queues, may_have_id=may_have_id), key=lambda pair: pair[0], default=(0, None)
+        _discard_matched_and_iterate_first_spans(queues, may_have_id=may_have_id),
+        key=lambda pair: pair[0],
+        default=(0, None),
     )[1]
 
 
-def _iterate_first_unmatched_spans(queues: Iterable[_Queue | None], *, may_have_id: bool) -> Iterator[tuple[int, Span]]:
+def _discard_matched_and_iterate_first_spans(
+    queues: Iterable[_Queue | None], *, may_have_id: bool
+) -> Iterator[tuple[int, Span]]:
     for queue in queues:
         while queue:
             span = queue[0][1]

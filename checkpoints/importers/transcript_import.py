@@ -10,12 +10,16 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.importers import detect_format
 from checkpoints.importers.file_import import ImportOptions, add_value_or_report_damage, build_import_context
-from checkpoints.importers.find_and_read_transcript_files import SourceFile, build_refused_folder, find_source_files
+from checkpoints.importers.find_and_read_transcript_files import (
+    SourceFile,
+    build_unreadable_folder_refusal,
+    find_source_files,
+)
 from checkpoints.importers.folder_import import FolderImport
 from checkpoints.importers.import_errors import NothingToImport
-from checkpoints.importers.import_in_processes import import_in_processes
+from checkpoints.importers.import_in_processes import close_connections_and_import_in_processes
 from checkpoints.importers.import_report import ImportReport, Progress
-from checkpoints.importers.parallel_file_groups import can_fork, choose_number_of_workers
+from checkpoints.importers.parallel_file_groups import can_forked_processes_use_database, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.store.database_client_state import Store
 
@@ -72,11 +76,11 @@ def import_transcripts(
     path = Path(source).expanduser()
     unreadable: list[OSError] = []
     files = find_source_files(path, unreadable)
-    report.refused += map(build_refused_folder, unreadable)
+    report.refused += map(build_unreadable_folder_refusal, unreadable)
     if session_id is not None and not path.is_file():
         raise InvalidInput("A session_id names one file; a folder's sessions are called like its files.")
     folder = FolderImport(checkpointer.store, options, report)
-    import_files(folder, path, files, progress, skip_unchanged=skip_unchanged, workers=workers)
+    import_files_unless_unchanged(folder, path, files, progress, skip_unchanged=skip_unchanged, workers=workers)
     return report
 
 
@@ -84,7 +88,7 @@ def _import_values(store: Store, values: Iterable[Any], options: ImportOptions, 
     if not options.session_id or not options.format:
         raise InvalidInput("Messages from memory need a session_id and a format.")
     context = build_import_context(
-        store, options, report, detect_format.get_format(options.format), None, options.session_id
+        store, options, report, detect_format.get_format_by_name(options.format), None, options.session_id
     )
     reader = context.format.open_reader(context)
     for number, value in enumerate(values, 1):
@@ -92,7 +96,7 @@ def _import_values(store: Store, values: Iterable[Any], options: ImportOptions, 
     reader.flush()
 
 
-def import_files(
+def import_files_unless_unchanged(
     folder: FolderImport,
     path: Path,
     files: Sequence[SourceFile],
@@ -102,16 +106,16 @@ def import_files(
     workers: int | None = 1,
 ) -> None:
     """Import the files of `path`, by several processes if there are several; raise what refuses the only one."""
-    unchanged = folder.list_unchanged_files(files) if skip_unchanged else set[Path]()
+    unchanged = folder.list_paths_of_unchanged_files(files) if skip_unchanged else set[Path]()
     folder.report.unchanged = len(unchanged)
     changed = [file for file in files if file.path not in unchanged]
-    import_changed_files(folder, changed, progress, is_single=path.is_file(), workers=workers)
+    import_files_in_processes_or_one_by_one(folder, changed, progress, is_single=path.is_file(), workers=workers)
     report = folder.report
     if not (report.sessions or report.refused or report.unchanged or report.files):
         raise NothingToImport(path, "no file in it is a transcript of a known format")
 
 
-def import_changed_files(
+def import_files_in_processes_or_one_by_one(
     folder: FolderImport,
     changed: Sequence[SourceFile],
     progress: Progress | None,
@@ -123,9 +127,11 @@ def import_changed_files(
     using = folder.store.using
     number = choose_number_of_workers(using, changed) if workers is None else workers
     try:
-        if number > 1 and len(changed) > 1 and can_fork(using):
-            import_in_processes(folder.store, folder.options, folder.report, changed, progress, workers=number)
+        if number > 1 and len(changed) > 1 and can_forked_processes_use_database(using):
+            close_connections_and_import_in_processes(
+                folder.store, folder.options, folder.report, changed, progress, workers=number
+            )
         else:
-            folder.import_one_after_the_other(changed, progress, is_single=is_single)
+            folder.import_files_in_this_process(changed, progress, is_single=is_single)
     finally:
-        folder.save_imported_files()
+        folder.save_noted_files()

@@ -115,7 +115,7 @@ class TranscriptRecorder:
         if message.after is not None:
             self._truncate_after(message.after)
         if message.begins_turn or self._is_batch_full(self._turn):
-            self._end_turn_and_write_full_batch()
+            self._end_turn_and_write_batch_if_full()
         calls = self._calls.add_message_calls_and_results(message, parts, self._at or self._otherwise, new=True)
         self._append_message(message, body, calls)
         self.report.new_messages += 1
@@ -141,7 +141,7 @@ class TranscriptRecorder:
             return
         self._write_pending_turns()
         size = min(MAX_BUFFERED_CHARACTERS, self._repeatable_characters)
-        for key, role, stored in self._writer.load_messages_by_key([*keys], size):
+        for key, role, stored in self._writer.load_last_messages_within_size([*keys], size):
             if keys[key] in self._index or keys[key] in self._elsewhere:
                 continue
             body = build_body(key, parse_json(stored))
@@ -163,7 +163,7 @@ class TranscriptRecorder:
         return digests.extend_hash_chain(before, body) != self.path[-1].chain
 
     def _remove_last_message(self) -> None:
-        self._end_turn_and_write_full_batch()
+        self._end_turn_and_write_batch_if_full()
         del self._index[self.path.pop().key]
         self._turn.keep = len(self.path)
 
@@ -181,7 +181,7 @@ class TranscriptRecorder:
             return
         if self._at is None:
             for turn in [*self._turns, self._turn]:
-                turn.set_missing_times(at)
+                turn.set_all_times(at)
         self._at = at
         self._first = at if self._first is None else min(self._first, at)
         self._newest = at if self._newest is None else max(self._newest, at)
@@ -190,7 +190,7 @@ class TranscriptRecorder:
         """Remove the messages after the one of that key; all of them if the key is not in the transcript."""
         keep = 0 if key == TRANSCRIPT_START else self._index.get(key, len(self.path) - 1) + 1
         if keep < len(self.path):
-            self._end_turn_and_write_full_batch()
+            self._end_turn_and_write_batch_if_full()
             for place in self.path[keep:]:
                 del self._index[place.key]
                 if not self._by_place:
@@ -200,7 +200,7 @@ class TranscriptRecorder:
 
     def _append_message(self, message: ImportedMessage, body: str, calls: list[ToolCall]) -> None:
         if {call.call_id for call in calls} & {call.call_id for call in self._turn.calls}:
-            self._end_turn_and_write_full_batch()  # within one version a call is identified by its id
+            self._end_turn_and_write_batch_if_full()  # within one version a call is identified by its id
         chain = digests.extend_hash_chain(self.path[-1].chain if self.path else digests.EMPTY_CHAIN, body)
         place = MessagePlace(message.key, truncate_to_storable(message.role, 32), chain)
         at = self._at or self._otherwise
@@ -210,12 +210,12 @@ class TranscriptRecorder:
         self._index[message.key] = len(self.path)
         self.path.append(place)
 
-    def _end_turn_and_write_full_batch(self) -> None:
+    def _end_turn_and_write_batch_if_full(self) -> None:
         if not self._turn.messages:
             return
-        usage = self.totals.to_dict()
+        usage = self.totals.build_stored_usage_or_none()
         usage_json = None if usage is None else to_canonical_json(usage, "usage")
-        cost = self._get_cost().amount
+        cost = self._get_stated_or_estimated_cost().amount
         self._turn.state = VersionState(
             Phase.TURN, None, "0" if cost is None else exact_amounts.dump_amount(cost), usage_json, None
         )
@@ -231,7 +231,7 @@ class TranscriptRecorder:
         """
         return self._newest is not None and clock.now() - self._newest > _LONGEST_PAUSE
 
-    def _get_cost(self) -> Cost:
+    def _get_stated_or_estimated_cost(self) -> Cost:
         return choose_cost(self.totals.cost, self.totals.by_model, self._prices)
 
     def _is_batch_full(self, *turns: ImportedTurn) -> bool:
@@ -247,12 +247,12 @@ class TranscriptRecorder:
 
     def end_turn_and_write_pending_turns(self) -> None:
         """Write the pending turns."""
-        self._end_turn_and_write_full_batch()
+        self._end_turn_and_write_batch_if_full()
         self._write_pending_turns()
 
     def flush(self, *, interrupted: bool = False) -> None:
         """Write the pending turns, and update the session's row, in one transaction. More messages may follow."""
-        self._end_turn_and_write_full_batch()
+        self._end_turn_and_write_batch_if_full()
         if not self._started:
             return
         end = SessionEnd(
@@ -260,12 +260,12 @@ class TranscriptRecorder:
             has_times=self._newest is not None,
             live=self._live and not self._is_newest_message_old(),
             interrupted=interrupted or self._calls.has_unanswered_calls_at_end,
-            cost=self._get_cost(),
+            cost=self._get_stated_or_estimated_cost(),
         )
         self._writer.known_end = end
         with self._writer.open_transaction():
             self._write_pending_turns()
-            self._writer.update_session_at_end(end, self._calls)
+            self._writer.update_session_and_close_calls_at_end(end, self._calls)
         self._writer.known_end = None
         if not self._counted:
             self._counted = True

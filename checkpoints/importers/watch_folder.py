@@ -16,15 +16,18 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers.file_import import FileImport, ImportOptions
 from checkpoints.importers.find_and_read_transcript_files import (
     SourceFile,
-    build_refused_folder,
-    describe_source_file,
+    build_source_file_from_stat,
+    build_unreadable_folder_refusal,
     find_source_files,
 )
 from checkpoints.importers.folder_import import TEMPORARY_ERRORS, UNEXPECTED_CONTENT, FolderImport
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
 from checkpoints.importers.path_text import format_path
-from checkpoints.importers.transcript_import import import_changed_files, import_files
+from checkpoints.importers.transcript_import import (
+    import_files_in_processes_or_one_by_one,
+    import_files_unless_unchanged,
+)
 
 #: Seconds between two looks at the folder.
 DEFAULT_INTERVAL: Final = 0.5
@@ -71,7 +74,7 @@ class FolderWatch:
         except NothingToImport:
             return []
         finally:
-            refused = {folder.path: folder for folder in map(build_refused_folder, unreadable)}
+            refused = {folder.path: folder for folder in map(build_unreadable_folder_refusal, unreadable)}
             self.report.refused += [refused[path] for path in refused.keys() - self._unreadable]
             self._unreadable = {*refused}
 
@@ -83,7 +86,9 @@ class FolderWatch:
         self._known = {file.path: (file.size, file.modified_ns) for file in files}
         try:
             with self._report_failures_and_retry_files_later(files):
-                import_files(self._folder, self.path, files, progress, skip_unchanged=True, workers=self._workers)
+                import_files_unless_unchanged(
+                    self._folder, self.path, files, progress, skip_unchanged=True, workers=self._workers
+                )
         except NothingToImport:
             pass  # the files may get their first lines later
         now = clock.now()
@@ -100,7 +105,7 @@ class FolderWatch:
         for path, opened in self._open.items():
             with suppress(OSError):  # the next look at the folder finds out
                 if not path.is_symlink():
-                    files.append(describe_source_file(path, opened.file.relative))
+                    files.append(build_source_file_from_stat(path, opened.file.relative))
         return self._import_changed_files(files)
 
     def _import_changed_files(self, files: Sequence[SourceFile]) -> int:
@@ -114,13 +119,13 @@ class FolderWatch:
             changed_alone = changed
         for file in changed_alone:
             with self._report_failures_and_retry_files_later([file]):
-                self._import_file(file)
+                self._import_appended_or_whole_file(file)
         return len(changed)
 
     def _import_many_files(self, files: Sequence[SourceFile]) -> None:
         """Import many files at once, by several processes if they are worth it."""
         with self._report_failures_and_retry_files_later(files):
-            import_changed_files(self._folder, files, None, is_single=False, workers=self._workers)
+            import_files_in_processes_or_one_by_one(self._folder, files, None, is_single=False, workers=self._workers)
         now = clock.now()
         self._live |= {file.path for file in files if file.was_changed_recently(now)}
 
@@ -156,10 +161,10 @@ class FolderWatch:
         for file in ended:
             self._open.pop(file.path, None)
             with self._report_failures_and_retry_files_later([file]):
-                self._import_file(file)
+                self._import_appended_or_whole_file(file)
         return len(ended)
 
-    def _import_file(self, file: SourceFile) -> None:
+    def _import_appended_or_whole_file(self, file: SourceFile) -> None:
         """Import what a file has beyond what was read; a file that is shorter or not of lines is read as a whole."""
         opened = self._open.pop(file.path, None)
         try:
@@ -181,7 +186,7 @@ class FolderWatch:
         except UNEXPECTED_CONTENT as error:
             self.report.refused.append(RefusedFile(file.path_text, str(error)))
             return
-        self._folder.save_imported_files()
+        self._folder.save_noted_files()
         (self._live.add if opened.is_live else self._live.discard)(file.path)
         if opened.is_live:
             self._open[file.path] = opened

@@ -78,7 +78,7 @@ class SessionEnd:
     cost: Cost
 
 
-def make_session_id(told: str, *parts: str) -> str:
+def make_valid_session_id(told: str, *parts: str) -> str:
     """Make a session id from a transcript's own name; if that is not a valid one, from a digest of it."""
     name = "/".join([told, *parts])
     try:
@@ -117,14 +117,16 @@ def build_session_and_run(
     )
     run = build_import_run(row, 1, first, origin.program)
     if end is not None:
-        for name, value in _build_columns_at_end(origin, end, row, run).items():
+        for name, value in _build_session_columns_at_end(origin, end, row, run).items():
             setattr(row, name, value)
         for name, value in _build_run_columns_at_end(origin, end, end.last).items():
             setattr(run, name, value)
     return row, run
 
 
-def insert_sessions_and_runs(store: Store, sessions: Sequence[tuple[TranscriptOrigin, Session, Run]]) -> None:
+def insert_sessions_with_runs_and_events(
+    store: Store, sessions: Sequence[tuple[TranscriptOrigin, Session, Run]]
+) -> None:
     """Insert built sessions with an empty segment each, and their runs, and record that they were imported.
 
     The sessions have no seals: these are written with their first versions, in the same transaction. Raises
@@ -156,7 +158,7 @@ def insert_sessions_and_runs(store: Store, sessions: Sequence[tuple[TranscriptOr
     insert_unchained_events.insert_events(store.using, events)
 
 
-def update_imported_session(
+def update_imported_session_and_run_at_end(
     store: Store, row: Session, run: Run, origin: TranscriptOrigin, end: SessionEnd, *, has_new_versions: bool
 ) -> None:
     """Update the columns that are only known at the end of a transcript. Changes nothing if those of `row` are equal.
@@ -164,7 +166,7 @@ def update_imported_session(
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
     Without new versions the cost stays as it is, because its amount is that of the newest version.
     """
-    new_values = _build_columns_at_end(origin, end, row, run)
+    new_values = _build_session_columns_at_end(origin, end, row, run)
     if not has_new_versions:
         new_values |= _build_unchanged_cost_columns(row, new_values["metadata"])
     is_recent = is_transcript_end_recent(store.using, end)
@@ -185,7 +187,7 @@ def is_transcript_end_recent(using: str, end: SessionEnd) -> bool:
     return (read_database_time(using) - end.last).total_seconds() < LIVE_SECONDS
 
 
-def _build_columns_at_end(origin: TranscriptOrigin, end: SessionEnd, row: Session, run: Run) -> dict[str, Any]:
+def _build_session_columns_at_end(origin: TranscriptOrigin, end: SessionEnd, row: Session, run: Run) -> dict[str, Any]:
     """Return the columns of a session that are only known at the end of its transcript."""
     columns = build_transcript_derived_columns(origin, end)
     columns["status"] = SessionStatus.ACTIVE if end.live else _get_closed_status(end)

@@ -22,8 +22,8 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError, MalformedRequest
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
-from checkpoints.importers.opentelemetry import SpanIdentity, iterate_spans, read_span_identity
-from checkpoints.importers.write_imported_sessions import IMPORT_MARK, make_session_id
+from checkpoints.importers.opentelemetry import SpanIdentity, iterate_resources_and_spans, read_span_identity
+from checkpoints.importers.write_imported_sessions import IMPORT_MARK, make_valid_session_id
 from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken
 from harness_site.api.json_request_bodies import parse_json_body
@@ -93,7 +93,7 @@ def _build_export_response(kind: str, received: _Received) -> HttpResponse:
 def _collect_agent_spans_and_rejections(value: Any) -> _Received:
     """Read the spans that say something about an agent; the others, such as those of a web server, are left out."""
     received = _Received()
-    for resource, raw in iterate_spans(value):
+    for resource, raw in iterate_resources_and_spans(value):
         identity = read_span_identity(raw)
         if not _is_hexadecimal_id(identity.trace_id, _TRACE_DIGITS) or not _is_hexadecimal_id(
             identity.span_id, _SPAN_DIGITS
@@ -137,7 +137,9 @@ def _assign_traces_to_sessions(workspace: int, identities: list[SpanIdentity]) -
     known = ObservedSpan.objects.filter(workspace_id=workspace, trace_id__in=traces)
     sessions = dict(known.values_list("trace_id", "session_id").distinct())
     named = {
-        identity.trace_id: make_session_id(identity.conversation) for identity in identities if identity.conversation
+        identity.trace_id: make_valid_session_id(identity.conversation)
+        for identity in identities
+        if identity.conversation
     }
     for trace, session_id in named.items():
         if sessions.get(trace, session_id) != session_id:  # it was shown under the name of its trace until now

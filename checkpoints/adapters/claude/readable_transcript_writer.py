@@ -322,15 +322,15 @@ class ReadableTranscriptWriter(ImportWriter):
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
         session_id = self.origin.session_id
         if session_id in self._transaction.locked or sessions.filter(session_id=session_id).exists():
-            row, run = self._lock_and_prepare_session()
+            row, run = self._lock_and_reopen_session()
             self._restore_from_stored_session(row, run, calls)
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
-        row, run = self._lock_and_prepare_session()
+        row, run = self._lock_and_reopen_session()
         self._head = TranscriptHead(row.head_segment_id or 0, row.message_count, bytes(row.head_chain), 0)
         return row, run
 
-    def _lock_and_prepare_session(self) -> tuple[Session, Run]:
+    def _lock_and_reopen_session(self) -> tuple[Session, Run]:
         """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
         using, session_id = self.store.using, self.origin.session_id
         if session_id not in self._transaction.locked:
@@ -356,9 +356,9 @@ class ReadableTranscriptWriter(ImportWriter):
             run.save(using=self.store.using, force_insert=True)
         return run
 
-    def load_messages_by_key(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
+    def load_last_messages_within_size(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
         self._transaction.lock_session_and_write_queued_version()
-        return super().load_messages_by_key(keys, size)
+        return super().load_last_messages_within_size(keys, size)
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
@@ -448,7 +448,7 @@ class ReadableTranscriptWriter(ImportWriter):
                 rows.append(call.pk)
         return rows
 
-    def update_session_at_end(self, end: SessionEnd, calls: ImportedCallLog) -> None:
+    def update_session_and_close_calls_at_end(self, end: SessionEnd, calls: ImportedCallLog) -> None:
         if self._row is None or self._run is None:
             return
         if (
@@ -464,7 +464,7 @@ class ReadableTranscriptWriter(ImportWriter):
                 row = self._row = self._transaction.locked[self.origin.session_id][0]
             else:
                 row.refresh_from_db(using=using)
-            calls.write_late_results_and_close_calls(live=True)
+            calls.write_late_results_and_discard_unanswered(live=True)
             columns = self._build_changed_session_columns_or_empty(end)
             if columns:
                 rows = Session.objects.using(using).filter(pk=row.pk)

@@ -13,7 +13,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
-from checkpoints.importers.write_imported_sessions import make_session_id
+from checkpoints.importers.write_imported_sessions import make_valid_session_id
 
 _SUBAGENT_PATTERN: Final = re.compile(r"subagents/(agent-[^/]+)")
 _GROUP_LENGTH: Final = 255
@@ -32,7 +32,7 @@ class TranscriptKey:
         """Id of the session that the transcript of the main agent is."""
         if "/" in self.project or "/" in self.session:
             return f"claude-{digest_text(to_canonical_json([self.project, self.session]))[:40]}"
-        return make_session_id(self.project, self.session)
+        return make_valid_session_id(self.project, self.session)
 
     @property
     def subagent_name_or_empty(self) -> str:
@@ -48,7 +48,9 @@ class TranscriptKey:
     def session_id(self) -> str:
         """Id of the session that this transcript is."""
         return (
-            make_session_id(self.root_session_id, self.subagent_name_or_empty) if self.subpath else self.root_session_id
+            make_valid_session_id(self.root_session_id, self.subagent_name_or_empty)
+            if self.subpath
+            else self.root_session_id
         )
 
     @property

@@ -20,8 +20,8 @@ from checkpoints.importers.claude_code.session_titles import SessionTitles
 from checkpoints.importers.imported_message_and_usage import (
     TRANSCRIPT_START,
     ImportedMessage,
-    parse_cost_amount,
-    parse_time,
+    parse_iso_or_unix_time_or_none,
+    parse_usd_cost_or_none,
 )
 from checkpoints.importers.imported_session_builder import TranscriptBuilder
 
@@ -84,61 +84,65 @@ class ConversationImport:
         """Add the next line of the file."""
         is_note_line = parse_line.is_note_line(line)
         # A note without a uuid is not looked for again, so it needs no key.
-        key = "" if is_note_line and parse_line.find_valid_message_uuid(line) is None else self._assign_line_key(line)
+        key = (
+            ""
+            if is_note_line and parse_line.get_line_uuid_if_valid_key(line) is None
+            else self._make_line_key_or_none_if_repeated(line)
+        )
         if key is None:
             self.builder.report.repeated += 1
             return
         if source_uuid := parse_line.get_fork_source_uuid_or_empty(line):
             self._lines_of_fork.setdefault(source_uuid, key)
-        self.builder.report.unknown.update(parse_line.iterate_unknown_types(line))
+        self.builder.report.unknown.update(parse_line.iterate_descriptions_of_unknown_types(line))
         if is_note_line:
-            if key and parse_line.get_type(line) == "system" and isinstance(line.get("parentUuid"), str):
+            if key and parse_line.get_type_or_empty(line) == "system" and isinstance(line.get("parentUuid"), str):
                 self._homes.setdefault(key, line["parentUuid"])  # a prompt may continue from what the note follows
             if self._group:
                 self._notes_after_group.append(line)
             else:
-                self._add_note(line)
+                self._set_context_and_add_note(line)
             return
-        if self._belongs_to_group(line):
+        if self._is_line_of_grouped_message(line):
             self._group.append(_AgentLine(key, line, self._notes_after_group))
             self._notes_after_group = []
             return
-        self._write_and_clear_group()
-        message = parse_line.find_message_of_line(line)
-        if message is not None and parse_line.get_type(line) == "assistant":
+        self._write_and_clear_grouped_message()
+        message = parse_line.get_user_or_assistant_message_or_none(line)
+        if message is not None and parse_line.get_type_or_empty(line) == "assistant":
             self._group.append(_AgentLine(key, line))
             return
-        self._set_session_context_of_line(line)
+        self._note_title_context_and_cost_of_line(line)
         if message is not None:
             self._write_user_message(key, line, message)
         else:
-            self._write_other_line(key, line)
+            self._write_line_without_message(key, line)
 
-    def _add_note(self, line: Line) -> None:
-        self._set_session_context_of_line(line)
+    def _set_context_and_add_note(self, line: Line) -> None:
+        self._note_title_context_and_cost_of_line(line)
         self.builder.add_note(line)
 
-    def _assign_line_key(self, line: Line) -> str | None:
+    def _make_line_key_or_none_if_repeated(self, line: Line) -> str | None:
         """Give a line its key; None if the same line has been read.
 
         The same uuid with other content is another line, and so is a line without a uuid that has the same content.
         """
-        uuid = parse_line.find_valid_message_uuid(line)
+        uuid = parse_line.get_line_uuid_if_valid_key(line)
         if uuid is None:
-            return self._make_key_unique(f"line:{parse_line.digest_line(line)[:32]}")
-        fingerprint = parse_line.fingerprint_line(line)
+            return self._make_and_remember_unique_key(f"line:{parse_line.compute_stable_content_digest(line)[:32]}")
+        fingerprint = parse_line.compute_fast_content_fingerprint(line)
         if uuid not in self._seen:
             self._seen[uuid] = fingerprint
             return uuid
         if self._seen[uuid] == fingerprint:
             return None
-        key = f"{uuid}#{parse_line.digest_line(line)[:16]}"
+        key = f"{uuid}#{parse_line.compute_stable_content_digest(line)[:16]}"
         if key in self._seen:
             return None
         self._seen[key] = fingerprint
         return key
 
-    def _make_key_unique(self, key: str) -> str:
+    def _make_and_remember_unique_key(self, key: str) -> str:
         number, numbered = 1, key
         while numbered in self._seen:
             number += 1
@@ -146,9 +150,13 @@ class ConversationImport:
         self._seen[numbered] = b""
         return numbered
 
-    def _set_session_context_of_line(self, line: Line) -> None:
-        self._titles.add_line(line)
-        message = parse_line.find_message_of_line(line) if parse_line.get_type(line) == "assistant" else None
+    def _note_title_context_and_cost_of_line(self, line: Line) -> None:
+        self._titles.note_titles_of_line(line)
+        message = (
+            parse_line.get_user_or_assistant_message_or_none(line)
+            if parse_line.get_type_or_empty(line) == "assistant"
+            else None
+        )
         model = message.get("model") if message is not None else line.get("model")
         self.builder.set_context(
             cwd=line.get("cwd"),
@@ -159,21 +167,21 @@ class ConversationImport:
         )
         if origin := parse_line.get_fork_source_session_id_or_empty(line):
             self.builder.facts["forked_from"] = origin  # older lines of a fork of a fork name the first session
-        if parse_line.get_type(line) == "result":  # the end of a stream states what the whole session cost
-            cost = parse_cost_amount(line.get("total_cost_usd", line.get("cost_usd")))
+        if parse_line.get_type_or_empty(line) == "result":  # the end of a stream states what the whole session cost
+            cost = parse_usd_cost_or_none(line.get("total_cost_usd", line.get("cost_usd")))
             if cost is not None:
                 self._recorder.totals.cost = max(cost, self._recorder.totals.cost or Decimal())
 
     # messages of the agent
 
-    def _belongs_to_group(self, line: Line) -> bool:
-        message = parse_line.find_message_of_line(line)
-        if not self._group or message is None or parse_line.get_type(line) != "assistant":
+    def _is_line_of_grouped_message(self, line: Line) -> bool:
+        message = parse_line.get_user_or_assistant_message_or_none(line)
+        if not self._group or message is None or parse_line.get_type_or_empty(line) != "assistant":
             return False
         previous = self._group[-1].line["message"]
         return isinstance(message.get("id"), str) and message["id"] == previous.get("id")
 
-    def _write_and_clear_group(self) -> None:
+    def _write_and_clear_grouped_message(self) -> None:
         """Write the message that the lines of the group make up; the notes after it belong to the next message."""
         self._write_grouped_message()
         self._group, self._written_size = [], 0
@@ -195,7 +203,7 @@ class ConversationImport:
                 group = group[size:]
         notes, self._notes_after_group = self._notes_after_group, []
         for note in notes:
-            self._add_note(note)
+            self._set_context_and_add_note(note)
 
     def _count_lines_of_first_message(self, group: list[_AgentLine]) -> int:
         """Count the lines that belong to the first message of the group."""
@@ -209,8 +217,8 @@ class ConversationImport:
         """Write a message that consists of the lines of the group; the notes of the first ones are added already."""
         for one in group[written_size:]:
             for note in one.notes:
-                self._add_note(note)
-            self._set_session_context_of_line(one.line)
+                self._set_context_and_add_note(note)
+            self._note_title_context_and_cost_of_line(one.line)
         key = group[0].key
         self.builder.interrupted = False
         for one in group[1:]:
@@ -228,10 +236,10 @@ class ConversationImport:
                 content += parse_line.convert_content_to_blocks(one.line["message"].get("content"))
                 self._blocks[one.key] = (start, len(content))
         body = {"role": parse_line.get_text_or_empty(messages[0].get("role")) or "assistant", "content": content}
-        at = parse_time(lines[-1].get("timestamp"))  # the message is complete with its last line
+        at = parse_iso_or_unix_time_or_none(lines[-1].get("timestamp"))  # the message is complete with its last line
         message = ImportedMessage(
             key,
-            parse_line.get_message_role(lines[0], messages[0]),
+            parse_line.determine_message_role(lines[0], messages[0]),
             body,
             at,
             times=_read_call_times(lines) if at else {},
@@ -242,11 +250,11 @@ class ConversationImport:
         """Count the usage of a message once: each of its lines repeats it, the last one in full."""
         message = line["message"]
         name = parse_line.get_text_or_empty(message.get("id")) or str(
-            parse_line.find_valid_message_uuid(line) or id(line)
+            parse_line.get_line_uuid_if_valid_key(line) or id(line)
         )
         counted = self._counted.pop(name, Counter())
-        now = counted | parse_line.count_message_tokens(message)
-        cost = parse_cost_amount(line.get("costUSD"))
+        now = counted | parse_line.read_stated_token_counts(message)
+        cost = parse_usd_cost_or_none(line.get("costUSD"))
         cost_before = self._costs.get(name, Decimal())
         if cost is not None:
             self._costs[name] = max(cost, cost_before)
@@ -265,23 +273,25 @@ class ConversationImport:
     # everything else
 
     def _write_user_message(self, key: str, line: Line, message: dict[str, Any]) -> None:
-        role = parse_line.get_message_role(line, message)
+        role = parse_line.determine_message_role(line, message)
         predecessor = None
         if line.get("isCompactSummary"):
             predecessor = None if self._compacted else TRANSCRIPT_START
         elif role == "user":
             predecessor = self._find_key_before_edited_prompt(line)
         content = message.get("content")
-        self.builder.interrupted = parse_line.is_interruption(content)
+        self.builder.interrupted = parse_line.is_interruption_notice(content)
         body = {"role": parse_line.get_text_or_empty(message.get("role")) or "user", "content": content}
-        is_prompt = role == "user" and bool(parse_line.extract_prompt(content) or parse_line.extract_command(content))
-        at = parse_time(line.get("timestamp"))
+        is_prompt = role == "user" and bool(
+            parse_line.extract_typed_prompt_or_empty(content) or parse_line.extract_slash_command_or_empty(content)
+        )
+        at = parse_iso_or_unix_time_or_none(line.get("timestamp"))
         self._record_message(ImportedMessage(key, role, body, at, predecessor, begins_turn=is_prompt), [line])
         self._compacted = False
 
-    def _write_other_line(self, key: str, line: Line) -> None:
-        fields, envelope = parse_line.split_payload_and_envelope(line)
-        kind = parse_line.get_type(line)
+    def _write_line_without_message(self, key: str, line: Line) -> None:
+        fields, envelope = parse_line.split_shown_and_position_fields(line)
+        kind = parse_line.get_type_or_empty(line)
         text = fields.get("content")
         content: Any = [fields]
         self._compacted = parse_line.is_compaction(line)
@@ -300,17 +310,18 @@ class ConversationImport:
         role = kind if kind not in {"", "attachment", "user", "assistant"} else "system"
         predecessor = TRANSCRIPT_START if self._compacted else None
         body = {"role": role, "content": content}
-        kept = self._find_kept_messages(key, line) if self._compacted else None
+        kept = self._find_messages_kept_by_compaction(key, line) if self._compacted else None
         self._record_message(
-            ImportedMessage(key, role, body, parse_time(line.get("timestamp")), predecessor), [envelope]
+            ImportedMessage(key, role, body, parse_iso_or_unix_time_or_none(line.get("timestamp")), predecessor),
+            [envelope],
         )
         self._kept = kept
-        self._repeat_kept_messages_behind_anchor(key)
+        self._repeat_kept_messages_if_key_is_anchor(key)
 
-    def _find_kept_messages(self, key: str, line: Line) -> _KeptMessages:
+    def _find_messages_kept_by_compaction(self, key: str, line: Line) -> _KeptMessages:
         """Find the messages that a compaction keeps. Those that the conversation does not have are left out."""
         preserved, blocks = parse_line.parse_preserved_messages(line), dict[str, list[tuple[int, int]]]()
-        for line_key in map(self._find_key_of_line, preserved.uuids):
+        for line_key in map(self._get_line_key_of_uuid, preserved.uuids):
             if line_key == key or line_key not in self._seen:
                 continue
             if line_key in self._blocks:
@@ -319,26 +330,26 @@ class ConversationImport:
                 blocks[line_key] = []
         if not preserved.uuids:
             first, last = (
-                self._recorder.find_message_position(self._find_key_of_newest_repetition(uuid))
+                self._recorder.find_message_position(self._find_key_of_message_or_its_repetition(uuid))
                 for uuid in (preserved.first, preserved.last)
             )
             if first is not None and last is not None:
                 blocks = {place.key: [] for place in self._recorder.path[first : last + 1]}
-        return _KeptMessages(key, self._find_key_of_line(preserved.anchor), blocks)
+        return _KeptMessages(key, self._get_line_key_of_uuid(preserved.anchor), blocks)
 
-    def _find_key_of_line(self, uuid: str) -> str:
+    def _get_line_key_of_uuid(self, uuid: str) -> str:
         """Find the key of a line by its uuid, or by that of the line of another session that it was copied from."""
         return uuid if uuid in self._seen else self._lines_of_fork.get(uuid, uuid)
 
-    def _find_key_of_newest_repetition(self, uuid: str) -> str:
+    def _find_key_of_message_or_its_repetition(self, uuid: str) -> str:
         """Find the key of the message with a line, or of the message that repeats it after a compaction."""
-        line_key = self._find_key_of_line(uuid)
+        line_key = self._get_line_key_of_uuid(uuid)
         key = self._homes.get(line_key, line_key) if line_key in self._blocks else line_key
         return self._repeated.get(key, key)
 
-    def _repeat_kept_messages_behind_anchor(self, key: str) -> None:
+    def _repeat_kept_messages_if_key_is_anchor(self, key: str) -> None:
         """Repeat the messages that a compaction keeps, if they follow the message of this key."""
-        if self._kept is not None and key == self._find_key_of_line(self._kept.anchor):
+        if self._kept is not None and key == self._get_line_key_of_uuid(self._kept.anchor):
             self._repeat_kept_messages(self._kept)
 
     def _repeat_kept_messages(self, kept: _KeptMessages) -> None:
@@ -382,7 +393,7 @@ class ConversationImport:
             self._repeat_kept_messages(self._kept)  # no summary was the line that they follow
         source: dict[str, Any] = {"usage": usage} if usage else {}
         if not self._recorder.stores_lines:
-            envelopes = [parse_line.build_envelope(line) for line in lines]
+            envelopes = [parse_line.copy_line_without_message_content(line) for line in lines]
             source = {"format": "claude-code", "lines": envelopes, **source}
         body = {"id": message.key, **message.body}
         self.builder.record_message(
@@ -392,7 +403,7 @@ class ConversationImport:
             source,
         )
         self._last_key = message.key
-        self._repeat_kept_messages_behind_anchor(message.key)
+        self._repeat_kept_messages_if_key_is_anchor(message.key)
 
     def write_complete_messages(self) -> None:
         """Write the complete messages."""
@@ -404,7 +415,7 @@ class ConversationImport:
             self._write_grouped_message()
             self._written_size = len(self._group)
         else:
-            self._write_and_clear_group()
+            self._write_and_clear_grouped_message()
         self._titles.choose_and_set_title(self.builder, self._seen)
         self.builder.flush()
 
@@ -415,7 +426,7 @@ def _read_call_times(lines: list[Line]) -> dict[str, datetime]:
     for line in lines:
         for block in parse_line.convert_content_to_blocks(line["message"].get("content")):
             call_id = block.get("id") if isinstance(block, dict) and block.get("type") == "tool_use" else None
-            if isinstance(call_id, str) and (at := parse_time(line.get("timestamp"))) is not None:
+            if isinstance(call_id, str) and (at := parse_iso_or_unix_time_or_none(line.get("timestamp"))) is not None:
                 times[call_id] = at
     return times
 

@@ -125,22 +125,22 @@ _INSERTED_ELEMENT_PATTERN = re.compile(rf"<({'|'.join(_INSERTED_ELEMENTS)})>.*?<
 _INTERRUPTION: Final = "[Request interrupted"
 
 
-def find_valid_message_uuid(line: Line) -> str | None:
+def get_line_uuid_if_valid_key(line: Line) -> str | None:
     """Return the uuid of a line if it can be the key of a message."""
     uuid = line.get("uuid")
     is_key = isinstance(uuid, str) and 0 < len(uuid) < MAX_LENGTH - 20 and uuid.isascii() and uuid.isprintable()
     return str(uuid) if is_key else None
 
 
-def fingerprint_line(line: Line) -> bytes:
+def compute_fast_content_fingerprint(line: Line) -> bytes:
     """Return a short fingerprint of a line's content, to compare lines within one import."""
     content = line.get("message", {name: value for name, value in line.items() if name != "parentUuid"})
     return blake2b(marshal.dumps(content, 2), digest_size=12).digest()
 
 
-def get_result_call_id(line: Line) -> str:
+def get_first_result_call_id_or_empty(line: Line) -> str:
     """Return the id of the first call whose result is on a line."""
-    message = find_message_of_line(line)
+    message = get_user_or_assistant_message_or_none(line)
     for block in convert_content_to_blocks(message.get("content")) if message is not None else ():
         if isinstance(block, dict) and block.get("type") == "tool_result":
             return get_text_or_empty(block.get("tool_use_id"))
@@ -191,19 +191,19 @@ def parse_preserved_messages(line: Line) -> PreservedMessages:
     )
 
 
-def is_interruption(content: Any) -> bool:
+def is_interruption_notice(content: Any) -> bool:
     """Return whether a message only says that the person interrupted the agent."""
     texts = [block.get("text") for block in convert_content_to_blocks(content) if isinstance(block, dict)]
     return len(texts) == 1 and get_text_or_empty(texts[0]).lstrip().startswith(_INTERRUPTION)
 
 
-def digest_line(line: Line) -> str:
+def compute_stable_content_digest(line: Line) -> str:
     """Digest the content of a line; its position (its parent, its time) does not count."""
     content = line.get("message", {name: value for name, value in line.items() if name != "parentUuid"})
     return digest_text(to_canonical_json(content, "line"))
 
 
-def get_type(line: Line) -> str:
+def get_type_or_empty(line: Line) -> str:
     """Return the type of a line or block; empty if it has none."""
     kind = line.get("type")
     return kind if isinstance(kind, str) else ""
@@ -213,15 +213,15 @@ def get_text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def find_message_of_line(line: Line) -> dict[str, Any] | None:
+def get_user_or_assistant_message_or_none(line: Line) -> dict[str, Any] | None:
     """Return the message on a line of a person or the agent."""
     message = line.get("message")
     return message if isinstance(message, dict) and line.get("type") in _MESSAGE_TYPES else None
 
 
 def is_note_line(line: Line) -> bool:
-    return get_type(line) in NOTE_TYPES or (
-        get_type(line) == "system" and get_text_or_empty(line.get("subtype")) in _SYSTEM_NOTE_TYPES
+    return get_type_or_empty(line) in NOTE_TYPES or (
+        get_type_or_empty(line) == "system" and get_text_or_empty(line.get("subtype")) in _SYSTEM_NOTE_TYPES
     )
 
 
@@ -238,13 +238,13 @@ def has_only_tool_results(content: Any) -> bool:
     )
 
 
-def get_message_role(line: Line, message: dict[str, Any]) -> str:
+def determine_message_role(line: Line, message: dict[str, Any]) -> str:
     """Return the role of a message: the program writes messages in the user's name too."""
     if has_only_tool_results(message.get("content")):
         return "tool"
     if line.get("isMeta") or line.get("isCompactSummary"):
         return "system"
-    return get_text_or_empty(message.get("role")) or get_type(line)
+    return get_text_or_empty(message.get("role")) or get_type_or_empty(line)
 
 
 def convert_content_to_blocks(content: Any) -> list[Any]:
@@ -254,7 +254,7 @@ def convert_content_to_blocks(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else [content]
 
 
-def extract_prompt(content: Any) -> str:
+def extract_typed_prompt_or_empty(content: Any) -> str:
     """Return the text that a person wrote; empty if the program replaced it."""
     texts = (
         block.get("text")
@@ -271,37 +271,37 @@ def remove_inserted_elements(text: str) -> str:
     return _INSERTED_ELEMENT_PATTERN.sub("", text).strip()
 
 
-def _extract_element(text: str, name: str) -> str | None:
+def _extract_element_text_or_none(text: str, name: str) -> str | None:
     """Return the text inside the first element `name`; None if there is none that is closed."""
     _, start_tag, remainder = text.partition(f"<{name}>")
     content, end_tag, _ = remainder.partition(f"</{name}>")
     return content.strip() if start_tag and end_tag else None
 
 
-def extract_command(content: Any) -> str:
+def extract_slash_command_or_empty(content: Any) -> str:
     """Return the slash command that a person gave."""
     for block in convert_content_to_blocks(content):
         text = block.get("text") if isinstance(block, dict) else None
-        if isinstance(text, str) and (command := _extract_element(text, "command-name")) is not None:
-            return f"{command} {_extract_element(text, 'command-args') or ''}".strip()
+        if isinstance(text, str) and (command := _extract_element_text_or_none(text, "command-name")) is not None:
+            return f"{command} {_extract_element_text_or_none(text, 'command-args') or ''}".strip()
     return ""
 
 
-def build_envelope(line: Line) -> Line:
+def copy_line_without_message_content(line: Line) -> Line:
     """Return the fields of a line beside its message, to be stored with it."""
     envelope = {name: value for name, value in line.items() if name != "message"}
-    if (message := find_message_of_line(line)) is not None:
+    if (message := get_user_or_assistant_message_or_none(line)) is not None:
         envelope["message"] = {name: value for name, value in message.items() if name != "content"}
     return envelope
 
 
-def split_payload_and_envelope(line: Line) -> tuple[Line, Line]:
+def split_shown_and_position_fields(line: Line) -> tuple[Line, Line]:
     """Split any other line into the fields to show and the fields of its position."""
     fields = {name: value for name, value in line.items() if name not in _ENVELOPE_FIELDS}
     return fields, {name: value for name, value in line.items() if name in _ENVELOPE_FIELDS}
 
 
-def count_message_tokens(message: dict[str, Any]) -> Counter[str]:
+def read_stated_token_counts(message: dict[str, Any]) -> Counter[str]:
     """Count the tokens that a message of the agent used."""
     usage = message.get("usage")
     counts = (
@@ -310,12 +310,12 @@ def count_message_tokens(message: dict[str, Any]) -> Counter[str]:
     return Counter({name: count for name, count in counts.items() if count})
 
 
-def iterate_unknown_types(line: Line) -> Iterator[str]:
+def iterate_descriptions_of_unknown_types(line: Line) -> Iterator[str]:
     """Iterate over the types on a line that this library does not know."""
-    if not is_note_line(line) and get_type(line) not in SHOWN_TYPES:
-        yield f"line {get_type(line) or 'without a type'}"
-    message = find_message_of_line(line)
+    if not is_note_line(line) and get_type_or_empty(line) not in SHOWN_TYPES:
+        yield f"line {get_type_or_empty(line) or 'without a type'}"
+    message = get_user_or_assistant_message_or_none(line)
     for block in convert_content_to_blocks(message.get("content")) if message is not None else ():
-        type_name = get_type(block) if isinstance(block, dict) else type(block).__name__
+        type_name = get_type_or_empty(block) if isinstance(block, dict) else type(block).__name__
         if type_name not in KNOWN_BLOCKS:
             yield f"block {type_name or 'without a type'}"

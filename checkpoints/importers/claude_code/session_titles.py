@@ -20,18 +20,20 @@ class SessionTitles:
         self._titles: dict[str, str] = {}
         self._summaries: list[tuple[str, str]] = []
 
-    def add_line(self, line: Line) -> None:
-        kind, message = parse_line.get_type(line), parse_line.find_message_of_line(line)
+    def note_titles_of_line(self, line: Line) -> None:
+        kind, message = parse_line.get_type_or_empty(line), parse_line.get_user_or_assistant_message_or_none(line)
         if kind == "summary":
-            self._summaries.append((_to_short_text(line.get("leafUuid")), _to_short_text(line.get("summary"))))
+            self._summaries.append(
+                (_truncate_text_or_empty(line.get("leafUuid")), _truncate_text_or_empty(line.get("summary")))
+            )
         elif kind in {"custom-title", "ai-title"}:
-            titles = (_to_short_text(line.get(name)) for name in ("customTitle", "aiTitle", "title"))
+            titles = (_truncate_text_or_empty(line.get(name)) for name in ("customTitle", "aiTitle", "title"))
             self._titles[kind] = next((name for name in titles if name), "")
         elif kind == "user" and message is not None and not (line.get("isCompactSummary") or line.get("isMeta")):
             content = message.get("content")
             for name, text in (
-                ("prompt", parse_line.extract_prompt(content)),
-                ("command", parse_line.extract_command(content)),
+                ("prompt", parse_line.extract_typed_prompt_or_empty(content)),
+                ("command", parse_line.extract_slash_command_or_empty(content)),
             ):
                 if title := parse_line.remove_inserted_elements(text[:_MAX_TEXT_LENGTH]):
                     self._titles.setdefault(name, title)
@@ -49,5 +51,5 @@ class SessionTitles:
             builder.facts["summaries"] = [text for _, text in self._summaries][:_MAX_SUMMARIES]
 
 
-def _to_short_text(value: object) -> str:
+def _truncate_text_or_empty(value: object) -> str:
     return parse_line.get_text_or_empty(value)[:_MAX_TEXT_LENGTH]

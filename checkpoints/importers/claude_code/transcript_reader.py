@@ -95,7 +95,7 @@ class ClaudeCodeReader:
             self._conversations[name] = self._start_conversation_import(side)
         return self._conversations[name]
 
-    def _get_parent_id(self) -> str:
+    def _get_main_session_id_of_file(self) -> str:
         """Return the id of the session that the file belongs to."""
         if self._agent_id:
             folders = [folder for folder in self._path.parents if folder.name == "subagents"]
@@ -103,25 +103,25 @@ class ClaudeCodeReader:
         return self._path.stem if _UUID_PATTERN.fullmatch(self._path.stem) else self._session_id
 
     def _start_conversation_import(self, side: str) -> ConversationImport:
-        context, parent_id = self._context, self._get_parent_id()
+        context, parent_id = self._context, self._get_main_session_id_of_file()
         if not side:
-            builder = context.open_builder(context.make_session_id(parent_id), labels=(AGENT_NAME,), by_place=False)
+            builder = context.open_builder(context.choose_session_id(parent_id), labels=(AGENT_NAME,), by_place=False)
             builder.facts["project"] = self._path.parent.name
             return ConversationImport(builder, SessionTitles())
         kind = parse_line.get_text_or_empty(self._about.get("agentType")) or "subagent"
         builder = context.open_builder(
-            context.make_session_id(parent_id, side),
+            context.choose_session_id(parent_id, side),
             agent=f"{AGENT_NAME}/{kind}",
             labels=(AGENT_NAME, "subagent"),
             by_place=False,
         )
-        builder.origin.parent_session_id = context.make_session_id(parent_id)
+        builder.origin.parent_session_id = context.choose_session_id(parent_id)
         builder.facts |= {"project": self._path.parent.name, "subagent": self._about or {"id": side}}
         return ConversationImport(builder, SessionTitles(parse_line.get_text_or_empty(self._about.get("description"))))
 
     def _note_call_that_started_subagent(self, line: Line) -> None:
         """Note which call started which subagent, in the metadata of the parent."""
-        result, call_id = line.get("toolUseResult"), parse_line.get_result_call_id(line)
+        result, call_id = line.get("toolUseResult"), parse_line.get_first_result_call_id_or_empty(line)
         agent = result.get("agentId") if isinstance(result, dict) else None
         side = f"{_AGENT_PREFIX}{agent}" if isinstance(agent, str) and agent else ""
         if not side and isinstance(line.get("parentToolUseId"), str):
@@ -129,7 +129,7 @@ class ClaudeCodeReader:
         if not side or not call_id or self._agent_id:
             return
         links = self._get_or_start_conversation("").builder.facts.setdefault("subagents", {})
-        links.setdefault(self._context.make_session_id(self._get_parent_id(), side), call_id)
+        links.setdefault(self._context.choose_session_id(self._get_main_session_id_of_file(), side), call_id)
 
     @property
     def conversations(self) -> Collection[ConversationImport]:
@@ -168,7 +168,7 @@ def _score_format_match(value: Any) -> int:
         return 0
     if isinstance(value.get("loglines"), list):
         return 3
-    kind = parse_line.get_type(value)
+    kind = parse_line.get_type_or_empty(value)
     if kind in {"user", "assistant"} and isinstance(value.get("message"), str):  # a list of prompts of Gemini CLI
         return 0
     is_message = kind in {"user", "assistant"} and isinstance(value.get("message"), dict)

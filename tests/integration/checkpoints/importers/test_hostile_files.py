@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.find_and_read_transcript_files import (
-    describe_source_file,
+    build_source_file_from_stat,
     read_first_values_and_detect_json_lines,
 )
 from checkpoints.importers.import_errors import EncodingRefused, NothingToImport
@@ -273,7 +273,7 @@ def test_long_line_after_a_short_one_is_not_read_as_a_document(cp: SyncCheckpoin
     path = write_lines(tmp_path / "long.jsonl", say("u1"), say("u2", "x" * 9_000_000))
     tracemalloc.start()
     try:
-        read_first_values_and_detect_json_lines(describe_source_file(path, "long"))
+        read_first_values_and_detect_json_lines(build_source_file_from_stat(path, "long"))
         assert tracemalloc.get_traced_memory()[1] < 16_000_000
     finally:
         tracemalloc.stop()

@@ -21,10 +21,10 @@ from checkpoints.importers import import_transcripts
 from checkpoints.importers.file_import import FileImport, ImportOptions
 from checkpoints.importers.find_and_read_transcript_files import SourceFile, find_source_files
 from checkpoints.importers.folder_import import FolderImport
-from checkpoints.importers.import_in_processes import import_group
+from checkpoints.importers.import_in_processes import import_file_group_in_transactions
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.parallel_file_groups import (
-    can_fork,
+    can_forked_processes_use_database,
     choose_number_of_workers,
     group_files_by_session_and_size,
     split_into_transactions,
@@ -127,7 +127,9 @@ def test_files_of_spans_are_in_one_group_and_others_apart(tmp_path: Path) -> Non
 def test_number_of_workers_is_that_of_the_processors_if_there_is_much_to_import(
     db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkpoints.importers.parallel_file_groups.can_fork", lambda using: True)
+    monkeypatch.setattr(
+        "checkpoints.importers.parallel_file_groups.can_forked_processes_use_database", lambda using: True
+    )
     small = [SourceFile(tmp_path / str(number), str(number), 100, 0) for number in range(60)]
     large = [SourceFile(tmp_path / str(number), str(number), 1024 * 1024, 0) for number in range(2)]
     numbers = {}
@@ -140,9 +142,9 @@ def test_number_of_workers_is_that_of_the_processors_if_there_is_much_to_import(
 
 @pytest.mark.django_db(transaction=True)
 def test_process_inside_a_transaction_is_not_forked() -> None:
-    can_outside = can_fork("default")
+    can_outside = can_forked_processes_use_database("default")
     with transaction.atomic():
-        assert not can_fork("default")
+        assert not can_forked_processes_use_database("default")
     assert can_outside
 
 
@@ -225,7 +227,7 @@ def test_files_of_one_transaction_are_written_by_as_many_statements_as_two_of_th
             return execute(sql, params, many, context)
 
         with connections[cp.store.using].execute_wrapper(count_write):
-            import_group(cp.store, ImportOptions(), group, lambda read: None)
+            import_file_group_in_transactions(cp.store, ImportOptions(), group, lambda read: None)
         counts.append(len(written))
     assert counts[0] == counts[1]
     assert (Session.objects.count(), Message.objects.count(), ToolCall.objects.count()) == (12, 36, 12)
@@ -239,7 +241,7 @@ def test_session_that_two_files_of_one_transaction_have_gets_the_messages_of_bot
         stream.user(f"Part {number}")
         os.utime(stream.path, (LONG_AGO, LONG_AGO))
     files = [file for file in find_source_files(folder) if file.path.stem.endswith("-run")]
-    reports = import_group(cp.store, ImportOptions(session_id="both"), files, lambda read: None)
+    reports = import_file_group_in_transactions(cp.store, ImportOptions(session_id="both"), files, lambda read: None)
     assert [report.refused for report in reports] == [[], []]
     loaded = cp.load_latest("both")
     assert loaded is not None
@@ -249,7 +251,7 @@ def test_session_that_two_files_of_one_transaction_have_gets_the_messages_of_bot
 def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer, folder: Path) -> None:
     files = find_source_files(folder)[1:5]
     cp.start_session(files[2].path.stem, "Mine")
-    reports = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    reports = import_file_group_in_transactions(cp.store, ImportOptions(), files, lambda read: None)
     assert [[refused.path for refused in report.refused] for report in reports] == [[], [], [str(files[2].path)], []]
     written = [[file.path.stem] if file is not files[2] else [] for file in files]
     assert [report.session_ids for report in reports] == written
@@ -267,7 +269,11 @@ def test_error_of_one_file_takes_back_its_rows_and_no_other_file(
 ) -> None:
     if is_live:  # its session is written by itself, before those of the others
         _make_live(find_source_files(folder)[2].path)
-    files, finish, finished = find_source_files(folder)[1:5], ImportWriter.update_session_at_end, list[str]()
+    files, finish, finished = (
+        find_source_files(folder)[1:5],
+        ImportWriter.update_session_and_close_calls_at_end,
+        list[str](),
+    )
     committed: list[str] = []
 
     def fail_once(self: ImportWriter, end: SessionEnd, calls: ImportedCallLog) -> None:
@@ -278,8 +284,8 @@ def test_error_of_one_file_takes_back_its_rows_and_no_other_file(
         if finished.count(files[1].path.stem) == 1 and self.origin.session_id == files[1].path.stem:
             raise ValueError("of this file")
 
-    monkeypatch.setattr(ImportWriter, "update_session_at_end", fail_once)
-    reports = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    monkeypatch.setattr(ImportWriter, "update_session_and_close_calls_at_end", fail_once)
+    reports = import_file_group_in_transactions(cp.store, ImportOptions(), files, lambda read: None)
     assert [report.new_sessions for report in reports] == [1, 1, 1, 1]
     assert (Session.objects.count(), Message.objects.count(), ToolCall.objects.count()) == (4, 12, 4)
     assert finished == [file.path.stem for file in (*files, files[1])]
@@ -293,7 +299,7 @@ def test_sessions_of_file_that_is_refused_while_it_is_read_are_counted(cp: SyncC
     os.utime(talks, (LONG_AGO, LONG_AGO))
     cp.start_session("talks/2", "Mine")
     files = find_source_files(folder)[-2:]
-    other, refused = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    other, refused = import_file_group_in_transactions(cp.store, ImportOptions(), files, lambda read: None)
     assert [each.path for each in refused.refused] == [str(talks)]
     assert (other.new_sessions, refused.new_sessions, Session.objects.count()) == (1, 1, 3)
 
@@ -301,7 +307,7 @@ def test_sessions_of_file_that_is_refused_while_it_is_read_are_counted(cp: SyncC
 def test_group_whose_connection_is_lost_is_imported_file_by_file(
     cp: SyncCheckpointer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, finish, lost = find_source_files(folder)[1:5], FolderImport.finish_file, list[Path]()
+    files, finish, lost = find_source_files(folder)[1:5], FolderImport.flush_and_note_file, list[Path]()
 
     def lose_connection_once(self: FolderImport, file_import: FileImport) -> None:
         if file_import.file == files[2] and not lost:
@@ -309,8 +315,8 @@ def test_group_whose_connection_is_lost_is_imported_file_by_file(
             connections[cp.store.using].connection.close()
         finish(self, file_import)
 
-    monkeypatch.setattr(FolderImport, "finish_file", lose_connection_once)
-    reports = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    monkeypatch.setattr(FolderImport, "flush_and_note_file", lose_connection_once)
+    reports = import_file_group_in_transactions(cp.store, ImportOptions(), files, lambda read: None)
     assert len(lost) == 1
     assert [(report.refused, report.sessions) for report in reports] == [([], 1)] * 4
     assert (Session.objects.count(), ImportedFile.objects.count()) == (4, 4)

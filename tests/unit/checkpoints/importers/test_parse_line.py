@@ -28,7 +28,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": "x"}
     ],
 )
 def test_role_of_a_line(line: dict[str, Any], role: str) -> None:
-    assert parse_line.get_message_role(line, line["message"]) == role
+    assert parse_line.determine_message_role(line, line["message"]) == role
 
 
 @pytest.mark.parametrize(
@@ -47,23 +47,25 @@ def test_role_of_a_line(line: dict[str, Any], role: str) -> None:
     ],
 )
 def test_prompts_written_by_a_person(content: Any, prompt: str) -> None:
-    assert parse_line.extract_prompt(content) == prompt
+    assert parse_line.extract_typed_prompt_or_empty(content) == prompt
 
 
 def test_uuid_is_used_if_it_is_a_valid_key() -> None:
-    assert parse_line.find_valid_message_uuid({"uuid": "u1"}) == "u1"
+    assert parse_line.get_line_uuid_if_valid_key({"uuid": "u1"}) == "u1"
     for odd in ("", "a" * 300, "a\nb", "ü", 7):
-        assert parse_line.find_valid_message_uuid({"uuid": odd}) is None
+        assert parse_line.get_line_uuid_if_valid_key({"uuid": odd}) is None
 
 
 def test_digest_of_a_line_ignores_its_position() -> None:
-    assert parse_line.digest_line(user("a", parentUuid="x")) == parse_line.digest_line(user("a", parentUuid="y"))
-    assert parse_line.digest_line(user("a")) != parse_line.digest_line(user("b"))
+    assert parse_line.compute_stable_content_digest(
+        user("a", parentUuid="x")
+    ) == parse_line.compute_stable_content_digest(user("a", parentUuid="y"))
+    assert parse_line.compute_stable_content_digest(user("a")) != parse_line.compute_stable_content_digest(user("b"))
 
 
 def test_envelope_contains_everything_but_the_content() -> None:
     line = user("Hello", cwd="/srv", extra={"a": 1})
-    assert parse_line.build_envelope(line) == {
+    assert parse_line.copy_line_without_message_content(line) == {
         "type": "user",
         "uuid": "u1",
         "cwd": "/srv",
@@ -74,13 +76,17 @@ def test_envelope_contains_everything_but_the_content() -> None:
 
 def test_only_integers_are_token_counts() -> None:
     usage = {"input_tokens": 3, "output_tokens": True, "cache_read_input_tokens": "7", "service_tier": "standard"}
-    assert parse_line.count_message_tokens({"usage": usage}) == {"input_tokens": 3}
-    assert parse_line.count_message_tokens({"usage": None}) == {}
+    assert parse_line.read_stated_token_counts({"usage": usage}) == {"input_tokens": 3}
+    assert parse_line.read_stated_token_counts({"usage": None}) == {}
 
 
 def test_unknown_line_types_are_named() -> None:
-    assert list(parse_line.iterate_unknown_types({"type": "hologram"})) == ["line hologram"]
-    assert list(parse_line.iterate_unknown_types({"uuid": "u"})) == ["line without a type"]
-    assert list(parse_line.iterate_unknown_types({"type": "progress"})) == []
+    assert list(parse_line.iterate_descriptions_of_unknown_types({"type": "hologram"})) == ["line hologram"]
+    assert list(parse_line.iterate_descriptions_of_unknown_types({"uuid": "u"})) == ["line without a type"]
+    assert list(parse_line.iterate_descriptions_of_unknown_types({"type": "progress"})) == []
     odd = [{"type": "smell"}, {"type": ["list"]}, "text", {"type": "text", "text": ""}]
-    assert list(parse_line.iterate_unknown_types(user(odd))) == ["block smell", "block without a type", "block str"]
+    assert list(parse_line.iterate_descriptions_of_unknown_types(user(odd))) == [
+        "block smell",
+        "block without a type",
+        "block str",
+    ]

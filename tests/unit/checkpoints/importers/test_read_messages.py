@@ -11,12 +11,12 @@ import pytest
 from checkpoints import constants
 from checkpoints.importers import find_and_read_transcript_files
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_message_and_usage import UsageTotals, parse_time
+from checkpoints.importers.imported_message_and_usage import UsageTotals, parse_iso_or_unix_time_or_none
 
 
 def read(path: Path, *, live: bool = False) -> find_and_read_transcript_files.FileReader:
     return find_and_read_transcript_files.FileReader(
-        find_and_read_transcript_files.describe_source_file(path, path.stem), ImportReport(), live=live
+        find_and_read_transcript_files.build_source_file_from_stat(path, path.stem), ImportReport(), live=live
     )
 
 
@@ -82,24 +82,24 @@ def test_incomplete_last_line_of_a_live_file_is_not_read(tmp_path: Path) -> None
 def test_timestamps_as_text_and_numbers() -> None:
     then = datetime(2025, 3, 4, 10, 0, tzinfo=UTC)
     for told in ("2025-03-04T10:00:00Z", "2025-03-04T12:00:00+02:00", "2025-03-04T10:00:00", then.timestamp()):
-        assert parse_time(told) == then
+        assert parse_iso_or_unix_time_or_none(told) == then
     odd: object
     for odd in ("yesterday", None, True, -1, 1e30, float("nan"), {}):
-        assert parse_time(odd) is None
+        assert parse_iso_or_unix_time_or_none(odd) is None
 
 
 def test_tokens_are_summed_by_model_unless_only_the_sum_is_given() -> None:
     totals = UsageTotals()
-    assert totals.to_dict() is None
+    assert totals.build_stored_usage_or_none() is None
     totals.add_usage("", {"total_tokens": 9})
-    assert totals.to_dict() == {"total_tokens": 9}
+    assert totals.build_stored_usage_or_none() == {"total_tokens": 9}
     totals.add_usage("a", {"input_tokens": 3, "reasoning_output_tokens": 2})
     totals.add_usage("b", {"input_tokens": 1, "output_tokens": 4})
-    usage = totals.to_dict()
+    usage = totals.build_stored_usage_or_none()
     assert usage is not None
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (4, 4, 8)
     assert usage["by_model"]["b"] == {"input_tokens": 1, "output_tokens": 4}
     totals.add_usage("b", {"input_tokens": 1}, Decimal("0.25"))
-    usage = totals.to_dict()
+    usage = totals.build_stored_usage_or_none()
     assert usage is not None
     assert usage["by_model"]["b"] == {"input_tokens": 2, "output_tokens": 4, "cost_usd": "0.25"}
