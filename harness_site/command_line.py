@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from harness_site.command_overview import format_overview, needs_site
+from harness_site.command_overview import does_command_need_site_packages, format_overview
 
 #: Packages that `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings them.
 SITE_PACKAGES = ("allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
@@ -74,7 +74,7 @@ def _run_command(command_line: list[str]) -> None:
         _run_mcp_guard(command_line[2:])
         return
     if "DJANGO_SETTINGS_MODULE" not in os.environ:
-        _configure_django(command_line[1])
+        _configure_django_for_command(command_line[1])
     try:
         execute_from_command_line(command_line)
     except Exception as error:
@@ -165,12 +165,12 @@ def list_missing_site_packages() -> list[str]:
     return [name for name in SITE_PACKAGES if find_spec(name) is None]
 
 
-def _configure_django(command: str) -> None:
+def _configure_django_for_command(command: str) -> None:
     """Choose the settings of the site, or without its packages those of the library."""
     missing = list_missing_site_packages()
     if not missing:
         os.environ["DJANGO_SETTINGS_MODULE"] = "harness_site.settings"
-    elif needs_site(command):
+    elif does_command_need_site_packages(command):
         raise SystemExit(
             f"harness: {command} is a command of the site, whose packages are not installed ({', '.join(missing)}): "
             'pip install "harness-checkpoints[site]"'

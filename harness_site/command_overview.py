@@ -58,14 +58,17 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
 _WITHOUT_THE_SITE: Final = frozenset({"migrate", "check", "mcp", "mcp-guard"})
 
 
-def needs_site(command: str) -> bool:
+def does_command_need_site_packages(command: str) -> bool:
     """Return whether a command of the overview exists only with the packages of the site."""
-    return any(command in commands for commands in COMMANDS.values()) and command not in _list_commands_of_library()
+    return (
+        any(command in commands for commands in COMMANDS.values())
+        and command not in _list_commands_without_site_packages()
+    )
 
 
 def format_overview(*, is_site_installed: bool) -> str:
     """Format the overview; without the packages of the site it lists only the commands of the library."""
-    library = _list_commands_of_library()
+    library = _list_commands_without_site_packages()
     lines = [f"Harness {checkpoints.__version__}. Usage: harness COMMAND [options]", ""]
     for title, commands in COMMANDS.items():
         shown = {name: text for name, text in commands.items() if is_site_installed or name in library}
@@ -81,5 +84,5 @@ def format_overview(*, is_site_installed: bool) -> str:
     return "\n".join(lines)
 
 
-def _list_commands_of_library() -> frozenset[str]:
+def _list_commands_without_site_packages() -> frozenset[str]:
     return _WITHOUT_THE_SITE | frozenset(find_commands(str(Path(checkpoints.__file__).parent / "management")))

@@ -63,7 +63,7 @@ def generate_role_statements(names: RoleNames) -> Iterator[str]:
         yield f"ALTER TABLE {table} OWNER TO {migration}"
         yield f"REVOKE ALL ON {table} FROM PUBLIC, {agent}, {site}"
         for role, rights in (
-            (agent, derive_agent_privileges_from_model(model)),
+            (agent, list_agent_table_privileges(model)),
             (site, list_site_table_privileges(model)),
         ):
             if rights:
@@ -81,7 +81,7 @@ def generate_agent_role_statements(role: str) -> Iterator[str]:
     yield _build_create_role_statement(role)
     yield f"GRANT USAGE ON SCHEMA public TO {agent}"
     for model in list_models_sorted_by_table():
-        if rights := derive_agent_privileges_from_model(model):
+        if rights := list_agent_table_privileges(model):
             table = _quote_identifier(model._meta.db_table)
             yield f"REVOKE ALL ON {table} FROM {agent}"
             yield f"GRANT {', '.join(rights)} ON {table} TO {agent}"
@@ -119,7 +119,7 @@ def may_create_roles() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def format_psql_of_administrator() -> str:
+def format_psql_command_of_administrator() -> str:
     """Format the command that opens this site's database as an administrator of the PostgreSQL server."""
     database = connection.settings_dict
     host, port = str(database["HOST"]), str(database["PORT"])
@@ -146,7 +146,7 @@ def list_models_sorted_by_table() -> list[type[Model]]:
     return sorted(managed_models, key=lambda model: model._meta.db_table)
 
 
-def derive_agent_privileges_from_model(model: type[Model]) -> list[str]:
+def list_agent_table_privileges(model: type[Model]) -> list[str]:
     if model._meta.app_label != _LIBRARY:
         return []
     if model in _READ_BY_AGENTS:

@@ -193,7 +193,7 @@ def build_connection_error_sentence(error: Exception) -> StoredSentence:
     code, answer = _parse_server_answer(error)
     if isinstance(error, NoMailServer | HeaderContainsLineBreak):
         return StoredSentence.build(error.args[0])
-    description = _find_smtp_error_description(error, code, answer)
+    description = _find_mail_error_description(error, code, answer)
     if description is None:
         return StoredSentence.build("%(error)s", error=f"{type(error).__name__}: {answer}"[:_MAX_ERROR_LENGTH])
     return StoredSentence.build(description, answer=answer[:_MAX_ERROR_LENGTH])
@@ -205,7 +205,7 @@ def log_mail_error(message_name: str, error: Exception) -> None:
         logger.warning("%s was not sent. %s", message_name, describe_connection_error(error))
 
 
-def _find_smtp_error_description(error: Exception, code: int, answer: str) -> str | Promise | None:
+def _find_mail_error_description(error: Exception, code: int, answer: str) -> str | Promise | None:
     if isinstance(error, smtplib.SMTPException):
         for pattern, description in _ANSWERS:
             if pattern.match(answer) or (not code and pattern.search(answer)):

@@ -21,7 +21,7 @@ from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.witness import SETTING as WITNESS_SETTING
 from checkpoints.seals.witness import get_witness
 from harness_site.core.management_command_format import format_management_command
-from harness_site.database_role_privileges import format_psql_of_administrator, may_create_roles
+from harness_site.database_role_privileges import format_psql_command_of_administrator, may_create_roles
 from harness_site.env import BASE_DIR, IS_CHECKOUT
 from harness_site.installation import example_agent_sources
 from harness_site.site_address import build_absolute_url
@@ -55,29 +55,29 @@ class Connection:
 
 def build_python_example_blocks() -> list[Block]:
     """Build the blocks for a program that knows the database's URL."""
-    return [*_build_database_blocks(""), _build_program_block(example_agent_sources.PYTHON)]
+    return [*_build_database_setup_blocks(""), _build_program_block(example_agent_sources.PYTHON)]
 
 
 def build_langgraph_example_blocks() -> list[Block]:
-    return [*_build_database_blocks("langgraph"), _build_program_block(example_agent_sources.LANGGRAPH)]
+    return [*_build_database_setup_blocks("langgraph"), _build_program_block(example_agent_sources.LANGGRAPH)]
 
 
 def build_claude_example_blocks() -> list[Block]:
     """Build the blocks for the Claude Agent SDK, whose program cannot be scripted."""
     sentence = _("Save this program under this name, and run the command where Claude Code is signed in:")
-    return [*_build_database_blocks("claude"), _build_program_block(example_agent_sources.CLAUDE, sentence)]
+    return [*_build_database_setup_blocks("claude"), _build_program_block(example_agent_sources.CLAUDE, sentence)]
 
 
 def build_openai_agents_example_blocks() -> list[Block]:
-    return [*_build_database_blocks("openai-agents"), _build_program_block(example_agent_sources.OPENAI_AGENTS)]
+    return [*_build_database_setup_blocks("openai-agents"), _build_program_block(example_agent_sources.OPENAI_AGENTS)]
 
 
 def build_pydantic_ai_example_blocks() -> list[Block]:
-    return [*_build_database_blocks("pydantic-ai"), _build_program_block(example_agent_sources.PYDANTIC_AI)]
+    return [*_build_database_setup_blocks("pydantic-ai"), _build_program_block(example_agent_sources.PYDANTIC_AI)]
 
 
 def build_strands_example_blocks() -> list[Block]:
-    return [*_build_database_blocks("strands"), _build_program_block(example_agent_sources.STRANDS)]
+    return [*_build_database_setup_blocks("strands"), _build_program_block(example_agent_sources.STRANDS)]
 
 
 def build_django_example_blocks() -> list[Block]:
@@ -142,7 +142,7 @@ def _build_program_block(program: str, sentence: str = "") -> Block:
     )
 
 
-def _build_database_blocks(framework: str) -> list[Block]:
+def _build_database_setup_blocks(framework: str) -> list[Block]:
     """Build the commands that create a login of agents, install the library, and name the database and the keys."""
     extras = [framework] if framework else []
     if connection.vendor != "sqlite":
@@ -197,7 +197,7 @@ def _build_login_block() -> Block:
         "not create logins, so psql does it as an administrator of the database. A line that begins with export is "
         "printed:"
     )
-    return Block("login", sentence, f"{command} --print-sql | {format_psql_of_administrator()}", "bash")
+    return Block("login", sentence, f"{command} --print-sql | {format_psql_command_of_administrator()}", "bash")
 
 
 def _get_pip_requirement(extra: str) -> str:

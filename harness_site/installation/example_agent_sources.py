@@ -67,22 +67,22 @@ _DATABASE: Final = 'os.environ["HARNESS_DATABASE_URL"]'
 _SERVER: Final = 'os.environ["HARNESS_ADDRESS"], token=os.environ["HARNESS_TOKEN"]'
 
 
-def _build_program(database: str, imports: str = _IMPORTS) -> str:
+def _build_program_source(database: str, imports: str = _IMPORTS) -> str:
     tool = _TOOL % {"options": 'side_effects={"mutate"}'}
     return f"{imports}{tool}\n\n{_LOOP % {'database': database}}"
 
 
-def _build_program_with_approval(database: str, imports: str = _IMPORTS) -> str:
+def _build_program_source_with_approval(database: str, imports: str = _IMPORTS) -> str:
     tool = _TOOL % {"options": 'requires_approval=True, sentence="Send the note “{text}”"'}
     return f"{imports}{tool}\n\n{_WAITING_LOOP % {'database': database}}"
 
 
-PYTHON: Final = _build_program(_DATABASE)
-PYTHON_APPROVAL: Final = _build_program_with_approval(_DATABASE)
-HTTP: Final = _build_program(_SERVER)
-HTTP_APPROVAL: Final = _build_program_with_approval(_SERVER)
-DJANGO: Final = _build_program("", _DJANGO_IMPORTS)
-DJANGO_APPROVAL: Final = _build_program_with_approval("", _DJANGO_IMPORTS)
+PYTHON: Final = _build_program_source(_DATABASE)
+PYTHON_APPROVAL: Final = _build_program_source_with_approval(_DATABASE)
+HTTP: Final = _build_program_source(_SERVER)
+HTTP_APPROVAL: Final = _build_program_source_with_approval(_SERVER)
+DJANGO: Final = _build_program_source("", _DJANGO_IMPORTS)
+DJANGO_APPROVAL: Final = _build_program_source_with_approval("", _DJANGO_IMPORTS)
 _LANGGRAPH_MODEL: Final = """from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 

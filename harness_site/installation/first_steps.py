@@ -18,7 +18,7 @@ from harness_site.installation.installation_checks import (
     Level,
     Status,
     get_database_status,
-    get_mail_status,
+    get_mail_settings_status,
     get_migration_status,
     get_site_address_status,
 )
@@ -58,7 +58,7 @@ def list_first_steps(request: MemberRequest) -> list[Step]:
 def has_open_steps(request: HttpRequest, member: Membership) -> bool:
     """Return whether a step is left; stops at the first one, and asks the settings before the database."""
     return not (
-        _is_status_ok(get_mail_status())
+        _is_status_ok(get_mail_settings_status())
         and _is_status_ok(get_site_address_status(request))
         and _has_second_factor(member.user)
         and find_oldest_session(member.workspace) is not None
@@ -95,7 +95,7 @@ def _build_status_step(status: Status) -> Step:
 
 def _build_mail_step() -> Step:
     """The step of mail is done once a mail server has accepted a message: settings alone do not show that it does."""
-    status = get_mail_status()
+    status = get_mail_settings_status()
     step = _build_status_step(status)
     if not step.done or has_mail_server_accepted_message():
         return step

@@ -199,7 +199,7 @@ def get_site_address_status(request: HttpRequest) -> Status:
 _SENDER_LINE: Final = 'export HARNESS_EMAIL_FROM="Harness <harness@example.org>"'
 
 
-def get_mail_status() -> Status:
+def get_mail_settings_status() -> Status:
     title, server = _("Mail"), settings.MAIL_SERVER
     if server is None:
         summary = _("Not set. Until then, people see what waits for them only on this site.")
@@ -237,7 +237,7 @@ def _has_sender_of_a_domain() -> bool:
 
 def get_mail_delivery_status() -> Status:
     """Check the settings of the mail server, and whether the newest message of the last day was sent."""
-    status = get_mail_status()
+    status = get_mail_settings_status()
     attempted = Delivery.objects.filter(webhook=None, attempted_at__gt=clock.now() - timedelta(days=1))
     newest = attempted.order_by("-attempted_at").values("status", "problem").first()
     failed = newest is not None and newest["status"] in (DeliveryStatus.WAITING, DeliveryStatus.GIVEN_UP)

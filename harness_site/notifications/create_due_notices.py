@@ -36,7 +36,7 @@ LIMIT: Final = 1000
 
 def create_due_notices() -> int:
     """Create the due notices of all workspaces; return the number of calls. Safe to run concurrently."""
-    workspaces_with_new_calls = set(_query_unnoticed_calls().values_list("workspace_id", flat=True).distinct())
+    workspaces_with_new_calls = set(_query_unnoticed_pending_calls().values_list("workspace_id", flat=True).distinct())
     return sum(
         _create_notices_of_workspace(workspace)
         for workspace in sorted(workspaces_with_new_calls | _list_workspaces_with_due_deadline_events())
@@ -50,10 +50,10 @@ def _create_notices_of_workspace(workspace: int) -> int:
         if not list(workspace_lock):
             return 0
         groups: defaultdict[tuple[Event, str], list[ToolCall]] = defaultdict(list)
-        for call in _query_unnoticed_calls().filter(workspace=workspace).order_by("pk")[:LIMIT]:
+        for call in _query_unnoticed_pending_calls().filter(workspace=workspace).order_by("pk")[:LIMIT]:
             groups[Event(call.status), call.tool].append(call)
         now = clock.read_database_time("default")
-        for call in _query_unescalated_deadlines().filter(workspace=workspace).order_by("pk"):
+        for call in _query_calls_with_unescalated_deadline().filter(workspace=workspace).order_by("pk"):
             if (event := _find_due_deadline_event_if_readable(call, now)) is not None:
                 groups[event, call.tool].append(call)
         for (event, tool), calls in groups.items():
@@ -61,7 +61,7 @@ def _create_notices_of_workspace(workspace: int) -> int:
     return sum(map(len, groups.values()))
 
 
-def _query_unnoticed_calls() -> QuerySet[ToolCall]:
+def _query_unnoticed_pending_calls() -> QuerySet[ToolCall]:
     """Select pending calls without a notice for their current status."""
     notices_of_call = NoticedCall.objects.filter(
         tool_call=OuterRef("pk"), event=OuterRef("status"), status=OuterRef("status")
@@ -69,7 +69,7 @@ def _query_unnoticed_calls() -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(~Exists(notices_of_call), status__in=sorted(UNDECIDED_CALL_STATUSES))
 
 
-def _query_unescalated_deadlines() -> QuerySet[ToolCall]:
+def _query_calls_with_unescalated_deadline() -> QuerySet[ToolCall]:
     """Select pending calls with a deadline and no escalation; `reminded` is True after a reminder."""
     notices_of_call = NoticedCall.objects.filter(tool_call=OuterRef("pk"), status=OuterRef("status"))
     calls = ToolCall.objects.filter(
@@ -81,7 +81,7 @@ def _query_unescalated_deadlines() -> QuerySet[ToolCall]:
 
 
 def _list_workspaces_with_due_deadline_events() -> set[int]:
-    calls = list(_query_unescalated_deadlines())
+    calls = list(_query_calls_with_unescalated_deadline())
     if not calls:
         return set()
     now = clock.read_database_time("default")

@@ -25,7 +25,7 @@ class NotificationGap:
     action: str = ""
 
 
-def load_email_addresses(members: Sequence[Membership]) -> dict[int, str]:
+def map_users_to_notification_addresses(members: Sequence[Membership]) -> dict[int, str]:
     """Return the address for notifications of each member, by the key of the user, in two queries."""
     users = [member.user for member in members]
     prefetch_related_objects(users, "notification_preferences", "emailaddress_set")

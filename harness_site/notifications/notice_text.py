@@ -150,7 +150,7 @@ def _build_headline(
     )
 
 
-def _format_declared_risk(call: ToolCall) -> str:
+def _format_unusual_risk_or_empty(call: ToolCall) -> str:
     """Return the risk of a call; empty for a question, and for the usual risk of calls with its side effects."""
     is_usual = call.risk == get_default_risk(call.side_effects.split(","))
     if call.is_question or is_usual or call.risk not in Risk.values:
@@ -214,7 +214,7 @@ def _build_notice_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
         "" if call.is_question else tool,
         gettext("agent %(name)s") % {"name": agent} if agent else "",
         gettext("session %(id)s") % {"id": session_id},
-        _format_declared_risk(call),
+        _format_unusual_risk_or_empty(call),
     ]
     if interrupted:
         facts.append(status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))

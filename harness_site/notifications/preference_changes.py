@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
 from harness_site.notifications.models import Preferences
-from harness_site.notifications.recipients import get_account_address
+from harness_site.notifications.recipients import get_usable_account_address
 
 
 def update_notification_preferences(user: User, wanted: Mapping[str, Any], *, request: HttpRequest) -> Preferences:
@@ -36,6 +36,6 @@ def update_notification_preferences(user: User, wanted: Mapping[str, Any], *, re
 def _compute_changed_address_fields(preferences: Preferences, user: User, typed: str) -> dict[str, str]:
     if typed == preferences.address:
         return {"asked_address": ""}
-    if not typed or typed == get_account_address(user):
+    if not typed or typed == get_usable_account_address(user):
         return {"address": "", "asked_address": ""}
     return {"address": preferences.address, "asked_address": typed}

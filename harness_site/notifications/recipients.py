@@ -49,10 +49,10 @@ def get_preferences_or_unsaved_defaults(user: User) -> Preferences:
 
 def get_notification_address(user: User) -> str:
     """Return the address for a user's notifications; empty if there is none."""
-    return get_preferences_or_unsaved_defaults(user).address or get_account_address(user)
+    return get_preferences_or_unsaved_defaults(user).address or get_usable_account_address(user)
 
 
-def get_account_address(user: User) -> str:
+def get_usable_account_address(user: User) -> str:
     """Return the address of the account; empty if it is invalid or known to be unconfirmed."""
     email_addresses = user.emailaddress_set.all()  # type: ignore[attr-defined]
     is_unconfirmed = any(

@@ -209,11 +209,11 @@ def _postpone_deliveries_to_unreachable_receiver(
     """Postpone the other deliveries to an unreachable receiver, so that not each of them has to fail."""
     if outcome.away:
         next_attempt_at = clock.build_database_time_after(pause)
-        _query_waiting_deliveries_to_receiver(delivery).exclude(pk=delivery.pk).filter(
+        _query_waiting_deliveries_to_same_receiver(delivery).exclude(pk=delivery.pk).filter(
             due_at__lt=next_attempt_at
         ).update(due_at=next_attempt_at)
 
 
-def _query_waiting_deliveries_to_receiver(delivery: Delivery) -> QuerySet[Delivery]:
+def _query_waiting_deliveries_to_same_receiver(delivery: Delivery) -> QuerySet[Delivery]:
     waiting = Delivery.objects.filter(status=DeliveryStatus.WAITING)
     return waiting.filter(webhook=delivery.webhook_id)  # without a webhook: all e-mail goes through one server

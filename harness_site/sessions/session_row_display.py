@@ -27,7 +27,7 @@ from harness_site.sessions.session_formatting import (
     render_rounded_money,
 )
 from harness_site.sessions.session_links import SessionLinks
-from harness_site.templatetags.harness_tags import build_filter_url, render_copyable_text, render_time_ago
+from harness_site.templatetags.harness_tags import build_filter_url, mask_and_render_copyable_text, render_time_ago
 
 _LONGEST_NAME = 140
 _LONGEST_NAME_OF_BOX = 60
@@ -91,7 +91,7 @@ def build_session_lines(
                 else urls.build_session_url(row.pk),
                 name=shorten_text(name, _LONGEST_NAME),
                 box_name=sentence_of_box % {"name": shorten_text(name, _LONGEST_NAME_OF_BOX)},
-                session_id=render_copyable_text(mask_and_reveal_hidden(row.session_id)),
+                session_id=mask_and_render_copyable_text(mask_and_reveal_hidden(row.session_id)),
                 agent=mask_and_reveal_hidden(row.agent),
                 labels=tuple(
                     LabelLink(mask_and_reveal_hidden(label), build_filter_url(query, label=label, rows=""))

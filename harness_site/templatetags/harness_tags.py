@@ -93,7 +93,7 @@ def render_icon(name: str) -> SafeString:
 
 
 @register.simple_tag
-def render_options(choices: Iterable[tuple[str, object]], selected: object = None) -> SafeString:
+def render_select_options(choices: Iterable[tuple[str, object]], selected: object = None) -> SafeString:
     """Render the options of a selection list: pairs of a value and its label."""
     return join_html(
         "",
@@ -103,7 +103,7 @@ def render_options(choices: Iterable[tuple[str, object]], selected: object = Non
 
 
 @register.simple_tag
-def render_name_options(names: Iterable[str], selected: str = "") -> SafeString:
+def render_masked_name_options(names: Iterable[str], selected: str = "") -> SafeString:
     """Render the options of a selection list for names that may contain secrets, such as those of agents and tools."""
     return join_html(
         "",
@@ -256,7 +256,7 @@ def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
 
 
 @register.simple_tag(name="copyable")
-def render_copyable_text(text: str) -> SafeString:
+def mask_and_render_copyable_text(text: str) -> SafeString:
     """Render an id in monospace with a copy button."""
     return build_html(
         '<span class="copyable"><code>{}</code>{}</span>',
@@ -397,7 +397,7 @@ def render_json_value_list(content: Any) -> SafeString:
 
 
 @register.simple_tag(name="current", takes_context=True)
-def mark_current_section(context: Context, *view_names: str) -> SafeString:
+def render_aria_current_of_section(context: Context, *view_names: str) -> SafeString:
     """Mark a link to a section as current if the path of the request is below one of `view_names`."""
     request = context.get("request")
     inside = request is not None and any(

@@ -13,7 +13,7 @@ from harness_site.database_role_privileges import (
     InvalidRoleName,
     RoleNames,
     build_database_url,
-    format_psql_of_administrator,
+    format_psql_command_of_administrator,
     generate_agent_login_statements,
     generate_agent_role_statements,
     validate_role_name,
@@ -96,5 +96,5 @@ def _run_statements(statements: Iterable[str], arguments: str) -> None:
         command = format_management_command(f"create_agent_login {arguments} --print-sql")
         raise CommandError(
             f"The database refused it: {reason}. Let an administrator of the database run the SQL: "
-            f"{command} | {format_psql_of_administrator()}"
+            f"{command} | {format_psql_command_of_administrator()}"
         ) from error

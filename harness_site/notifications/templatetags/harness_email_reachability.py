@@ -9,7 +9,7 @@ from harness_site.accounts.models import Membership
 from harness_site.notifications.email_reachability import (
     NotificationGap,
     find_notification_gap,
-    load_email_addresses,
+    map_users_to_notification_addresses,
 )
 from harness_site.notifications.recipients import get_notification_address, get_preferences_or_unsaved_defaults
 from harness_site.send_email import is_mail_configured
@@ -20,7 +20,7 @@ register = template.Library()
 @register.simple_tag(name="email_addresses")
 def load_notification_addresses(members: Sequence[Membership]) -> dict[int, str]:
     """Return the addresses for notifications of members, by the key of the user."""
-    return load_email_addresses(members)
+    return map_users_to_notification_addresses(members)
 
 
 @register.filter("address_of")

@@ -14,7 +14,7 @@ from pytest_django.fixtures import Settings
 from checkpoints.enums import Role
 from harness_site import send_email
 from harness_site.installation.first_steps import Step
-from harness_site.installation.installation_checks import Level, get_mail_status
+from harness_site.installation.installation_checks import Level, get_mail_settings_status
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
 from tests.support.client_login import sign_in
@@ -177,7 +177,7 @@ def test_system_page_shows_why_the_newest_message_was_not_sent(admin: Client, se
 )
 def test_mail_settings_are_checked(settings: Settings, host: str, sender: str, user: str, words: str) -> None:
     settings.MAIL_SERVER, settings.MAIL_FROM = MailServer(Security.PLAIN, host, 25, user, "secret"), sender
-    status = get_mail_status()
+    status = get_mail_settings_status()
     assert (status.level is Level.OK) is (not words)
     assert status.advice.startswith(words)
 
@@ -185,7 +185,7 @@ def test_mail_settings_are_checked(settings: Settings, host: str, sender: str, u
 @pytest.mark.parametrize(("sender", "has_line"), [("harness@127.0.0.1", True), ("harness@example.com", False)])
 def test_missing_sender_is_named_before_mail_is_set_up(settings: Settings, sender: str, has_line: bool) -> None:
     settings.MAIL_SERVER, settings.MAIL_FROM = None, sender
-    status = get_mail_status()
+    status = get_mail_settings_status()
     assert status.line.startswith("export HARNESS_EMAIL_URL=")
     assert ("export HARNESS_EMAIL_FROM=" in status.line) is has_line
     assert sender not in status.summary + status.advice + status.line
@@ -194,7 +194,7 @@ def test_missing_sender_is_named_before_mail_is_set_up(settings: Settings, sende
 def test_mail_server_of_this_machine_is_enough_but_the_sender_is_named(settings: Settings) -> None:
     settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", 25, "", "")
     settings.MAIL_FROM = "harness@127.0.0.1"
-    status = get_mail_status()
+    status = get_mail_settings_status()
     assert status.level is Level.OK
     assert status.advice.startswith("If messages leave this machine,")
     assert status.line.startswith("export HARNESS_EMAIL_FROM=")

@@ -202,7 +202,7 @@ def test_nobody_is_told_without_mail_and_webhooks(admin: Client, settings: Setti
 def test_first_steps_show_the_checks_until_they_are_done(admin: Client, settings: Settings) -> None:
     text = visible_text(admin.get("/settings/first-steps/"))
     assert "dora · no second factor yet." in text
-    assert installation_checks.get_mail_status().summary in text
+    assert installation_checks.get_mail_settings_status().summary in text
     assert "Waiting for the first session." in text
     session = make_session(session_id="order-1")
     assert "Connect your agent" not in visible_text(admin.get("/settings/first-steps/")), "it has a page of its own"

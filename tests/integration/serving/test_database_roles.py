@@ -278,7 +278,7 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
 def test_psql_of_an_administrator(monkeypatch: pytest.MonkeyPatch, host: str, port: str, command: str) -> None:
     values = {"HOST": host, "PORT": port, "NAME": "office"}
     monkeypatch.setattr(database_role_privileges, "connection", SimpleNamespace(settings_dict=values))
-    assert database_role_privileges.format_psql_of_administrator() == command
+    assert database_role_privileges.format_psql_command_of_administrator() == command
 
 
 def rights(urls: dict[str, str], role: str, tables: set[str]) -> set[tuple[str, str]]:
