@@ -130,7 +130,7 @@ class _Handle:
                 takeover=opening.takeover,
             )
         except BaseException:
-            state.unregister_handle(self.session_id, self)
+            state.unregister_session_handle(self.session_id, self)
             raise
         self._version = self._point.version
         self._finished, self._result = self._point.finished, self._point.result
@@ -140,12 +140,12 @@ class _Handle:
     def _register_handle_or_raise_busy(self) -> None:
         """Claim the session for this handle: two requests of one process do not share a run. Raises `SessionBusy`."""
         state = self._state
-        if state.try_register_handle(self.session_id, self):
+        if state.try_register_session_handle(self.session_id, self):
             return
         owned_session = state.find_owned_session(self.session_id)
         if owned_session is not None and self._opening.takeover:
             state.remove_owned_session(owned_session)  # also forgets the open handle
-        if not state.try_register_handle(self.session_id, self):
+        if not state.try_register_session_handle(self.session_id, self):
             raise self._build_session_busy_error()
 
     def _build_session_busy_error(self) -> SessionBusy:
@@ -175,7 +175,7 @@ class _Handle:
                 if self._state.find_owned_session(self.session_id) is owned_session:
                     self._backend.release_session(self.session_id)
         finally:
-            self._state.unregister_handle(self.session_id, self)
+            self._state.unregister_session_handle(self.session_id, self)
 
     # operations
 

@@ -83,7 +83,9 @@ def find_calls_if_all_decided(
     """
     with database_operation(store.using, writes=False):
         row = look_up_and_lock_rows.get_session(store, session_id)
-        calls = [look_up_and_lock_rows.get_latest_attempt(store, row, call_id, step=step) for call_id, step in places]
+        calls = [
+            look_up_and_lock_rows.get_latest_call_attempt(store, row, call_id, step=step) for call_id, step in places
+        ]
         if any(call.status in UNDECIDED_CALL_STATUSES for call in calls):
             return None
         for call in calls:

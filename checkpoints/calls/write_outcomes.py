@@ -130,7 +130,7 @@ def _write_outcome_sealed_if_enabled(
     if _try_write_sealed_outcome(connection, owned_session, keys, call_pk, values):
         return True
     retry = partial(_try_write_sealed_outcome, connection, owned_session, keys, call_pk, values)
-    return bool(optimistic_lock_on_heads.retry_with_stored_head(connection.alias, owned_session, retry))
+    return bool(optimistic_lock_on_heads.retry_write_with_stored_head(connection.alias, owned_session, retry))
 
 
 def _try_write_sealed_outcome(
@@ -174,7 +174,7 @@ def record_call_result(
             write_call_outcome(store, owned_session, issued_call, outcome)
             return
         row = look_up_and_lock_rows.get_session(store, session_id)
-        call = look_up_and_lock_rows.get_latest_attempt(store, row, call_id, step=step)
+        call = look_up_and_lock_rows.get_latest_call_attempt(store, row, call_id, step=step)
         if owned_session is None:
             raise store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
         write_call_outcome(store, owned_session, IssuedCall(call.pk, call.call_id, call.step, call.attempt), outcome)

@@ -201,7 +201,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
     ):
         session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(session)
-        seen_call = look_up_and_lock_rows.get_latest_attempt(
+        seen_call = look_up_and_lock_rows.get_latest_call_attempt(
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         require_unaltered_call.require_matching_digests(seen_call)

@@ -93,7 +93,7 @@ def withdraw_decision(
     ):
         session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(session)
-        call = look_up_and_lock_rows.get_latest_attempt(
+        call = look_up_and_lock_rows.get_latest_call_attempt(
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         withdrawn = (

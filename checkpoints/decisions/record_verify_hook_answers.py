@@ -130,7 +130,7 @@ def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> 
     ):
         session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(session)
-        call = look_up_and_lock_rows.get_latest_attempt(
+        call = look_up_and_lock_rows.get_latest_call_attempt(
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         require_unaltered_call.require_matching_digests(call)

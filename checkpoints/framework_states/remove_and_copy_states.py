@@ -53,7 +53,7 @@ def delete_selected_states(
                 verification.require_session_unaltered(store.using, row)
             if select is None:
                 FrameworkWrite.objects.using(store.using).filter(session=row).delete()
-            framework_state_retention.delete_states(store.using, row, chosen)
+            framework_state_retention.delete_states_with_writes_and_blobs(store.using, row, chosen)
             look_up_and_lock_rows.increment_session_revision(store, row.pk)
             return len(chosen)
     except SessionNotFound:

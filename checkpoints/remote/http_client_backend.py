@@ -29,7 +29,7 @@ from checkpoints.peers.call_join_and_pause_types import Notice, TakenJoin, Taken
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_call_log import RemoteCallLog
-from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
+from checkpoints.remote.remote_client_state import RemoteClientState, build_transcript_head
 from checkpoints.remote.remote_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
@@ -69,7 +69,7 @@ def open_remote_backend(options: ClientOptions) -> RemoteBackend:
     if any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)
         raise InvalidInput(f"A server has its own {names}; leave it out.")
-    return RemoteBackend(RemoteStore(str(options.url), options.token))
+    return RemoteBackend(RemoteClientState(str(options.url), options.token))
 
 
 class RemoteBackend(SingleRequests):
@@ -78,7 +78,7 @@ class RemoteBackend(SingleRequests):
     Every operation can raise `TokenInvalid`, `RoleInsufficient`, `RateLimited`, `ServerUnavailable` and `ServerFailed`.
     """
 
-    def __init__(self, store: RemoteStore) -> None:
+    def __init__(self, store: RemoteClientState) -> None:
         self.store = store
         store.open_call_log = RemoteCallLog
 
@@ -420,7 +420,7 @@ class RemoteBackend(SingleRequests):
 class RemoteOutbox:
     """Due notices of a server's workspace, or of one session."""
 
-    store: RemoteStore
+    store: RemoteClientState
     session_id: str | None = None
 
     def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
@@ -436,7 +436,7 @@ class RemoteOutbox:
 class _TakenResultRecorder(OpenOperations):
     """Stored results that the agent uses; the next call of the session tells the server."""
 
-    def __init__(self, store: RemoteStore, session_id: str) -> None:
+    def __init__(self, store: RemoteClientState, session_id: str) -> None:
         super().__init__()
         self._store, self._session_id = store, session_id
 

@@ -21,7 +21,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats.caller_argument_order import encode_argument_order, restore_argument_order_in_json
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
-from checkpoints.remote.remote_client_state import RemoteStore
+from checkpoints.remote.remote_client_state import RemoteClientState
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
@@ -53,7 +53,7 @@ def encode_tool(tool: Tool) -> dict[str, Any]:
 class RemoteCallLog:
     """Call log of a session that this client owns."""
 
-    store: RemoteStore
+    store: RemoteClientState
     session_id: str
 
     def issue_or_answer_call_flow(
@@ -132,7 +132,7 @@ class RemoteCallLog:
 class RemoteExecution:
     """Issued call that runs in this process."""
 
-    store: RemoteStore
+    store: RemoteClientState
     held: OwnedSession
     tool: Tool
     issued_call: IssuedCall
@@ -173,7 +173,7 @@ class RemoteExecution:
 
 
 def report_call_outcome(
-    store: RemoteStore, session_id: str, fence: int | None, issued_call: IssuedCall, outcome: CallOutcome
+    store: RemoteClientState, session_id: str, fence: int | None, issued_call: IssuedCall, outcome: CallOutcome
 ) -> None:
     """Report the outcome of a call. Raises `LateResultRefused` if it can no longer count."""
     fields: dict[str, Any] = {

@@ -62,7 +62,7 @@ class RemoteRun:
         return self.id
 
 
-class RemoteStore(ClientState):
+class RemoteClientState(ClientState):
     """State of a client whose sessions are on a server."""
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -184,7 +184,7 @@ class RemoteStore(ClientState):
         self.transport.close()
 
 
-def _run_heartbeat_thread(reference: weakref.ref[RemoteStore], ended: threading.Event) -> None:
+def _run_heartbeat_thread(reference: weakref.ref[RemoteClientState], ended: threading.Event) -> None:
     pause = LEASE_SECONDS / BEATS_PER_LEASE
     while not ended.wait(pause):
         store = reference()

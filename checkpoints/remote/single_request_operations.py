@@ -19,7 +19,7 @@ from checkpoints.peers import response_acceptance_types
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept
 from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.remote.remote_call_log import report_call_outcome
-from checkpoints.remote.remote_client_state import RemoteStore
+from checkpoints.remote.remote_client_state import RemoteClientState
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
@@ -49,7 +49,7 @@ class SingleRequests(OperationsNotOverHttp):
     the first one did. Decisions are the token's, so an actor is not sent.
     """
 
-    store: RemoteStore
+    store: RemoteClientState
 
     def _send_read_request(self, path: str, **parameters: Any) -> Any:
         return self.store.transport.send_read_request(path, **parameters)

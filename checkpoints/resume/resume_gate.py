@@ -124,7 +124,7 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
                 if session is not None and unfinished_call_queries.list_calls_at_gate(store, session):
                     return False
                 signed_decisions.verify_decisions_of_session(store.using, owned_session.pk)
-                take_and_release_ownership.store_run_status(store, owned_session, RunStatus.RUNNING)
+                take_and_release_ownership.write_run_status_as_owner(store, owned_session, RunStatus.RUNNING)
                 is_waiting = session is not None and unfinished_call_queries.list_undecided_calls_of_session(
                     store, session
                 )
@@ -140,7 +140,7 @@ def mark_run_waiting_for_decisions(store: Store, owned_session: OwnedSession) ->
     if owned_session.run.status == RunStatus.WAITING:
         return
     with database_operation(store.using), transaction.atomic(using=store.using):
-        take_and_release_ownership.store_run_status(store, owned_session, RunStatus.WAITING)
+        take_and_release_ownership.write_run_status_as_owner(store, owned_session, RunStatus.WAITING)
         actor = f"run {owned_session.run.number}"
         insert_unchained_events.record_event(
             store, AuditKind.SESSION_NEEDS_REVIEW, session_pk=owned_session.pk, actor=actor

@@ -176,7 +176,7 @@ class _AppendAttempt:
         """Describe what this append writes, without the time, also after it has been written."""
         base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=self.expected)
         source = base_version.order_by("-version").first()
-        end = self._build_transcript_end(row, source)
+        end = self._build_transcript_end_after_version(row, source)
         return UnconfirmedAppend(self.expected, end.length, end.chain, self._build_state_of_next_version(source), None)
 
     def _build_state_of_next_version(self, source: Checkpoint | None) -> VersionState:
@@ -201,7 +201,7 @@ class _AppendAttempt:
             return state
         return replace(state, phase=previous_state.phase, payload=previous_state.payload)
 
-    def _build_transcript_end(self, row: Session, source: Checkpoint | None) -> TranscriptEnd:
+    def _build_transcript_end_after_version(self, row: Session, source: Checkpoint | None) -> TranscriptEnd:
         head = save_version.get_session_transcript_head(row)
         if source is None:
             return save_version.build_transcript_end_with_added_messages(

@@ -134,11 +134,11 @@ def interrupt_calls_and_release_session(store: Store, session_id: str) -> bool:
     try:
         store.flush_pending_writes(session_id)
     finally:
-        is_released = _release_session_if_owned(store, session_id)
+        is_released = _interrupt_calls_and_release_if_owned(store, session_id)
     return is_released
 
 
-def _release_session_if_owned(store: Store, session_id: str) -> bool:
+def _interrupt_calls_and_release_if_owned(store: Store, session_id: str) -> bool:
     owned_session = store.find_owned_session(session_id)
     if owned_session is None:  # lost while it was flushed
         return False

@@ -77,7 +77,7 @@ def fork_session(
         segment = Segment.objects.using(store.using).create(
             session=fork, parent_id=source.segment_id, parent_length=source.length
         )
-        _create_first_version(store, fork, run, segment, source)
+        _create_first_version_of_fork(store, fork, run, segment, source)
         connection = connections[store.using]
         copy_calls_and_workflows_to_fork.copy_calls_to_fork(
             connection,
@@ -199,7 +199,7 @@ def _create_ended_run_of_fork(store: Store, fork: Session) -> Run:
     return run
 
 
-def _create_first_version(store: Store, fork: Session, run: Run, segment: Segment, source: Checkpoint) -> None:
+def _create_first_version_of_fork(store: Store, fork: Session, run: Run, segment: Segment, source: Checkpoint) -> None:
     Checkpoint.objects.using(store.using).create(
         session=fork,
         version=1,

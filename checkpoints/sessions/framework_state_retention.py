@@ -49,7 +49,7 @@ def list_unneeded_states(
     return [state for state in states if state.pk not in needed]
 
 
-def delete_states(using: str, session: Session, states: Collection[FrameworkState]) -> None:
+def delete_states_with_writes_and_blobs(using: str, session: Session, states: Collection[FrameworkState]) -> None:
     """Delete states with their writes, and the blobs that nothing reaches any more. The session has to be locked."""
     if not states:
         return
@@ -86,7 +86,7 @@ def delete_states_before_oldest_version(using: str, session: Session) -> None:
     before_version = [state for state in until_version if state.created_at < oldest.created_at]
     since = next(iter(before_version), next(reversed(until_version), states[-1]))
     unneeded = list_unneeded_states(session.session_id, states, lambda state: state.state_id >= since.state_id)
-    delete_states(using, session, unneeded)
+    delete_states_with_writes_and_blobs(using, session, unneeded)
 
 
 def _split_into_batches(pks: Sequence[int]) -> Iterable[Sequence[int]]:

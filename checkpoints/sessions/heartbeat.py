@@ -54,7 +54,7 @@ def start_heartbeat(store: Store, release_idle: ReleaseIdle) -> None:
             _threads[using].start()
 
 
-def renew_leases(store: Store) -> int:
+def renew_leases_of_store(store: Store) -> int:
     """Renew the leases of all runs of `store`, by the database's clock. Returns the number of runs it still owns."""
     ids = [owned_session.run_id for owned_session in store.list_owned_sessions()]
     if not ids:
@@ -82,7 +82,7 @@ def renew_leases_of_runs(using: str, ids: Collection[UUID], lease: timedelta) ->
         return set(ids) if renewed == len(ids) else set(runs.values_list("pk", flat=True))
 
 
-def renew_lease(store: Store, owned_session: OwnedSession) -> None:
+def renew_lease_or_raise_ownership_lost(store: Store, owned_session: OwnedSession) -> None:
     """Renew the lease of one run whose process is elsewhere. Raises `OwnershipLost`, `SessionFinished`."""
     with database_operation(store.using):
         run = Run.objects.using(store.using).filter(
@@ -123,7 +123,7 @@ def _renew_leases_release_idle_and_get_pause(
         interval = store.lease.total_seconds() / BEATS_PER_LEASE
         if time.monotonic() >= due_times.setdefault(store.token, time.monotonic() + interval):
             due_times[store.token] = time.monotonic() + interval
-            _run_and_log_errors(renew_leases, store, "renew the leases of")
+            _run_and_log_errors(renew_leases_of_store, store, "renew the leases of")
         if store.idle_release_seconds is not None:
             _run_and_log_errors(release_idle, store, "release those that are idle of")
     return min(1.0, *(_get_check_interval(store) for store in owning))

@@ -77,7 +77,7 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
                 if numbers:
                     verification.require_session_unaltered(store.using, row)
-                return _remove_versions(store, row, numbers, dry_run=dry_run)
+                return _remove_versions_or_roll_back_dry_run(store, row, numbers, dry_run=dry_run)
         except _DryRunRollback as dry:
             return dry.removed
 
@@ -119,7 +119,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             )
             if snapshot_version is not None and version >= snapshot_version:
                 raise StillNeeded(session_id, f"version {newest.version} goes on from version {version}")
-        return _remove_versions(store, row, [version], dry_run=False)
+        return _remove_versions_or_roll_back_dry_run(store, row, [version], dry_run=False)
 
 
 def _move_head_to_newest_remaining_version(store: Store, row: Session, remaining: QuerySet[Checkpoint]) -> None:
@@ -160,11 +160,13 @@ class _DryRunRollback(Exception):
         self.removed = removed
 
 
-def _remove_versions(store: Store, row: Session, numbers: list[int], *, dry_run: bool) -> RemovalCounts:
+def _remove_versions_or_roll_back_dry_run(
+    store: Store, row: Session, numbers: list[int], *, dry_run: bool
+) -> RemovalCounts:
     count = Checkpoint.objects.using(store.using).filter(session=row, version__in=numbers).delete()[0]
     if count:
         framework_state_retention.delete_states_before_oldest_version(store.using, row)
-    messages = _delete_unreachable_messages(store, row) if count else 0
+    messages = _delete_unreachable_messages_and_segments(store, row) if count else 0
     if dry_run:
         raise _DryRunRollback(RemovalCounts(count, messages, dry_run=True))
     if count:
@@ -176,7 +178,7 @@ def _remove_versions(store: Store, row: Session, numbers: list[int], *, dry_run:
     return RemovalCounts(count, messages)
 
 
-def _delete_unreachable_messages(store: Store, row: Session) -> int:
+def _delete_unreachable_messages_and_segments(store: Store, row: Session) -> int:
     """Remove the messages and segments of a session that no version and no fork reaches. Returns the number of
     messages.
 
@@ -187,7 +189,7 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
     bases = opaque_bytes_as_differences.find_base_segment_keys(store.using, row)
     segments = Segment.objects.using(store.using).filter(session=row)
     messages = Message.objects.using(store.using)
-    ends = _find_needed_segment_lengths(store, row)
+    ends = _find_longest_version_by_segment(store, row)
     ends[row.head_segment_id] = max(row.message_count, ends.get(row.head_segment_id, 0))
     for segment in segments.order_by("-pk"):
         branches = segment.children.using(store.using).aggregate(end=Max("parent_length"))["end"]
@@ -202,7 +204,7 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
     return count
 
 
-def _find_needed_segment_lengths(store: Store, row: Session) -> dict[int | None, int]:
+def _find_longest_version_by_segment(store: Store, row: Session) -> dict[int | None, int]:
     versions = Checkpoint.objects.using(store.using).filter(segment__session=row)
     return dict(versions.values_list("segment_id").annotate(end=Max("length")))
 
@@ -241,11 +243,11 @@ def delete_session(
                 )
         except _DryRunRollback as dry:
             return dry.removed
-        _wipe_write_ahead_log(store)
+        _truncate_sqlite_write_ahead_log(store)
         return counts
 
 
-def find_recorded_removal(store: Store, session_id: str, since: datetime) -> RemovalCounts | None:
+def find_removal_in_audit_trail_since(store: Store, session_id: str, since: datetime) -> RemovalCounts | None:
     """Find what the newest removal of versions of a session, or of all of it, has removed, if it was not before
     `since`."""
     events = AuditEvent.objects.using(store.using).filter(workspace=store.workspace_id)
@@ -269,7 +271,7 @@ def _delete_session_rows(store: Store, row: Session) -> RemovalCounts:
     versions = Checkpoint.objects.using(store.using).filter(session=row).delete()[0]
     Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=None, owner=None)
     row.head_segment_id = None
-    messages = _delete_unreachable_messages(store, row)
+    messages = _delete_unreachable_messages_and_segments(store, row)
     _transfer_segments_to_forks(store, row)
     Session.objects.using(store.using).filter(forked_from=row).update(forked_from=None, forked_version=None)
     Run.objects.using(store.using).filter(session=row).delete()
@@ -291,7 +293,7 @@ def _transfer_segments_to_forks(store: Store, row: Session) -> None:
         Message.objects.using(store.using).filter(segment=segment).update(session_id=heir)
 
 
-def _wipe_write_ahead_log(store: Store) -> None:
+def _truncate_sqlite_write_ahead_log(store: Store) -> None:
     """On SQLite, truncate the write-ahead log too, so that it holds no deleted data; busy readers may delay that a
     little."""
     connection = connections[store.using]

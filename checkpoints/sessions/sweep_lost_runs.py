@@ -47,7 +47,7 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
             if len(lost) >= limit:
                 break
             with quarantine.quarantine_and_skip_altered_session(store.using, pk):
-                lost += _end_lost_run_and_list_session_id(store, pk)
+                lost += _end_run_if_lost_and_list_session_id(store, pk)
         return lost
 
 
@@ -60,7 +60,7 @@ def _iterate_session_keys_of_lost_runs(store: Store, max_dead_processes: int) ->
         status__in=sorted(OWNING_RUN_STATUSES), session__workspace_id=store.workspace_id
     )
     yield from iterate_distinct_session_pks(owning.filter(lease_expires_at__lte=Now()), by="lease_expires_at")
-    runs_of_dead_processes = _select_runs_of_dead_processes(owning, max_dead_processes)
+    runs_of_dead_processes = _select_runs_of_dead_local_processes(owning, max_dead_processes)
     if runs_of_dead_processes is not None:
         unexpired = runs_of_dead_processes.filter(lease_expires_at__gt=Now())
         yield from iterate_distinct_session_pks(unexpired, by="lease_expires_at")
@@ -96,7 +96,7 @@ def lock_session_and_interrupt_call_if_lost(store: Store, session_id: str, call_
             take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, row, call)
 
 
-def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySet[Run] | None:
+def _select_runs_of_dead_local_processes(owning: QuerySet[Run], limit: int) -> QuerySet[Run] | None:
     """Select the runs of dead processes on this machine and of closed checkpointers of this process; None if there are
     none.
 
@@ -119,7 +119,7 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
     return on_this_machine.filter(condition) if condition else None
 
 
-def _end_lost_run_and_list_session_id(store: Store, session_pk: int) -> list[str]:
+def _end_run_if_lost_and_list_session_id(store: Store, session_pk: int) -> list[str]:
     """End the run of a session if it is lost. Returns the id of the session then."""
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True, of=("self",))

@@ -89,7 +89,7 @@ def _take_ownership_in_transaction(
             _end_previous_run_or_raise_busy(store, row, previous, takeover)
         if previous is not None and not paused:
             check_and_close_paused_tasks.require_session_not_paused(store, row)
-        run = _create_run(store, row, previous)
+        run = _create_next_run(store, row, previous)
         if previous is None:
             insert_unchained_events.record_event(
                 store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent"
@@ -133,15 +133,15 @@ def _end_previous_run_or_raise_busy(store: Store, row: Session, previous: Run, t
     if alive and not takeover:
         raise build_session_busy_error(row, previous)
     if not alive:
-        _end_lost_run(store, row, previous, AuditKind.RUN_LOST)
+        _end_run_as_lost_and_record_event(store, row, previous, AuditKind.RUN_LOST)
         return
-    _require_grace_before_takeover(store, previous)
+    _require_takeover_grace_period_over(store, previous)
     process, reason = (
         store.remote_process or process_identity_and_liveness.get_identity_of_this_process(),
         " ".join(takeover.split())[:MAX_WHY_LENGTH] if isinstance(takeover, str) else None,
     )
     details = {"taken_by": f"run {previous.number + 1}", "host": process.host, "pid": process.pid, "why": reason}
-    _end_lost_run(store, row, previous, AuditKind.TAKEOVER, **details)
+    _end_run_as_lost_and_record_event(store, row, previous, AuditKind.TAKEOVER, **details)
 
 
 def build_session_busy_error(row: Session, owner: Run) -> SessionBusy:
@@ -149,7 +149,7 @@ def build_session_busy_error(row: Session, owner: Run) -> SessionBusy:
     return SessionBusy(row.session_id, description, owner.heartbeat_at, owner.lease_expires_at)
 
 
-def _require_grace_before_takeover(store: Store, owner: Run) -> None:
+def _require_takeover_grace_period_over(store: Store, owner: Run) -> None:
     if owner.resumed_from is not None and owner.resumed_from.status == RunStatus.LOST:
         age = (clock.read_database_time(store.using) - owner.started_at).total_seconds()
         if age < GRACE:
@@ -167,7 +167,7 @@ def end_lost_owner_run_and_interrupt_calls(
     if owner.owner_token == IMPORTED_RUN_OWNER:
         _end_imported_run_and_its_session(store, row, owner, noticed_by)
         return
-    _end_lost_run(store, row, owner, AuditKind.RUN_LOST)
+    _end_run_as_lost_and_record_event(store, row, owner, AuditKind.RUN_LOST)
     _interrupt_or_discard_orphaned_calls(store, row, None, noticed_by)
     row.fence, row.owner = row.fence + 1, None
     row.revision, row.updated_at = row.revision + 1, Now()
@@ -200,9 +200,9 @@ def interrupt_call_and_end_run_if_lost(store: Store, row: Session, call: ToolCal
     return ToolCall.objects.using(store.using).select_related("run").get(pk=call.pk)
 
 
-def _end_lost_run(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
+def _end_run_as_lost_and_record_event(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
     last_seen = _find_time_of_last_sign_of_life(store, row, run)
-    _end_run(store, run, RunStatus.LOST, heartbeat_at=last_seen)
+    _end_run_if_owning(store, run, RunStatus.LOST, heartbeat_at=last_seen)
     insert_unchained_events.record_event(
         store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen.isoformat(), **details
     )
@@ -218,7 +218,7 @@ def _find_time_of_last_sign_of_life(store: Store, row: Session, run: Run) -> dat
     return max([run.heartbeat_at, *written_at])
 
 
-def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
+def _create_next_run(store: Store, row: Session, previous: Run | None) -> Run:
     process = store.remote_process or process_identity_and_liveness.get_identity_of_this_process()
     run = Run(
         session=row,
@@ -243,7 +243,7 @@ def create_ended_run(store: Store, row: Session) -> Run:
     `row` is locked, and no run owns it. The fence grows as with any run.
     """
     previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
-    run = _create_run(store, row, previous)
+    run = _create_next_run(store, row, previous)
     if previous is None:
         insert_unchained_events.record_event(
             store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent"
@@ -251,7 +251,7 @@ def create_ended_run(store: Store, row: Session) -> Run:
     insert_unchained_events.record_event(
         store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
     )
-    _end_run(store, run, RunStatus.RELEASED)
+    _end_run_if_owning(store, run, RunStatus.RELEASED)
     row.fence = run.fence
     row.save(using=store.using, update_fields=["fence"])
     return run
@@ -284,7 +284,7 @@ def _interrupt_or_discard_orphaned_calls(store: Store, row: Session, run: Run | 
     Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)
 
 
-def _end_run(store: Store, run: Run, status: RunStatus, **changes: Any) -> None:
+def _end_run_if_owning(store: Store, run: Run, status: RunStatus, **changes: Any) -> None:
     ending = Run.objects.using(store.using).filter(pk=run.pk, status__in=sorted(OWNING_RUN_STATUSES))
     ending.update(status=status, ended_at=Now(), **changes)
 
@@ -331,11 +331,11 @@ def end_ownership_in_transaction_if_owner(
     changes = {"owner": None, "fence": F("fence") + 1, "revision": F("revision") + 1, "updated_at": Now()}
     if not owned_row.update(**changes, **session_changes):
         return False
-    _end_run(store, owned_session.run, final_status)
+    _end_run_if_owning(store, owned_session.run, final_status)
     return True
 
 
-def store_run_status(store: Store, owned_session: OwnedSession, status: RunStatus) -> None:
+def write_run_status_as_owner(store: Store, owned_session: OwnedSession, status: RunStatus) -> None:
     """Store whether the owning run works or waits. Raises `OwnershipLost`."""
     with database_operation(store.using), transaction.atomic(using=store.using):
         if not touch_session_if_still_owner(store, owned_session):
@@ -360,7 +360,7 @@ def release_idle_sessions(store: Store) -> list[str]:
 
 def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) -> bool:
     has_unsaved_versions = store.behind is not None and store.behind.list_unsaved_versions(owned_session.session_id)
-    if has_unsaved_versions or _has_run_open_call(store, owned_session):
+    if has_unsaved_versions or _has_run_issued_call(store, owned_session):
         store.remember_session_use(owned_session.session_id)
         return False
     if not store.remove_session_if_idle(owned_session):
@@ -376,7 +376,7 @@ def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) ->
     return True
 
 
-def _has_run_open_call(store: Store, owned_session: OwnedSession) -> bool:
+def _has_run_issued_call(store: Store, owned_session: OwnedSession) -> bool:
     with database_operation(store.using, writes=False):
         issued_calls = ToolCall.objects.using(store.using).filter(
             session=owned_session.pk, run=owned_session.run, status=CallStatus.ISSUED

@@ -308,12 +308,12 @@ class ClientState:
 
     # handles: at most one is open on a session, until it is closed or has lost the session
 
-    def try_register_handle(self, session_id: str, handle: object) -> bool:
+    def try_register_session_handle(self, session_id: str, handle: object) -> bool:
         """Record that `handle` is open on a session. Returns False if another one is."""
         with self._lock:
             return self._handles.setdefault(session_id, handle) is handle
 
-    def unregister_handle(self, session_id: str, handle: object) -> None:
+    def unregister_session_handle(self, session_id: str, handle: object) -> None:
         with self._lock:
             if self._handles.get(session_id) is handle:
                 del self._handles[session_id]
@@ -346,7 +346,7 @@ class ClientState:
 _live_stores: weakref.WeakValueDictionary[str, ClientState] = weakref.WeakValueDictionary()
 
 
-def is_store_alive_in_this_process(token: str) -> bool:
+def is_client_state_with_token_alive(token: str) -> bool:
     """Return whether the store of this process with that token still exists."""
     return token in _live_stores
 

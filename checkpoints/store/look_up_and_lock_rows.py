@@ -36,7 +36,7 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
     rows = load_rows_where(store.using, Session, _build_session_where_sql(connections[store.using].vendor, lock), names)
     if not rows:
         raise SessionNotFound(session_id)
-    _verify_row_and_name(rows[0], session_id)
+    _verify_session_seal_and_name(rows[0], session_id)
     return rows[0]
 
 
@@ -60,11 +60,11 @@ def lock_session(store: Store, session_id: str, *, mark_changed: bool = False) -
     rows = update_and_return_rows(store.using, Session, changes, _build_session_where_sql(vendor, False), names)
     if not rows:
         raise SessionNotFound(session_id)
-    _verify_row_and_name(rows[0], session_id)
+    _verify_session_seal_and_name(rows[0], session_id)
     return rows[0]
 
 
-def _verify_row_and_name(row: Session, session_id: str) -> None:
+def _verify_session_seal_and_name(row: Session, session_id: str) -> None:
     """Verify the seal of a session, and that it has the name with which it was looked up. Raises `IntegrityError`."""
     row_seals.verify_row(row)
     if row.session_id != session_id:
@@ -129,7 +129,7 @@ def forget_session_and_build_fence_error(store: Store, owned_session: OwnedSessi
     return reason if isinstance(reason, ReleasedWhenIdle) else OwnershipLost(owned_session.session_id)
 
 
-def get_latest_attempt(
+def get_latest_call_attempt(
     store: Store, row: Session, call_id: str, *, step: int | None = None, attempt: int | None = None
 ) -> ToolCall:
     """Return the newest attempt of a call, in the newest step that has it unless `step` is given. Raises

@@ -103,7 +103,9 @@ def require_head_not_older_than_known(
     raise IntegrityError(Session._meta.db_table, row, why)
 
 
-def retry_with_stored_head(using: str, owned_session: OwnedSession, write: Callable[[], Outcome]) -> Outcome | None:
+def retry_write_with_stored_head(
+    using: str, owned_session: OwnedSession, write: Callable[[], Outcome]
+) -> Outcome | None:
     """Repeat a write that has changed nothing, with the stored head, under the session's lock.
 
     Returns what `write` does; None if sealing is off, or if there is no such session.

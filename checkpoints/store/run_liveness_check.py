@@ -8,7 +8,7 @@ from checkpoints import process_identity_and_liveness
 from checkpoints.db.clock import read_database_time
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
-from checkpoints.store.client_state import is_store_alive_in_this_process
+from checkpoints.store.client_state import is_client_state_with_token_alive
 
 
 def is_run_alive(run: Run, now: datetime | None = None) -> bool:
@@ -28,4 +28,4 @@ def is_run_process_known_dead(run: Run) -> bool:
         return True
     process = process_identity_and_liveness.get_identity_of_this_process()
     is_own = (run.host_identity, run.pid, run.process_started) == (process.host_identity, process.pid, process.started)
-    return is_own and bool(process.host_identity) and not is_store_alive_in_this_process(run.owner_token)
+    return is_own and bool(process.host_identity) and not is_client_state_with_token_alive(run.owner_token)

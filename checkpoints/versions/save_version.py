@@ -431,7 +431,9 @@ def execute_save_statement_if_at_head(
 
     version = write_to_sealed_head()
     if version is None:
-        version = optimistic_lock_on_heads.retry_with_stored_head(store.using, owned_session, write_to_sealed_head)
+        version = optimistic_lock_on_heads.retry_write_with_stored_head(
+            store.using, owned_session, write_to_sealed_head
+        )
     if version is not None:
         call_seals.forget_sealed_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)

@@ -274,7 +274,7 @@ def _settle_stored_call(
 ) -> None:
     """Settle a call after reading it: it may be settled already, or belong to a run that has lost the session."""
     session = look_up_and_lock_rows.get_session(store, session_id)
-    call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
+    call = look_up_and_lock_rows.get_latest_call_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
         raise write_outcomes.store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
     owned_session = _get_owned_session_of_issuing_run(store, session_id, session.pk, body.fence)
@@ -317,7 +317,7 @@ def record_probe(
     get_or_reattach_owned_session(checkpointer, session_id, body.fence)
     store = checkpointer.store
     session = look_up_and_lock_rows.get_session(store, session_id)
-    call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
+    call = look_up_and_lock_rows.get_latest_call_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     target = DecisionTarget(session_id, call_id, body.revision, call.step, call.attempt)
     probe = VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, str(call.run_id), None)
     answer: Landed | NotLanded | Unknown = Unknown(body.why)
@@ -361,7 +361,7 @@ def read_call(
     """With `revision` and `wait` the answer comes when the call has another revision, or after `wait` seconds."""
     store = get_client_checkpointer(request).store
     session = look_up_and_lock_rows.get_session(store, session_id, lock=False)
-    call = look_up_and_lock_rows.get_latest_attempt(store, session, call_id, step=step, attempt=attempt)
+    call = look_up_and_lock_rows.get_latest_call_attempt(store, session, call_id, step=step, attempt=attempt)
     if call.status == CallStatus.ISSUED:
         call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, call)
     session_read_audit.record_session_read(request, session)

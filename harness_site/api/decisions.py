@@ -90,7 +90,7 @@ def _get_call_to_decide(
     checkpointer: SyncCheckpointer, session_id: str, call_id: str, body: request_schemas.Decide
 ) -> ToolCall:
     session = look_up_and_lock_rows.get_session(checkpointer.store, session_id)
-    return look_up_and_lock_rows.get_latest_attempt(
+    return look_up_and_lock_rows.get_latest_call_attempt(
         checkpointer.store, session, call_id, step=body.step, attempt=body.attempt
     )
 

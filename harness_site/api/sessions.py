@@ -297,7 +297,9 @@ def renew_lease(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Fenced
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    heartbeat.renew_lease(checkpointer.store, get_or_reattach_owned_session(checkpointer, session_id, body.fence))
+    heartbeat.renew_lease_or_raise_ownership_lost(
+        checkpointer.store, get_or_reattach_owned_session(checkpointer, session_id, body.fence)
+    )
     return build_json_response({"alive": True})
 
 

@@ -27,7 +27,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, Session, ToolCall, Workspace
 from checkpoints.sansio import Invoke, Sleep, Step
-from checkpoints.store.client_state import is_store_alive_in_this_process
+from checkpoints.store.client_state import is_client_state_with_token_alive
 from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.tools.dispatch_registered_call import dispatch_call_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
@@ -143,7 +143,9 @@ class Life(RuleBasedStateMachine):
         """The process is gone, with everything it was doing."""
         token, self.process = self.working.checkpointer.store.token, None
         self.model.owner_lives = False
-        if is_store_alive_in_this_process(token):  # errors that were raised keep their frames until they are collected
+        if is_client_state_with_token_alive(
+            token
+        ):  # errors that were raised keep their frames until they are collected
             gc.collect()
 
     def stall(self, data: st.DataObject) -> None:

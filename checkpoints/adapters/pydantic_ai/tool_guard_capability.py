@@ -176,7 +176,7 @@ class Harness(AbstractCapability[Any]):
         with database_operation(store.using, writes=False):
             row = look_up_and_lock_rows.get_session(store, session_id)
             try:
-                call = look_up_and_lock_rows.get_latest_attempt(store, row, call_id)
+                call = look_up_and_lock_rows.get_latest_call_attempt(store, row, call_id)
             except CallNotFound:
                 return False
         return call.answered_version is not None

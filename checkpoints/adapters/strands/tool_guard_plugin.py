@@ -264,7 +264,7 @@ class Harness(Plugin):
                 return []
             for call_id in call_ids:
                 try:
-                    found.append(look_up_and_lock_rows.get_latest_attempt(store, row, call_id))
+                    found.append(look_up_and_lock_rows.get_latest_call_attempt(store, row, call_id))
                 except CallNotFound:
                     continue
         return found

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 import pytest
 
-from checkpoints.remote.remote_client_state import RemoteStore
+from checkpoints.remote.remote_client_state import RemoteClientState
 from checkpoints.store import client_state
 from checkpoints.store.client_state import ClientState, list_live_client_states
 from checkpoints.store.database_client_state import Store
@@ -27,7 +27,7 @@ class _RecordingRegistry(WeakValueDictionary[str, ClientState]):
 
 @pytest.mark.parametrize(
     "build",
-    [lambda: Store(workspace_id=1), lambda: RemoteStore("http://127.0.0.1:9", "token")],
+    [lambda: Store(workspace_id=1), lambda: RemoteClientState("http://127.0.0.1:9", "token")],
     ids=["database", "server"],
 )
 def test_state_is_complete_when_other_threads_can_see_it(monkeypatch: pytest.MonkeyPatch, build: Any) -> None:
