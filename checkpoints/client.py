@@ -23,7 +23,7 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
-from checkpoints.store.call_intent_and_outcome_types import build_call_intent
+from checkpoints.store.call_intent_and_outcome_types import validate_and_build_call_intent
 from checkpoints.store.session_owner_run_type import OwningRun
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
@@ -724,7 +724,9 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             NotRepresentable: `args` has no exact JSON form.
             InvalidInput: An argument cannot be used as such.
         """
-        intent = build_call_intent(call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step)
+        intent = validate_and_build_call_intent(
+            call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
+        )
         self.backend.record_issued_call(session_id, intent)
 
     def record_tool_call_result(

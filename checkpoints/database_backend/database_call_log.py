@@ -40,7 +40,7 @@ from checkpoints.tools.dispatch import (
     POLL_SECONDS,
     DispatchRequest,
     WaitOptions,
-    build_tool_intent,
+    build_call_intent_of_tool,
 )
 from checkpoints.tools.idempotency import get_policy_name, make_idempotency_key, make_key_by_unanswered_policy
 from checkpoints.tools.tool import Tool
@@ -143,7 +143,9 @@ def _build_request_intent(store: Store, owned_session: OwnedSession, request: Di
             call_id=call_id,
             step=step,
         )
-    return build_tool_intent(tool, request.args, request.stored, get_policy_name(request.policy), key, call_id, step)
+    return build_call_intent_of_tool(
+        tool, request.args, request.stored, get_policy_name(request.policy), key, call_id, step
+    )
 
 
 def _assign_operation_key(store: Store, owned_session: OwnedSession, request: DispatchRequest) -> str:

@@ -98,6 +98,6 @@ class DatabaseStepLog:
 
 def _build_step_intent(step: WorkflowStep, request: StepRequest) -> CallIntent:
     args = parse_json(request.args)
-    return dispatch.build_tool_intent(
+    return dispatch.build_call_intent_of_tool(
         request.tool, args, request.args, KeyPolicy.STEP, step.idempotency_key, step.call_id, None
     )

@@ -396,7 +396,7 @@ class _ConversationWrite:
     def _write_messages_as_next_version(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
-        start = self._get_head_at_entry(parent_id, head)
+        start = self._find_transcript_head_at_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
         prepared = prepared_transcript.encode_and_digest_transcript(
             list(messages), after=start.chain, first=start.length
@@ -408,7 +408,7 @@ class _ConversationWrite:
             )
             end = replace(end, repeated=repeated)
             head = write_transcript_version.move_head_to_segment(
-                self.store, self.row, head, self._create_segment(start)
+                self.store, self.row, head, self._create_root_or_branch_segment(start)
             )
         return self._write_version_if_changed(head, end)
 
@@ -425,7 +425,7 @@ class _ConversationWrite:
         self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, written.number
         return written.number
 
-    def _get_head_at_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
+    def _find_transcript_head_at_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
         """Find the transcript that ends with an entry; the empty one for None."""
         if entry_id is None:
             return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)
@@ -442,7 +442,7 @@ class _ConversationWrite:
             raise _OriginNotLocked(message.session.session_id)
         return TranscriptHead(message.segment_id, message.position + 1, bytes(message.chain), head.version)
 
-    def _create_segment(self, start: TranscriptHead) -> Segment:
+    def _create_root_or_branch_segment(self, start: TranscriptHead) -> Segment:
         if start.length == 0:
             return Segment.objects.using(self.store.using).create(session=self.row)
         return new_messages_and_segments.create_branch_segment(self.store.using, self.row.pk, start, start.length)

@@ -68,18 +68,18 @@ def remove_and_return_last_message(
         taken.extend(list_messages_of_newest_version(store, session_id, 1))
         return VersionContent(None, keep=row.message_count - 1)
 
-    write_next_version_atomically(store, session_id, description, build_version_without_last_message)
+    write_next_version_built_by_callback(store, session_id, description, build_version_without_last_message)
     return taken[0] if taken else None
 
 
 def remove_all_messages(store: Store, session_id: str, description: NewSessionFields) -> None:
     """Remove all messages by a version without them, as `remove_and_return_last_message` removes one."""
-    write_next_version_atomically(
+    write_next_version_built_by_callback(
         store, session_id, description, lambda row, _: VersionContent(None, keep=0) if row.message_count else None
     )
 
 
-def write_next_version_atomically(
+def write_next_version_built_by_callback(
     store: Store,
     session_id: str,
     description: NewSessionFields,

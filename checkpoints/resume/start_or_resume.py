@@ -150,7 +150,7 @@ def start_session_flow(
 def _create_session_and_pass_gate_flow(
     store: Store, session_id: str, description: NewSessionFields, *, takeover: bool | str
 ) -> Flow[Run]:
-    run: Run | None = yield Transact(lambda: _renew_own_run_past_gate_or_none(store, session_id))
+    run: Run | None = yield Transact(lambda: _touch_session_and_get_own_run_past_gate(store, session_id))
     if run is not None:
         return run
     yield Transact(lambda: create_finish_release.create_session_if_missing(store, session_id, description))
@@ -168,7 +168,7 @@ def _create_session_and_pass_gate_flow(
     return owned_session.run
 
 
-def _renew_own_run_past_gate_or_none(store: Store, session_id: str) -> Run | None:
+def _touch_session_and_get_own_run_past_gate(store: Store, session_id: str) -> Run | None:
     """Return the run with which this checkpointer drives the session; None if it has none or has to pass the gate."""
     owned_session = store.find_owned_session(session_id)
     if owned_session is None:

@@ -108,7 +108,7 @@ def is_row_altered(row: Any) -> bool:
     return False
 
 
-def is_row_genuine(row: Any) -> bool:
+def is_row_genuine_or_sealing_off(row: Any) -> bool:
     """Return whether this library wrote a row, as far as this process can tell: without a key, it can tell of none.
 
     A row without a required seal, or with one by an unknown key, may have been invented.

@@ -143,7 +143,7 @@ def require_args_dict(tool: str, args: object) -> None:
         raise InvalidArguments(tool, f"a {type(args).__name__} is not a dict of arguments by name")
 
 
-def build_call_intent(
+def validate_and_build_call_intent(
     call_id: str, tool: str, args: dict[str, Any], key: str, *, side_effects: Iterable[str], step: int | None
 ) -> CallIntent:
     """Build an intent from user input. Raises `InvalidInput` and its subclasses."""

@@ -25,7 +25,7 @@ from checkpoints import configure_django_on_import as configure_django_on_import
 from checkpoints.testing.child_processes import Life, Processes
 from checkpoints.testing.crash_at_every_write import CrashPoints
 from checkpoints.testing.process_faults import Fault, fault_at
-from checkpoints.testing.trial_functions_and_counts import Diverged, Script
+from checkpoints.testing.trial_script_and_progress import Diverged, Script
 from checkpoints.testing.write_boundaries import Boundary, Side, watch_write_boundaries
 
 __all__ = [

@@ -18,9 +18,15 @@ from queue import SimpleQueue
 from typing import Any, Self
 
 from checkpoints.testing.child_processes import Processes
-from checkpoints.testing.fault_schedules import FaultOnceAt, FaultSchedule, KillAtRandom, KillEachLater, NoFaults
+from checkpoints.testing.fault_schedules import (
+    FaultOnceAtBoundary,
+    FaultSchedule,
+    KillAtRandomTime,
+    KillEachLifeAtLaterBoundary,
+    NoFaults,
+)
 from checkpoints.testing.process_faults import Fault
-from checkpoints.testing.trial_functions_and_counts import Diverged, Script, Trial, choose_next_function
+from checkpoints.testing.trial_script_and_progress import Diverged, Script, Trial, choose_next_function
 from checkpoints.testing.write_boundaries import Boundary
 
 #: Number of processes that one session may need beside two for each boundary. With more it would never end.
@@ -67,7 +73,7 @@ class CrashPoints:
         """
         numbers = self.boundaries if boundaries is None else boundaries
         self._run_trials_and_raise_differences(
-            {f"{fault} at {boundary}": FaultOnceAt(boundary.number, fault) for boundary in numbers}
+            {f"{fault} at {boundary}": FaultOnceAtBoundary(boundary.number, fault) for boundary in numbers}
         )
 
     def check_repeated_kills(self) -> None:
@@ -76,14 +82,14 @@ class CrashPoints:
 
         Raises `Diverged`.
         """
-        self._run_trials_and_raise_differences({"repeated kills": KillEachLater()})
+        self._run_trials_and_raise_differences({"repeated kills": KillEachLifeAtLaterBoundary()})
 
     def check_random_kills(self, trials: int, *, seed: int, lives: int = 3) -> None:
         """In each trial, kill the first `lives` processes at random times. Raises `Diverged`."""
         chances = [random.Random(f"{seed} {number}") for number in range(trials)]  # noqa: S311
         self._run_trials_and_raise_differences(
             {
-                f"random kills, trial {number}": KillAtRandom(chance, self._longest, lives)
+                f"random kills, trial {number}": KillAtRandomTime(chance, self._longest, lives)
                 for number, chance in enumerate(chances, 1)
             }
         )
@@ -111,7 +117,7 @@ class CrashPoints:
         """Run a trial and describe its wrong result; None if it is right."""
         try:
             self._run_agent_to_end(trial, hazard)
-            if isinstance(hazard, FaultOnceAt) and not trial.kills and len(trial.passed) < hazard.number:
+            if isinstance(hazard, FaultOnceAtBoundary) and not trial.kills and len(trial.passed) < hazard.number:
                 raise Diverged("That boundary was not reached.")
             observed = self._run_observer_and_get_result(trial)
         except Diverged as error:

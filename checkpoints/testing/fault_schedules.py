@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
 from checkpoints.testing.process_faults import Fault
-from checkpoints.testing.trial_functions_and_counts import Trial
+from checkpoints.testing.trial_script_and_progress import Trial
 
 
 class PlannedFault(TypedDict, total=False):
@@ -29,7 +29,7 @@ class NoFaults:
 
 
 @dataclass(frozen=True)
-class FaultOnceAt:
+class FaultOnceAtBoundary:
     """Schedule with one `fault` at the boundary of that number, counted through all lives."""
 
     number: int
@@ -40,7 +40,7 @@ class FaultOnceAt:
         return {} if trial.kills or remaining <= 0 else {"fault_at": remaining, "fault": self.fault}
 
 
-class KillEachLater:
+class KillEachLifeAtLaterBoundary:
     """Schedule that kills the first life at its first boundary, the second at its second, and so on."""
 
     def plan_fault(self, trial: Trial) -> PlannedFault:
@@ -48,7 +48,7 @@ class KillEachLater:
 
 
 @dataclass(frozen=True)
-class KillAtRandom:
+class KillAtRandomTime:
     """Schedule that kills the first `lives` lives at a random time within `seconds`, unless they finish before."""
 
     chance: random.Random

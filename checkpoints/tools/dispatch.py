@@ -126,7 +126,7 @@ def dispatch_logged_call_flow(
     return replace(result, call_id=request.call_id)
 
 
-def build_tool_intent(
+def build_call_intent_of_tool(
     tool: Tool, args: dict[str, Any], stored: str, policy: KeyPolicy, key: str, call_id: str, step: int | None
 ) -> CallIntent:
     """Build the intent to run `tool`; `stored` is the canonical text of `args`, and `policy` the one that made

@@ -56,7 +56,7 @@ def find_version_of_repeated_phase(
     """Return the version after `expected_version` if this run saved just this phase, and after `since`; else None."""
     owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     change = build_phase_version_change(store, owned_session, details, snapshot, plan)
-    return save_version.find_repeated_version(
+    return save_version.find_version_of_repeated_save(
         store, owned_session, transcript or [], change, expected_version, whole=transcript is not None, since=since
     )
 

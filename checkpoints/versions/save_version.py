@@ -72,12 +72,12 @@ def save_next_version_of_transcript(
                 store, owned_session, owned_session.unanswered, end, state
             )
         if version is None:
-            version = _save_next_version(store, owned_session, transcript, change, expected_version)
+            version = _save_transcript_with_read_back(store, owned_session, transcript, change, expected_version)
         store.notify_save_listeners(session_id)
         return version
 
 
-def _save_next_version(
+def _save_transcript_with_read_back(
     store: Store,
     owned_session: OwnedSession,
     transcript: Sequence[dict[str, Any]],
@@ -165,12 +165,12 @@ def save_next_version_of_new_messages(
                 store, owned_session, owned_session.unanswered, end, state
             )
         if version is None:
-            version = _append_next_version(store, owned_session, head, end, state)
+            version = _append_messages_with_read_back(store, owned_session, head, end, state)
         store.notify_save_listeners(session_id)
         return version
 
 
-def _append_next_version(
+def _append_messages_with_read_back(
     store: Store, owned_session: OwnedSession, head: TranscriptHead, end: TranscriptEnd, state: VersionState
 ) -> int:
     try:
@@ -294,7 +294,7 @@ def _adopt_unconfirmed_version_if_stored(
     return checkpoint.version
 
 
-def find_repeated_version(
+def find_version_of_repeated_save(
     store: Store,
     owned_session: OwnedSession,
     messages: Sequence[dict[str, Any]],
@@ -340,7 +340,7 @@ def _save_version_under_session_lock(
     """Save under a row lock: the slow path, taken if the transcript does not simply continue and has to branch."""
     prepared, copy = _encode_and_copy_transcript(transcript)
     with transaction.atomic(using=store.using):
-        row = _lock_session_of_run(store, owned_session)
+        row = _lock_owned_session_and_verify_its_end(store, owned_session)
         head, keep, repeated = get_session_transcript_head(row), row.message_count, Counter[str]()
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
@@ -581,16 +581,16 @@ def _build_version_columns(base: SaveBase, content: VersionToWrite, run_id: UUID
 
 def _lock_and_build_version_conflict(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
     with transaction.atomic(using=store.using):
-        row = _lock_session_of_run(store, owned_session)
+        row = _lock_owned_session_and_verify_its_end(store, owned_session)
     return VersionConflict(owned_session.session_id, expected_version, row.latest_version)
 
 
 def _lock_session_and_load_transcript_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
     with database_operation(store.using, writes=False), transaction.atomic(using=store.using):
-        return get_session_transcript_head(_lock_session_of_run(store, owned_session))
+        return get_session_transcript_head(_lock_owned_session_and_verify_its_end(store, owned_session))
 
 
-def _lock_session_of_run(store: Store, owned_session: OwnedSession) -> Session:
+def _lock_owned_session_and_verify_its_end(store: Store, owned_session: OwnedSession) -> Session:
     """Lock the session of a run. Raises what `forget_session_and_build_fence_error` builds if the run does not own it
     any more, and `IntegrityError` if its transcript does not end as its newest version does."""
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)

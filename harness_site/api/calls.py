@@ -212,7 +212,7 @@ def _issue_call_with_agent_key(
     store: Store, session_id: str, owned_session: OwnedSession, body: request_schemas.IssueCall
 ) -> HttpResponse:
     """Issue a call whose key the agent made itself. Raises what `record_tool_call_issued` raises."""
-    intent = call_intent_and_outcome_types.build_call_intent(
+    intent = call_intent_and_outcome_types.validate_and_build_call_intent(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)

@@ -21,7 +21,7 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import UNCHANGED, VersionChange
 from checkpoints.versions import save_phase_version
 from checkpoints.versions.save_version import (
-    find_repeated_version,
+    find_version_of_repeated_save,
     save_next_version_of_new_messages,
     save_next_version_of_transcript,
 )
@@ -186,7 +186,7 @@ def _find_version_of_unanswered_attempt(
         return None
     if expected is None:
         expected = look_up_and_lock_rows.get_session(store, owned_session.session_id).latest_version - 1
-    return find_repeated_version(
+    return find_version_of_repeated_save(
         store,
         owned_session,
         body.messages,

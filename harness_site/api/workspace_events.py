@@ -57,7 +57,7 @@ def list_events(workspace: int, after: int, limit: int = MAX_EVENTS) -> list[dic
     ids = dict(Session.objects.filter(pk__in={event.session_id for event in events}).values_list("pk", "session_id"))
     return [
         _build_altered_event_json(event)
-        if not row_seals.is_row_genuine(event)
+        if not row_seals.is_row_genuine_or_sealing_off(event)
         else build_masked_event_json(event, ids.get(event.session_id or 0))
         for event in events
     ]

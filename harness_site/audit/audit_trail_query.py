@@ -339,7 +339,7 @@ def _build_entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, s
 
 def _is_entry_intact(event: AuditEvent, seals: dict[int, str]) -> bool:
     """Return whether an entry matches its keyed seal and, once it has a number, the chain, which needs no key."""
-    if not row_seals.is_row_genuine(event):
+    if not row_seals.is_row_genuine_or_sealing_off(event):
         return False
     number = event.number
     return number is None or (

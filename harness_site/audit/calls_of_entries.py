@@ -89,7 +89,7 @@ def _load_genuine_calls(
         )
 
     calls = _query_calls(workspace_pk, session_pks, call_ids)
-    genuine = [call for call in calls if row_seals.is_row_genuine(call)]
+    genuine = [call for call in calls if row_seals.is_row_genuine_or_sealing_off(call)]
     lines = convert_rows_or_mark_unreadable(genuine, build_audited_call, "call")
     return [line for line in lines if not isinstance(line, UnreadableRecord)]
 

@@ -19,7 +19,7 @@ from checkpoints.db import hot_statements
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, Workspace
-from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall, build_call_intent
+from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall, validate_and_build_call_intent
 from checkpoints.versions import read_messages_along_segments
 from tests.support import orm_reference_implementation
 from tests.support.exhaustive_mode import count_examples
@@ -88,7 +88,7 @@ class Player:
 
     def _call(self, order: int) -> tuple[int, int] | str:
         self.calls += 1
-        wanted = build_call_intent(
+        wanted = validate_and_build_call_intent(
             f"c{self.calls}", "pay", {"order": order}, f"key{order}", side_effects=["mutate"], step=None
         )
         store = self.checkpointer.store

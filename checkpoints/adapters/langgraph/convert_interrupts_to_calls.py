@@ -21,7 +21,7 @@ from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
-from checkpoints.tools.dispatch import build_tool_intent
+from checkpoints.tools.dispatch import build_call_intent_of_tool
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 #: Types of the interrupts by which a guarded call waits for a person.
@@ -210,7 +210,7 @@ def build_approval_intent(request: Request, policies: ToolPolicies) -> CallInten
     tool = wanted.build_tool(request.tool, print)
     stored = to_canonical_json(request.args, "args")
     call_id = request.call_id or request.key.removeprefix(INTERRUPT_KEY_PREFIX)
-    intent = build_tool_intent(tool, request.args, stored, KeyPolicy.UNANSWERED, request.key, call_id, None)
+    intent = build_call_intent_of_tool(tool, request.args, stored, KeyPolicy.UNANSWERED, request.key, call_id, None)
     sentence = intent.sentence or _get_description_by_author(request)
     return CallIntent(
         **{

@@ -114,8 +114,8 @@ def append_input_and_open_run(
     """Append the input of a run, and say that the run has begun.
 
     `continued` is an earlier run whose open answer it takes over. Returns the run with its place. Raises
-    `OwnershipLost` if another run has finished the turn of that answer, what `write_next_version_atomically` raises,
-    `NotRepresentable` and `TooLarge`.
+    `OwnershipLost` if another run has finished the turn of that answer, what `write_next_version_built_by_callback`
+    raises, `NotRepresentable` and `TooLarge`.
     """
     begun = run
 
@@ -124,7 +124,7 @@ def append_input_and_open_run(
         begun = _build_begun_run(row, newest, run, continued)
         return VersionContent(None, added=items, payload=begun.to_payload(), always=True)
 
-    durable_message_list.write_next_version_atomically(
+    durable_message_list.write_next_version_built_by_callback(
         store, session_id, description, build_version_with_input, is_repeatable=True
     )
     return begun
@@ -181,7 +181,7 @@ def store_model_answer(
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response, start=before.start)
         return VersionContent(None, added=items, payload=run.to_payload())
 
-    durable_message_list.write_next_version_atomically(
+    durable_message_list.write_next_version_built_by_callback(
         store, session_id, description, build_version_with_answer, is_repeatable=True
     )
     return run
@@ -230,7 +230,7 @@ def append_items_not_in_answer(
         after = None if after is None else _copy_with_agent_of_next_turn(after, agent)
         return replace(content, payload=None if open_run is None else open_run.to_payload())
 
-    durable_message_list.write_next_version_atomically(
+    durable_message_list.write_next_version_built_by_callback(
         store, session_id, description, build_version_with_items, is_repeatable=True
     )
     return after
@@ -328,7 +328,9 @@ def end_run(
         payload = found.to_payload() if found is not None and is_other else None
         return VersionContent(None, keep=keep, payload=payload, always=True)
 
-    durable_message_list.write_next_version_atomically(store, session_id, description, build_version_without_open_run)
+    durable_message_list.write_next_version_built_by_callback(
+        store, session_id, description, build_version_without_open_run
+    )
 
 
 def _parse_open_run_of_version(row: Session, newest: Checkpoint | None) -> OpenRun | None:

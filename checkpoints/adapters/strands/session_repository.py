@@ -457,7 +457,7 @@ class HarnessSessionRepository(SessionRepository):
         def write_change_under_lock() -> None:
             claims = SessionClaims.get_for_client(self.client.sync)
             with claims.lock_session_claims(place):
-                durable_message_list.write_next_version_atomically(
+                durable_message_list.write_next_version_built_by_callback(
                     self.client.store,
                     place,
                     description,

@@ -84,7 +84,7 @@ class Command(BaseCommand):
         for path in options["path"]:
             bar = ProgressBar(sys.stderr)
             try:
-                reports.append(self._import_sources(checkpointer, path, wishes, bar, options))
+                reports.append(self._import_path(checkpointer, path, wishes, bar, options))
             except (CheckpointsError, OSError) as error:
                 problems.append(str(error))
                 continue
@@ -96,7 +96,7 @@ class Command(BaseCommand):
             self._print_report(reports[-1], as_json=options["json"])
         _raise_if_files_refused_or_lines_skipped(reports, problems)
 
-    def _import_sources(
+    def _import_path(
         self,
         checkpointer: SyncCheckpointer,
         path: str,

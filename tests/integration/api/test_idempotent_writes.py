@@ -32,7 +32,7 @@ LONG_AGO = "2026-01-01T00:00:00Z"
 #: What a request reads to find what its first attempt has written.
 CALL_READER, VERSION_READER = (
     (look_up_and_lock_rows, "get_latest_call_attempt"),
-    (save_version, "find_repeated_version"),
+    (save_version, "find_version_of_repeated_save"),
 )
 
 #: Statements of one save and of the two requests of a dispatch. PostgreSQL checks the token, notes the key and writes

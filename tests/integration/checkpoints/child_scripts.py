@@ -108,7 +108,7 @@ def append_to_known_session_after_fork(place: str) -> str:
 
     def append(text: str) -> None:
         content = VersionContent(None, added=[{"role": "user", "content": text}])
-        durable_message_list.write_next_version_atomically(
+        durable_message_list.write_next_version_built_by_callback(
             cp.store, "list", NewSessionFields("List"), lambda *_: content, is_repeatable=True
         )
 

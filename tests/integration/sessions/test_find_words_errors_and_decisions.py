@@ -98,7 +98,7 @@ def test_message_that_a_framework_wrote_is_found_and_shown_like_another_one(open
     ]
     cp = open_checkpointer()
     description = NewSessionFields("Where is the lamp?")
-    durable_message_list.write_next_version_atomically(
+    durable_message_list.write_next_version_built_by_callback(
         cp.store, "framework", description, lambda row, newest: VersionContent(None, added=said)
     )
     assert [type(body) for body in read_stored_bodies()] == [bytes if connection.vendor == "sqlite" else str] * 3

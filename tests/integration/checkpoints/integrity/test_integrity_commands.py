@@ -57,7 +57,7 @@ def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_la
 
     def append(message: dict[str, Any]) -> None:
         content = VersionContent(None, added=[message])
-        durable_message_list.write_next_version_atomically(
+        durable_message_list.write_next_version_built_by_callback(
             store, "s", description, lambda *_: content, is_repeatable=True
         )
 
