@@ -417,7 +417,7 @@ class _ConversationWrite:
         newest = save_version.find_newest_version(self.store.using, self.row.pk)
         deferred = write_transcript_version.build_empty_call_results(self.record.deferred_call_ids)
         end = replace(end, said=[*end.said, *deferred])
-        written = write_transcript_version.write_version_to_end_if_changed(
+        written = write_transcript_version.write_version_and_answered_calls_if_changed(
             self.store, self.row, self.owned_session, head, end, change, self.operations, newest
         )
         if written is None:

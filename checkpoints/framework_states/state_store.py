@@ -320,7 +320,7 @@ def _save_state_of_locked_session(
         row,
         owned_session,
     ):
-        channels = _write_state_row(store, row, new, digests)
+        channels = _insert_or_replace_state_row(store, row, new, digests)
         content = None if build_content is None else build_content(row)
         if content is not None:
             with write_transcript_version.restore_owned_session_head_on_error(owned_session):
@@ -339,7 +339,7 @@ def _save_state_of_locked_session(
     return bytes(row.head_chain) if written is None else written.chain, written is not None
 
 
-def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:
+def _insert_or_replace_state_row(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:
     """Write the row of a state of a locked session. `digests` are those of its values. Returns its channels."""
     known = state_rows.read_channels_of_states(store.using, row, new.namespace, (new.parent_id, new.state_id))
     _require_bases_of_grown_lists(new, known.get(new.parent_id, {}))

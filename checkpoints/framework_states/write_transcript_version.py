@@ -94,7 +94,7 @@ def write_version_of_content_if_changed(
         store, row, get_or_create_head_of_locked_session(store, row), operations, content
     )
     change = VersionChange(payload=content.payload)
-    return write_version_to_end_if_changed(
+    return write_version_and_answered_calls_if_changed(
         store, row, owned_session, head, end, change, operations, newest, always=content.always
     )
 
@@ -126,7 +126,7 @@ def move_head_to_segment(store: Store, row: Session, head: TranscriptHead, segme
     return replace(head, segment_id=segment.pk, state=None, snapshot=None)
 
 
-def write_version_to_end_if_changed(
+def write_version_and_answered_calls_if_changed(
     store: Store,
     row: Session,
     owned_session: OwnedSession | None,
@@ -141,9 +141,9 @@ def write_version_to_end_if_changed(
     """Write the version that continues from `head` to `end`, if anything changes by it. The rest is as above."""
     using = store.using
     answered_rows: list[int] = []
-    if end.result_counts:
+    if end.new_result_counts:
         answered_rows = operations.list_row_keys_answered_by(
-            end.result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+            end.new_result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
         )
         framework_interrupt_calls.store_results_of_approved_interrupt_calls(
             store, answered_rows, _get_result_texts_by_call_id(end.said)
@@ -208,7 +208,7 @@ def build_next_version_if_append_only(
         return None
     head = save_version.get_session_transcript_head(row)
     end = save_version.build_transcript_end_with_added_messages(head, list(content.added))
-    if end.result_counts:
+    if end.new_result_counts:
         return None
     state = (change or VersionChange(payload=content.payload)).apply_to(before)
     return end, state, [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]

@@ -68,10 +68,10 @@ class ImportedTurn:
         return TranscriptEnd(self.messages, last.position + 1, last.chain)
 
     @cached_property
-    def result_counts(self) -> Counter[str]:
+    def new_result_counts(self) -> Counter[str]:
         """Number of new results of calls in the messages, by call id; the turn has ended."""
         said = [parse_json(message.body) for message in self.messages]
-        return replace(self.build_transcript_end(), said=said, repeated=self.repeated_results).result_counts
+        return replace(self.build_transcript_end(), said=said, repeated=self.repeated_results).new_result_counts
 
     def get_version_state(self) -> VersionState:
         """Return the state of the version; the turn has ended."""

@@ -50,7 +50,7 @@ class MissingSession:
         return IntegrityProblem(Session._meta.db_table, str(self.pk), why)
 
 
-def find_missing_sessions(using: str) -> list[MissingSession]:
+def find_sessions_missing_from_database(using: str) -> list[MissingSession]:
     """Find the sessions that the witness knows, and that were neither deleted by this library nor are in the database.
 
     None without a witness or without a key of seals. Raises the witness's own subclasses of `WitnessError`.
@@ -67,8 +67,8 @@ def find_missing_sessions(using: str) -> list[MissingSession]:
     return missing
 
 
-def find_missing_sessions_of_name(using: str, session_id: str) -> list[MissingSession]:
-    """Find the missing sessions of one name, in every workspace. Raises as `find_missing_sessions` does.
+def find_sessions_of_name_missing_from_database(using: str, session_id: str) -> list[MissingSession]:
+    """Find the missing sessions of one name, in every workspace. Raises as `find_sessions_missing_from_database` does.
 
     Args:
         using: Connection alias.
@@ -83,12 +83,12 @@ def find_missing_sessions_of_name(using: str, session_id: str) -> list[MissingSe
     return [_build_missing_session(using, name, found[name]) for name in _iterate_names_without_row(using, list(found))]
 
 
-def accept_missing_session(using: str, missing: MissingSession, *, actor: str, reason: str) -> None:
+def accept_missing_session_in_witness(using: str, missing: MissingSession, *, actor: str, reason: str) -> None:
     """Note in the witness that a session is gone, and record who did it and why.
 
     Args:
         using: Connection alias.
-        missing: The session, as `find_missing_sessions` returns it.
+        missing: The session, as `find_sessions_missing_from_database` returns it.
         actor: Name of who does it.
         reason: Why, in a sentence.
 

@@ -237,7 +237,7 @@ def _find_problems_of_all_rows(
     session_pks = sorted(session.pk for session in sessions)
     found, placed = _list_models_with_rows_in_key_range(using, session_pks), _PlacedRows()
     for model in [model for model in found if model in SESSION_MODELS]:
-        yield from _find_row_problems_of_model(using, model, session_pks, counts, placed)
+        yield from _find_row_problems_and_collect_places(using, model, session_pks, counts, placed)
     for session_pk, error in signed_decisions.iterate_signature_errors_of_sessions(using, session_pks):
         yield session_pk, IntegrityProblem.from_error(error)
     without_sum = {session_pk for session_pk, _ in unknown_keys}
@@ -246,7 +246,7 @@ def _find_problems_of_all_rows(
         for problem in _lock_session_and_find_head_problems(using, session_pk):
             yield session_pk, problem
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in placed.ends), b"")
-    yield from _find_message_problems(using, placed, counts, chains)
+    yield from _find_message_problems_and_collect_chains(using, placed, counts, chains)
     yield from _find_version_end_problems(using, placed, chains)
     with_contents = placed.sessions_with_states | _list_session_keys_with_blobs(using, found, session_pks)
     yield from _find_opaque_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
@@ -408,7 +408,7 @@ def _build_sealed_column_getter(model: type[models.Model], *names: str) -> Calla
     return itemgetter(*(sealed.index(name) for name in names))
 
 
-def _find_row_problems_of_model(
+def _find_row_problems_and_collect_places(
     using: str,
     model: type[models.Model],
     session_pks: Sequence[int],
@@ -478,7 +478,7 @@ def _load_and_describe_row_of_key(using: str, model: type[models.Model], pk: Any
     return str(pk) if row is None else row_seals.describe_row(row)
 
 
-def _find_message_problems(
+def _find_message_problems_and_collect_chains(
     using: str, placed: _PlacedRows, counts: VerificationCounts, chains: dict[tuple[int, int], bytes]
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Verify the messages of each segment, one after the other, and that the segment before it is there.
@@ -582,7 +582,7 @@ def _find_opaque_content_problems(
     for session in sessions:
         problems = [_find_blob_problems(using, session, counts)]
         if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
-            problems.append(_find_channel_problems(using, session))
+            problems.append(_find_unreadable_channel_problems(using, session))
         problems.append(_lock_session_and_find_missing_blob_problems(using, session))
         yield from ((session.pk, problem) for found in problems for problem in found)
 
@@ -598,7 +598,7 @@ def _find_blob_problems(using: str, session: Session, counts: VerificationCounts
                 yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))
 
 
-def _find_channel_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+def _find_unreadable_channel_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
     """Find the states of frameworks whose channels cannot be read."""
     states: models.QuerySet[FrameworkState] = (
         models.QuerySet(FrameworkState, using=using).filter(session=session).defer("body", "metadata")

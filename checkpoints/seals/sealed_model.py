@@ -301,12 +301,12 @@ def _require_values_stored(rows: Sequence[models.Model], written: Mapping[Any, M
     for row in rows if written else ():
         for name, value in (written or {}).get(row.pk, {}).items():
             stored = getattr(row, name)
-            if stored != value and _to_comparable(stored) != _to_comparable(value):
+            if stored != value and _convert_buffer_to_bytes(stored) != _convert_buffer_to_bytes(value):
                 why = f"the database stores another {name} than was written: look for a trigger or a rule of the table"
                 raise IntegrityError(row_seals.get_table_name(row), row_seals.describe_row(row), why)
 
 
-def _to_comparable(value: Any) -> Any:
+def _convert_buffer_to_bytes(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else value
 
 

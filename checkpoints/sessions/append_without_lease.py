@@ -148,9 +148,9 @@ class _AppendAttempt:
         operations = OpenOperations()  # no run has requested calls, so they are matched by the ids of the log
         answered_rows = (
             operations.list_row_keys_answered_by(
-                end.result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+                end.new_result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
             )
-            if end.result_counts
+            if end.new_result_counts
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)

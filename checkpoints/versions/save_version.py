@@ -197,7 +197,7 @@ class TranscriptEnd:
     repeated: Counter[str] = field(default_factory=Counter)
 
     @property
-    def result_counts(self) -> Counter[str]:
+    def new_result_counts(self) -> Counter[str]:
         """Number of new results by call id."""
         return _count_results_by_call_id(self.said) - self.repeated
 
@@ -408,7 +408,7 @@ def execute_save_statement_if_at_head(
     expected: int | None,
 ) -> int | None:
     """Run the save statement, from `head` to `end`. Returns None if the session is not at `head`."""
-    results = end.result_counts
+    results = end.new_result_counts
     answered_rows = (
         owned_session.operations.list_row_keys_answered_by(
             results, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, owned_session.pk)

@@ -391,7 +391,7 @@ class ReadableTranscriptWriter(ImportWriter):
             and self._run.session_id == self._row.pk
             and first >= self._row.created_at
             and self._transaction.can_write_version_without_lock(self.origin.session_id)
-            and not turns[0].result_counts
+            and not turns[0].new_result_counts
         )
 
     def _write_versions(
@@ -401,7 +401,7 @@ class ReadableTranscriptWriter(ImportWriter):
         owned_session = self._owned_session
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
-            results = turn.result_counts
+            results = turn.new_result_counts
             rows = self._list_pks_of_answered_calls(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
             answered.difference += difference

@@ -80,7 +80,7 @@ class Command(BaseCommand):
             keys = list(sessions.values_list("pk", flat=True))
             yield from verify_workspace.quarantine_unreadable_and_verify_sessions(using, keys, counts)
             return
-        resume, missing = options["resume"], missing_sessions.find_missing_sessions(using)
+        resume, missing = options["resume"], missing_sessions.find_sessions_missing_from_database(using)
         for workspace_pk in verify_workspace.list_workspace_keys_to_check(using, resume=resume):
             yield from verify_workspace.verify_and_quarantine_workspace(
                 using, workspace_pk, counts, resume=resume, missing=missing

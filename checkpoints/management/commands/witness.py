@@ -68,12 +68,14 @@ class Command(BaseCommand):
         """Note that sessions which the database lacks are gone: those of one name, or all."""
         try:
             missing = (
-                missing_sessions.find_missing_sessions(using)
+                missing_sessions.find_sessions_missing_from_database(using)
                 if session_id is None
-                else missing_sessions.find_missing_sessions_of_name(using, session_id)
+                else missing_sessions.find_sessions_of_name_missing_from_database(using, session_id)
             )
             for session in missing:
-                missing_sessions.accept_missing_session(using, session, actor=getpass.getuser(), reason=reason)
+                missing_sessions.accept_missing_session_in_witness(
+                    using, session, actor=getpass.getuser(), reason=reason
+                )
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if missing:

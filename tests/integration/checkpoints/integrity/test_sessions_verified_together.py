@@ -207,16 +207,16 @@ def test_versions_that_are_removed_while_others_are_read_are_no_problem(
     cp = start_session(open_checkpointer())
     cp.save_checkpoint("s", conversation("abc"), {}, 0)
     cp.save_checkpoint("s", conversation("axyz"), {}, 0)
-    find_messages = verification._find_message_problems
+    find_messages = verification._find_message_problems_and_collect_chains
 
     def prune_before(*arguments: Any) -> Any:
-        monkeypatch.setattr(verification, "_find_message_problems", find_messages)
+        monkeypatch.setattr(verification, "_find_message_problems_and_collect_chains", find_messages)
         cp.prune("s", keep_last=1)
         return find_messages(*arguments)
 
-    monkeypatch.setattr(verification, "_find_message_problems", prune_before)
+    monkeypatch.setattr(verification, "_find_message_problems_and_collect_chains", prune_before)
     assert find_together()[0] != {}
     cp.save_checkpoint("s", conversation("axw"), {}, 0)
-    monkeypatch.setattr(verification, "_find_message_problems", prune_before)
+    monkeypatch.setattr(verification, "_find_message_problems_and_collect_chains", prune_before)
     (checked,) = verify_workspace.verify_and_quarantine_sessions("default", list_sessions(), VerificationCounts())
     assert checked.problems == []
