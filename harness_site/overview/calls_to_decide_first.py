@@ -31,7 +31,7 @@ from harness_site.review.selectors.pending_calls import (
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRow:
+class CallToDecideRow:
     """Row of the list: a call, or the calls of an outage, of which `call` is None and `title` is masked.
 
     `deadline` is None unless it is over or within the next hour. `is_own` says whether the reader may decide now, and
@@ -55,16 +55,16 @@ class FirstRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstCalls:
+class CallsToDecideFirst:
     """The rows, and the number of all calls past their deadline."""
 
-    rows: Sequence[FirstRow]
+    rows: Sequence[CallToDecideRow]
     overdue: BoundedCount
 
 
 def load_calls_to_decide_first(
     reader: Membership, waiting: CallsByDecider, agent: str = "", *, limit: int
-) -> FirstCalls:
+) -> CallsToDecideFirst:
     """List the calls to decide first with three queries. Calls that were interrupted together are one row.
 
     With `agent`, only the calls of this agent count, and each is a row, as in the queue.
@@ -91,7 +91,7 @@ def load_calls_to_decide_first(
     candidates = {*own_urgent, *[pk for pk in urgent if pk in others][:limit], *sorted(others - grouped)[:limit]}
     found = _query_chosen_and_longest_waiting_calls(calls, candidates, grouped | others, limit)
     rows = [
-        FirstRow(
+        CallToDecideRow(
             call,
             1,
             get_waiting_since(call),
@@ -106,7 +106,7 @@ def load_calls_to_decide_first(
     # One call that only an admin can decide stands first, and leaves the other places to what the reader can decide.
     first = min((row for row in rows if row.needs_admin), key=lambda row: row.sort_key, default=None)
     number = len(overdue)
-    return FirstCalls(
+    return CallsToDecideFirst(
         sorted(rows, key=lambda row: (row is not first, row.sort_key))[:limit],
         BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT),
     )
@@ -137,8 +137,8 @@ def _query_chosen_and_longest_waiting_calls(
 
 def _build_outage_row(
     outage: Outage, deadlines: Mapping[int, datetime], others: frozenset[int], *, can_decide: bool
-) -> FirstRow:
-    return FirstRow(
+) -> CallToDecideRow:
+    return CallToDecideRow(
         None,
         outage.number,
         outage.first,

@@ -16,7 +16,7 @@ from checkpoints.enums import UNSETTLED_CALL_STATUSES
 from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
 from harness_site.overview.utc_periods import Period
-from harness_site.search.hourly_call_and_decision_sums import convert_wait_class_to_seconds
+from harness_site.search.call_and_decision_sums import convert_wait_class_to_seconds
 from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 

@@ -14,7 +14,7 @@ from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_year, format_day, format_duration_rounded_up
-from harness_site.overview import charts, current_counts, totals, utc_periods
+from harness_site.overview import charts, current_session_counts, totals, utc_periods
 from harness_site.overview.calls_to_decide_first import load_calls_to_decide_first
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import PeriodTotals, SessionTotals, WaitingTimes
@@ -62,7 +62,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     if sessions:
         mark_excerpts_shown_in_response(request, "overview", sessions)
     undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
-    lost, lost_before = current_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
+    lost, lost_before = current_session_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
     drawn_period, sums = totals.leave_out_long_empty_start(period, sums)
     context = {
         "period": period,
@@ -78,7 +78,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
-        "present": current_counts.load_current_session_counts(workspace.pk, agent),
+        "present": current_session_counts.load_current_session_counts(workspace.pk, agent),
         "lost": lost,
         "lost_before": lost_before if sums.preceding.sessions else None,
         "undecided": undecided,

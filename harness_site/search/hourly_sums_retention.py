@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from harness_site.search.hourly_call_and_decision_sums import get_utc_day_start
+from harness_site.search.call_and_decision_sums import get_utc_day_start
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 
 

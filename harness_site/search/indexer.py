@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from checkpoints.db import clock
 from checkpoints.models import ToolCall
-from harness_site.search import hourly_call_and_decision_sums, index_writer, texts_to_index
+from harness_site.search import call_and_decision_sums, index_writer, texts_to_index
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import DecisionSums, Fact, Kind, Passage, Progress, ToolSums
 from harness_site.search.reopen_indexed_calls_of_withdrawn_decisions import reopen_indexed_calls_of_withdrawn_decisions
@@ -231,13 +231,11 @@ def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[I
     if kind == Kind.CALL:
         texts = _open_texts_of_calls_changed_since_load(texts)
     elif kind == Kind.DECISION:
-        hourly_call_and_decision_sums.add_tallies_to_hour_and_day_sums(
-            reopen_indexed_calls_of_withdrawn_decisions(batch.keys)
-        )
+        call_and_decision_sums.add_tallies_to_hour_and_day_sums(reopen_indexed_calls_of_withdrawn_decisions(batch.keys))
     backlog = set(batch.backlog)
     index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
     index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])
-    hourly_call_and_decision_sums.add_tallies_to_hour_and_day_sums(text.tally for text in texts if text.tally)
+    call_and_decision_sums.add_tallies_to_hour_and_day_sums(text.tally for text in texts if text.tally)
 
 
 def _open_texts_of_calls_changed_since_load(texts: list[IndexedText]) -> list[IndexedText]:

@@ -22,7 +22,7 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.sessions import program_tags_in_messages, session_formatting
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.folded_text_html import render_foldable_message_text
-from harness_site.sessions.selectors.conversation_window import CallCard, Entry
+from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
 from harness_site.templatetags.harness_tags import render_copy_button_for_url, render_time
 
 _MESSAGE: Final = """
@@ -46,7 +46,7 @@ _VERSION_LINK: Final = '<a class="mono" href="{}?v={}" title="{}">v{}</a>'
 _OFFLINE_MARKS: Final = '<span class="marks"><a class="mono" href="#m-{}">{}</a>{}</span>'
 
 
-def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeString:
+def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> SafeString:
     """Render a message with links into its session.
 
     Args:
@@ -107,7 +107,9 @@ def _render_time_taken_to_answer(span: timedelta) -> SafeString:
     return build_html('<span class="took" title="{}">{}</span>', title, format_duration(span.total_seconds()))
 
 
-def _render_links_and_copy_button(entry: Entry, session_url: str, shown_version: str, more_url: str) -> SafeString:
+def _render_links_and_copy_button(
+    entry: MessageEntry, session_url: str, shown_version: str, more_url: str
+) -> SafeString:
     labels = _translate_mark_labels(get_language())
     title = labels.version % {"number": entry.version}
     position = {"number": entry.position + 1}
@@ -136,12 +138,12 @@ def _translate_mark_labels(_language: str | None) -> _MarkLabels:
     )
 
 
-def _render_marks_of_exported_page(entry: Entry) -> SafeString:
+def _render_marks_of_exported_page(entry: MessageEntry) -> SafeString:
     version = build_html(" v{}", entry.version) if entry.version else ""
     return build_html(_OFFLINE_MARKS, entry.position, entry.position + 1, version)
 
 
-def _render_parts(entry: Entry, variables: Mapping[str, Any]) -> SafeString:
+def _render_parts(entry: MessageEntry, variables: Mapping[str, Any]) -> SafeString:
     if not entry.parts:
         return build_html('<p class="muted small">{}</p>', _("The message is empty."))
     html = "".join(_render_part(part, variables) for part in entry.parts)

@@ -11,7 +11,7 @@ from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, ActorKind
 from checkpoints.models import Decision, ToolCall, Workspace
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
-from harness_site.search.hourly_call_and_decision_sums import COUNTED_DECISIONS
+from harness_site.search.call_and_decision_sums import COUNTED_DECISIONS
 
 #: Upper bound of the numbers of calls and decisions that a filtered list states.
 COUNT_LIMIT = 1000

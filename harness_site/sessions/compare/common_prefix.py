@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from checkpoints.models import Message
 from harness_site.sessions.selectors import message_windows
-from harness_site.sessions.selectors.message_windows import Stretch
+from harness_site.sessions.selectors.message_windows import SegmentRange
 from harness_site.sessions.selectors.version_list import Version
 
 #: Number of positions compared in one query; each query divides the range by this number.
@@ -23,13 +23,13 @@ def count_common_messages(old: Version, new: Version) -> int:
     """
     if old.segment_id == new.segment_id:
         return min(old.length, new.length)
-    old_stretches, new_stretches = (
+    old_ranges, new_ranges = (
         message_windows.load_segment_ranges(version.segment_id, version.length) for version in (old, new)
     )
-    low, high = message_windows.count_shared_messages(old_stretches, new_stretches), min(old.length, new.length)
+    low, high = message_windows.count_shared_messages(old_ranges, new_ranges), min(old.length, new.length)
     while low < high:
         positions = range(low, high, max(1, (high - low) // _PROBES))
-        for position, same in _compare_chains_at_positions(old_stretches, new_stretches, positions):
+        for position, same in _compare_chains_at_positions(old_ranges, new_ranges, positions):
             if not same:
                 high = position
                 break
@@ -38,27 +38,27 @@ def count_common_messages(old: Version, new: Version) -> int:
 
 
 def _compare_chains_at_positions(
-    old_stretches: Sequence[Stretch], new_stretches: Sequence[Stretch], places: range
+    old_ranges: Sequence[SegmentRange], new_ranges: Sequence[SegmentRange], places: range
 ) -> Iterable[tuple[int, bool]]:
     positions = {
-        (stretch.segment_id, place)
-        for stretches in (old_stretches, new_stretches)
-        for stretch in stretches
+        (segment_range.segment_id, place)
+        for ranges in (old_ranges, new_ranges)
+        for segment_range in ranges
         for place in places
-        if stretch.first <= place < stretch.upto
+        if segment_range.first <= place < segment_range.upto
     }
     chains = _load_message_chains(positions)
     old_chains, new_chains = (
-        _map_positions_to_chains_in_stretches(old_stretches, chains),
-        _map_positions_to_chains_in_stretches(new_stretches, chains),
+        _map_positions_to_chains_in_ranges(old_ranges, chains),
+        _map_positions_to_chains_in_ranges(new_ranges, chains),
     )
     return [(place, place in old_chains and old_chains[place] == new_chains.get(place)) for place in places]
 
 
-def _map_positions_to_chains_in_stretches(
-    stretches: Sequence[Stretch], chains: dict[tuple[int, int], bytes]
+def _map_positions_to_chains_in_ranges(
+    ranges: Sequence[SegmentRange], chains: dict[tuple[int, int], bytes]
 ) -> dict[int, bytes]:
-    bounds = {stretch.segment_id: stretch for stretch in stretches}
+    bounds = {segment_range.segment_id: segment_range for segment_range in ranges}
     return {
         place: chain
         for (segment, place), chain in chains.items()

@@ -53,7 +53,7 @@ class TokenCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnUsage:
     """Usage that one version added, in US dollars, and what the session had `spent` then; None if unknown.
 
     `model` is the one that the version names; empty if it names none or several.
@@ -88,7 +88,7 @@ class UsagePage:
     `before` is the cursor of the next page. `totals` and `models` are of the whole session.
     """
 
-    turns: tuple[Turn, ...]
+    turns: tuple[TurnUsage, ...]
     free_turns: int
     before: int | None
     totals: TokenCounts
@@ -154,7 +154,7 @@ def load_usage_page(
     newest = versions.values_list("usage", flat=True).first()
     page = versions if before is None else versions.filter(version__lt=before)
     rows = list(page.values_list(*columns)[: PAGE + 1])
-    turns = tuple(_build_turn(row, rows[index + 1 :], knows_cost) for index, row in enumerate(rows[:PAGE]))
+    turns = tuple(_build_turn_usage(row, rows[index + 1 :], knows_cost) for index, row in enumerate(rows[:PAGE]))
     listed = tuple(turn for turn in turns if not turn.has_no_usage)
     usage = _parse_usage_or_empty(newest)
     return UsagePage(
@@ -166,7 +166,7 @@ def load_usage_page(
     )
 
 
-def _build_turn(row: tuple[Any, ...], earlier: list[tuple[Any, ...]], knows_cost: bool) -> Turn:
+def _build_turn_usage(row: tuple[Any, ...], earlier: list[tuple[Any, ...]], knows_cost: bool) -> TurnUsage:
     version, at, usage, spent = row
     parsed_usage, total = _parse_usage_or_empty(usage), parse_cost(spent) if knows_cost else None
     tokens, cost, model = parse_token_counts(parsed_usage, usage), total, parsed_usage.get("model")
@@ -175,7 +175,7 @@ def _build_turn(row: tuple[Any, ...], earlier: list[tuple[Any, ...]], knows_cost
         tokens = tokens.subtract(parse_token_counts(_parse_usage_or_empty(previous_usage), previous_usage))
         previous = parse_cost(previous_spent)
         cost = None if cost is None else cost - (previous or Decimal())
-    return Turn(version, at, tokens, cost, total, model if isinstance(model, str) else "")
+    return TurnUsage(version, at, tokens, cost, total, model if isinstance(model, str) else "")
 
 
 def _parse_usage_or_empty(stored: str | None) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class CallCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MessageEntry:
     """One message. `version` is the first version that contains it; None if that version was deleted.
 
     `usage` is what the message says about the tokens of its request; empty if it says nothing. `answer_time` is the
@@ -135,7 +135,7 @@ class Rewrite:
     kind: str = field(default="rewrite", init=False)
 
 
-Item = Entry | CallCard | Handover | Rewrite
+Item = MessageEntry | CallCard | Handover | Rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ def iterate_conversation_windows(session: Session, at: TranscriptVersion, *, siz
 
 
 def _get_item_position_or_infinity(item: Item) -> float:
-    return item.position if isinstance(item, Entry) else inf
+    return item.position if isinstance(item, MessageEntry) else inf
 
 
 def _load_lead_and_window_without_split_calls(
@@ -345,14 +345,14 @@ class _ConversationBuilder:
 
     def _build_conversation_entry(
         self, index: int, message: StoredMessage, origin: Origin | None, previous_at: datetime | None
-    ) -> Entry:
+    ) -> MessageEntry:
         version = origin.version if origin else None
         parts = [
             self._build_call_card(part, (index, number), version) if isinstance(part, CallPart) else part
             for number, part in enumerate(self.parts[index])
             if (index, number) not in self.pairs.taken
         ]
-        return Entry(
+        return MessageEntry(
             pk=message.pk,
             position=message.position,
             role=message.role,

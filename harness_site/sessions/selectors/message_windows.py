@@ -23,7 +23,7 @@ WINDOW_SIZE = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class SegmentRange:
     """The messages `first` to `upto` (exclusive) of a transcript, stored in one segment."""
 
     segment_id: int
@@ -48,23 +48,23 @@ class StoredMessage:
         return len(self.body)
 
 
-def load_segment_ranges(segment_id: int, length: int, *, using: str = DEFAULT_DB_ALIAS) -> list[Stretch]:
+def load_segment_ranges(segment_id: int, length: int, *, using: str = DEFAULT_DB_ALIAS) -> list[SegmentRange]:
     """Return the segments of the first `length` messages of the transcript that ends in `segment_id`, from its
     start."""
     return [
-        Stretch(*row)
+        SegmentRange(*row)
         for row in read_messages_along_segments.read_segment_ranges(connections[using], segment_id, length)
     ]
 
 
-def count_shared_messages(one: Sequence[Stretch], other: Sequence[Stretch]) -> int:
+def count_shared_messages(one: Sequence[SegmentRange], other: Sequence[SegmentRange]) -> int:
     """Count the messages that two transcripts share as the same rows, without a query."""
     common = 0
-    for first_stretch, second_stretch in zip(one, other, strict=False):
-        if first_stretch.segment_id != second_stretch.segment_id:
+    for first_range, second_range in zip(one, other, strict=False):
+        if first_range.segment_id != second_range.segment_id:
             break
-        common = min(first_stretch.upto, second_stretch.upto)
-        if first_stretch.upto != second_stretch.upto:
+        common = min(first_range.upto, second_range.upto)
+        if first_range.upto != second_range.upto:
             break
     return common
 

@@ -21,7 +21,7 @@ from harness_site.sessions import plan_steps
 from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
 from harness_site.sessions.selectors import message_windows
 from harness_site.sessions.selectors.calls_between_versions import SavedVersion, build_calls_between_versions_condition
-from harness_site.sessions.selectors.message_windows import Stretch, count_shared_messages
+from harness_site.sessions.selectors.message_windows import SegmentRange, count_shared_messages
 
 PAGE = 30
 #: Maximum number of versions to choose from.
@@ -248,8 +248,8 @@ def _find_segment_and_position(
     tree: Mapping[int, tuple[int | None, int]], version: Version, position: int
 ) -> tuple[int, int]:
     """Find the segment that has the message of a version at a position; returns both."""
-    stretches = _compute_segment_ranges(tree, version)
-    segment = next((each.segment_id for each in stretches if each.first <= position < each.upto), version.segment_id)
+    ranges = _compute_segment_ranges(tree, version)
+    segment = next((each.segment_id for each in ranges if each.first <= position < each.upto), version.segment_id)
     return segment, position
 
 
@@ -273,20 +273,20 @@ def _query_segments(session: int) -> QuerySet[Segment, tuple[int, int | None, in
     return Segment.objects.filter(session=session).values_list("pk", "parent", "parent_length")
 
 
-def _compute_segment_ranges(tree: Mapping[int, tuple[int | None, int]], version: Version) -> list[Stretch]:
-    """Resolve the stretches of a version from memory, as `load_segment_ranges` does with a query.
+def _compute_segment_ranges(tree: Mapping[int, tuple[int | None, int]], version: Version) -> list[SegmentRange]:
+    """Resolve the ranges of a version from memory, as `load_segment_ranges` does with a query.
 
     A parent in another session counts as a root.
     """
-    stretches: list[Stretch] = []
+    ranges: list[SegmentRange] = []
     segment: int | None = version.segment_id
     high = version.length
     while segment is not None:
         parent, low = tree.get(segment, (None, 0))
         if low < high:
-            stretches.append(Stretch(segment, low, high))
+            ranges.append(SegmentRange(segment, low, high))
         segment, high = parent, min(low, high)
-    return stretches[::-1]
+    return ranges[::-1]
 
 
 def parse_cost(stored: str) -> Decimal | None:

@@ -20,7 +20,7 @@ from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import IS_QUESTION
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
-from harness_site.search.hourly_call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
+from harness_site.search.call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
 

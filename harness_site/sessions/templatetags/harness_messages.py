@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from harness_site.core.rendering.html_match_highlighting import FOUND, mark_search_words
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.message_html import render_message_html
-from harness_site.sessions.selectors.conversation_window import Entry
+from harness_site.sessions.selectors.conversation_window import MessageEntry
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors.run_lanes import Timeline
 
@@ -39,7 +39,7 @@ _COLLECTED: Final = "message_variables"
 
 
 @register.simple_tag(takes_context=True)
-def render_message_with_marked_words(context: Context, entry: Entry) -> SafeString:
+def render_message_with_marked_words(context: Context, entry: MessageEntry) -> SafeString:
     """Render a message of the session `session_pk` with links to version `version_text`."""
     variables = _collect_message_variables(context)
     html = render_message_html(entry, variables)
@@ -82,7 +82,7 @@ class _MarkSearchWordsNode(template.Node):
         return mark_search_words(self.inner.render(context), self.words.resolve(context).words, named=True).html
 
 
-def _render_folded_match_link(context: Context, entry: Entry) -> SafeString:
+def _render_folded_match_link(context: Context, entry: MessageEntry) -> SafeString:
     """Render a link to a match in the folded part of a message."""
     address = reverse("harness_sessions:session-message", args=[context["session_pk"], entry.position])
     query = urlencode({"v": context["version_text"], "find": str(context["words"])})

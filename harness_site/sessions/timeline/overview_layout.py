@@ -125,7 +125,7 @@ def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
         return None
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
-    scale = _Scale(instants)
+    scale = _LogScale(instants)
     rows = tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(lanes))
     omitted = len(timeline.lanes) - len(lanes)
     return Drawing(
@@ -170,7 +170,7 @@ def _get_drawn_end_of_lane(lane: Lane) -> int:
     return min(end, max([min(waits), *work, *(mark.end for mark in lane.marks)]))
 
 
-class _Scale:
+class _LogScale:
     def __init__(self, instants: Sequence[int]) -> None:
         distances = [_compute_log_distance(before, after) for before, after in pairwise(instants)]
         longest = max(distances, default=0.0)
@@ -188,7 +188,7 @@ class _Scale:
             for (before, after), (place_before, place_after) in gaps
         )
 
-    def get_x(self, instant: int) -> float:
+    def convert_to_x(self, instant: int) -> float:
         """Return the x position of a moment. One before the scale, as differing clocks give it, is at its beginning."""
         instant = max(instant, self._instants[0])
         index = bisect_right(self._instants, instant) - 1
@@ -202,9 +202,9 @@ def _compute_log_distance(start: int, end: int) -> float:
     return log1p((end - start) / _GRAIN)
 
 
-def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:
-    begin, end = scale.get_x(lane.start), scale.get_x(_get_drawn_end_of_lane(lane))
-    starts = [scale.get_x(_get_drawn_start_of_stretch(stretch, lane)) for stretch in lane.stretches]
+def _compute_lane_row_layout(lane: Lane, y: float, scale: _LogScale) -> Row:
+    begin, end = scale.convert_to_x(lane.start), scale.convert_to_x(_get_drawn_end_of_lane(lane))
+    starts = [scale.convert_to_x(_get_drawn_start_of_stretch(stretch, lane)) for stretch in lane.stretches]
     places = sorted(set(starts))
     bars = tuple(
         _compute_bar_layout(stretch, x, y, scale, places) for stretch, x in zip(lane.stretches, starts, strict=True)
@@ -218,7 +218,7 @@ def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:
         lost=lane.run.status == "lost",
         takeover=None if lane.takeover is None else _compute_takeover_mark(end),
         bars=bars,
-        ticks=tuple(Tick(scale.get_x(mark.start), mark.version) for mark in lane.marks),
+        ticks=tuple(Tick(scale.convert_to_x(mark.start), mark.version) for mark in lane.marks),
         turns=tuple(_iterate_model_turn_layouts(lane, scale)),
     )
 
@@ -229,18 +229,18 @@ def _compute_takeover_mark(x: float) -> TakeoverMark:
     return TakeoverMark(x, label, round(x - 8 if is_before else x + 8, 1), is_before)
 
 
-def _iterate_model_turn_layouts(lane: Lane, scale: _Scale) -> Iterator[ModelTurn]:
+def _iterate_model_turn_layouts(lane: Lane, scale: _LogScale) -> Iterator[ModelTurn]:
     for turn in run_lanes.iterate_lane_turns(lane):
         if turn.kind == "model" and turn.end > turn.start:
             took = formatting.format_duration(turn.worked_microseconds / 1_000_000)
             title = _("Model turn to version %(version)s, %(duration)s") % {"version": turn.version, "duration": took}
             for start, end in turn.periods_of_work:
-                x = scale.get_x(start)
-                yield ModelTurn(x, round(max(3.0, scale.get_x(end) - x), 1), turn.version, title)
+                x = scale.convert_to_x(start)
+                yield ModelTurn(x, round(max(3.0, scale.convert_to_x(end) - x), 1), turn.version, title)
 
 
-def _compute_bar_layout(stretch: Stretch, x: float, y: float, scale: _Scale, places: Sequence[float]) -> Bar:
-    width = max(_LEAST, scale.get_x(max(stretch.end, stretch.start)) - x)
+def _compute_bar_layout(stretch: Stretch, x: float, y: float, scale: _LogScale, places: Sequence[float]) -> Bar:
+    width = max(_LEAST, scale.convert_to_x(max(stretch.end, stretch.start)) - x)
     after = bisect_right(places, x)
     next_x = places[after] if after < len(places) else WIDTH
     x = min(x, WIDTH - width)

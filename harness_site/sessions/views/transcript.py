@@ -31,7 +31,7 @@ from harness_site.sessions.selectors import (
 from harness_site.sessions.selectors.conversation_window import (
     CallCard,
     Conversation,
-    Entry,
+    MessageEntry,
     TranscriptVersion,
 )
 from harness_site.sessions.selectors.find_words_errors_and_decisions import Landmark
@@ -144,7 +144,9 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     place = get_requested_transcript_version_or_404(request, head, session)
     window = conversation_window.load_conversation_window(session, place, first=position, upto=position + 1)
     masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
-    entries = [item for item in window.items if isinstance(item, Entry) and item.has_message_or_result_at(position)]
+    entries = [
+        item for item in window.items if isinstance(item, MessageEntry) and item.has_message_or_result_at(position)
+    ]
     stored = load_stored_message_or_none(place, position)
     if not entries or stored is None:
         raise _build_missing_message_error(head, place, position)
@@ -225,7 +227,7 @@ def render_text_page(
 
 def _list_call_arguments(window: Conversation) -> list[Any]:
     """Return the arguments of all calls in a window, including read-only calls, which have no log entry."""
-    cards = [part for item in window.items if isinstance(item, Entry) for part in item.parts]
+    cards = [part for item in window.items if isinstance(item, MessageEntry) for part in item.parts]
     return [card.call.args for card in cards if isinstance(card, CallCard)]
 
 

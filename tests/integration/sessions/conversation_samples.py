@@ -6,7 +6,7 @@ from typing import Any
 from checkpoints.enums import CallStatus
 from checkpoints.models import Session
 from harness_site.sessions.selectors import conversation_window
-from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Entry
+from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, MessageEntry
 from tests.support.factories import THEN, make_call, make_message
 
 ARGS = {"order": 17}
@@ -37,8 +37,8 @@ def read(session: Session, version: int | None = None, **bounds: int) -> Convers
     return conversation_window.load_conversation_window(session, place, **bounds)
 
 
-def entries(found: Conversation) -> list[Entry]:
-    return [item for item in found.items if isinstance(item, Entry)]
+def entries(found: Conversation) -> list[MessageEntry]:
+    return [item for item in found.items if isinstance(item, MessageEntry)]
 
 
 def cards(found: Conversation) -> list[CallCard]:

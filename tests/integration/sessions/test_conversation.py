@@ -9,7 +9,7 @@ from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.formats.parse_message_parts import TextPart
 from checkpoints.models import Checkpoint, Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation_window
-from harness_site.sessions.selectors.conversation_window import Entry, Handover, Rewrite
+from harness_site.sessions.selectors.conversation_window import Handover, MessageEntry, Rewrite
 from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
 from tests.support.factories import (
     THEN,
@@ -110,7 +110,7 @@ def test_edit_is_marked_at_its_start(session: Session) -> None:
     session.save()
     make_messages(session=session, texts=["B"])
     make_checkpoint(session=session)
-    assert [item for item in read(session).items if not isinstance(item, Entry)] == [Rewrite(2, forked=False)]
+    assert [item for item in read(session).items if not isinstance(item, MessageEntry)] == [Rewrite(2, forked=False)]
     assert [item.kind for item in read(session, 1).items] == ["message", "message"]
 
 
@@ -127,7 +127,7 @@ def test_message_that_was_only_continued_is_no_edit(session: Session, after: lis
     session.save()
     make_message(session=session, blocks=[{"kind": "text", "text": text} for text in after])
     make_checkpoint(session=session)
-    assert [item.kind for item in read(session).items if not isinstance(item, Entry)] == ["rewrite"] * is_marked
+    assert [item.kind for item in read(session).items if not isinstance(item, MessageEntry)] == ["rewrite"] * is_marked
 
 
 def test_edit_is_marked_in_a_window_that_begins_there_and_not_after_it(session: Session) -> None:

@@ -8,7 +8,7 @@ import pytest
 from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import Message, Segment, Session
 from harness_site.sessions.selectors import message_windows
-from harness_site.sessions.selectors.message_windows import Stretch
+from harness_site.sessions.selectors.message_windows import SegmentRange
 from tests.support.factories import make_message, make_session
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +65,7 @@ def test_compaction_starts_a_new_transcript(session: Session, root: Segment) -> 
     compacted = branch(session, root, 0)
     say(session, compacted, "summary")
     assert texts(compacted, 0, 1) == [(0, "summary")]
-    assert message_windows.load_segment_ranges(compacted.pk, 1) == [Stretch(compacted.pk, 0, 1)]
+    assert message_windows.load_segment_ranges(compacted.pk, 1) == [SegmentRange(compacted.pk, 0, 1)]
 
 
 def test_fork_reads_messages_of_its_origin(session: Session, root: Segment) -> None:
@@ -74,8 +74,8 @@ def test_fork_reads_messages_of_its_origin(session: Session, root: Segment) -> N
     say(other, forked, "x")
     assert texts(forked, 0, 4) == [(0, "a"), (1, "b"), (2, "c"), (3, "x")]
     assert message_windows.load_segment_ranges(forked.pk, 4) == [
-        Stretch(root.pk, 0, 3),
-        Stretch(forked.pk, 3, 4),
+        SegmentRange(root.pk, 0, 3),
+        SegmentRange(forked.pk, 3, 4),
     ]
 
 
@@ -86,8 +86,8 @@ def test_branch_before_the_parents_messages_skips_the_parent(session: Session, r
     say(session, third, "B", "C")
     assert texts(third, 0, 3) == [(0, "a"), (1, "B"), (2, "C")]
     assert message_windows.load_segment_ranges(third.pk, 3) == [
-        Stretch(root.pk, 0, 1),
-        Stretch(third.pk, 1, 3),
+        SegmentRange(root.pk, 0, 1),
+        SegmentRange(third.pk, 1, 3),
     ]
 
 
@@ -132,13 +132,13 @@ def test_window_takes_one_statement(session: Session, root: Segment, django_asse
     ("one", "other", "common"),
     [
         ([], [], 0),
-        ([Stretch(1, 0, 5)], [Stretch(1, 0, 8)], 5),
-        ([Stretch(1, 0, 5), Stretch(2, 5, 7)], [Stretch(1, 0, 5), Stretch(2, 5, 6)], 6),
-        ([Stretch(1, 0, 5), Stretch(2, 5, 7)], [Stretch(1, 0, 3), Stretch(3, 3, 9)], 3),
-        ([Stretch(1, 0, 5), Stretch(2, 5, 7)], [Stretch(1, 0, 5), Stretch(3, 5, 9)], 5),
-        ([Stretch(1, 0, 5)], [Stretch(2, 0, 5)], 0),
+        ([SegmentRange(1, 0, 5)], [SegmentRange(1, 0, 8)], 5),
+        ([SegmentRange(1, 0, 5), SegmentRange(2, 5, 7)], [SegmentRange(1, 0, 5), SegmentRange(2, 5, 6)], 6),
+        ([SegmentRange(1, 0, 5), SegmentRange(2, 5, 7)], [SegmentRange(1, 0, 3), SegmentRange(3, 3, 9)], 3),
+        ([SegmentRange(1, 0, 5), SegmentRange(2, 5, 7)], [SegmentRange(1, 0, 5), SegmentRange(3, 5, 9)], 5),
+        ([SegmentRange(1, 0, 5)], [SegmentRange(2, 0, 5)], 0),
     ],
 )
-def test_shared_messages_are_the_same_rows(one: list[Stretch], other: list[Stretch], common: int) -> None:
+def test_shared_messages_are_the_same_rows(one: list[SegmentRange], other: list[SegmentRange], common: int) -> None:
     assert message_windows.count_shared_messages(one, other) == common
     assert message_windows.count_shared_messages(other, one) == common

@@ -9,14 +9,14 @@ from django.urls import include, path, set_urlconf
 
 from checkpoints.formats.parse_message_parts import TextPart
 from harness_site.sessions.message_html import render_message_html
-from harness_site.sessions.selectors.conversation_window import Entry
+from harness_site.sessions.selectors.conversation_window import MessageEntry
 
 SCRIPT = "<script>alert(1)</script>"
 
 
 def render(role: str = "user", text: str = "Hello", **variables: object) -> str:
     at = datetime(2026, 11, 25, tzinfo=UTC)
-    entry = Entry(1, 4, role, at, 2, 1, 10, {}, (TextPart(text),))
+    entry = MessageEntry(1, 4, role, at, 2, 1, 10, {}, (TextPart(text),))
     given: Mapping[str, Any] = {
         "session_pk": 7,
         "version_text": "3",

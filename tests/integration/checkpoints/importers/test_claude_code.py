@@ -15,7 +15,7 @@ from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.importers import import_transcripts, transcript_recorder
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation_window
-from harness_site.sessions.selectors.conversation_window import CallCard, Entry, Rewrite
+from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry, Rewrite
 from tests.integration.checkpoints.importers.stored_rows import session, texts, write_turn
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, THEN, TranscriptWriter
 
@@ -61,9 +61,9 @@ def test_imported_session_page_shows_the_conversation(
     place = conversation_window.find_transcript_version(session())
     assert place is not None
     user, agent, last = conversation_window.load_conversation_window(session(), place).items
-    assert isinstance(user, Entry)
-    assert isinstance(agent, Entry)
-    assert isinstance(last, Entry)
+    assert isinstance(user, MessageEntry)
+    assert isinstance(agent, MessageEntry)
+    assert isinstance(last, MessageEntry)
     text, card = agent.parts
     assert text.kind == "text"
     assert isinstance(card, CallCard)
@@ -228,8 +228,8 @@ def test_compaction_starts_a_new_segment(cp: SyncCheckpointer, transcript_writer
     assert isinstance(items[0], Rewrite)
     assert items[0].compacted
     boundary, summary = items[1], items[2]
-    assert isinstance(boundary, Entry)
-    assert isinstance(summary, Entry)
+    assert isinstance(boundary, MessageEntry)
+    assert isinstance(summary, MessageEntry)
     assert (boundary.role, summary.role) == ("system", "system")
     assert session().message_count == 6
     assert len(cp.load(SESSION, 1)["transcript"]) == 4
@@ -403,7 +403,7 @@ def test_unknown_lines_and_blocks_are_shown_unchanged(
     shown = [
         item.parts[0].kind
         for item in conversation_window.load_conversation_window(session(), place).items
-        if isinstance(item, Entry)
+        if isinstance(item, MessageEntry)
     ]
     assert shown == ["text", "other", "other"]
 

@@ -17,7 +17,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.importers import ImportRefused, import_transcripts
 from checkpoints.models import Message, Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation_window
-from harness_site.sessions.selectors.conversation_window import Entry
+from harness_site.sessions.selectors.conversation_window import MessageEntry
 
 ASK: dict[str, Any] = {"role": "user", "content": "Where is order 17?"}
 CALL: dict[str, Any] = {
@@ -45,7 +45,7 @@ def shown(session_id: str) -> list[tuple[str, list[str]]]:
     place = conversation_window.find_transcript_version(session(session_id))
     assert place is not None
     items = conversation_window.load_conversation_window(session(session_id), place).items
-    return [(item.role, [part.kind for part in item.parts]) for item in items if isinstance(item, Entry)]
+    return [(item.role, [part.kind for part in item.parts]) for item in items if isinstance(item, MessageEntry)]
 
 
 def saved(path: Path, value: Any) -> Path:
