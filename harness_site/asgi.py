@@ -32,7 +32,7 @@ from harness_site.serving.asgi_types import Application, Receive, Scope, Send  #
 from harness_site.serving.forged_client_address_middleware import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.garbage_collection import (  # noqa: E402
     collect_garbage_between_requests,
-    freeze_loaded_objects,
+    freeze_loaded_objects_and_defer_collection,
 )
 from harness_site.serving.request_body_buffering_middleware import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.run_wsgi_in_threads import RequestThreads  # noqa: E402
@@ -59,13 +59,13 @@ async def _treat_every_request_as_anonymous(scope: Scope) -> bool:
     return False
 
 
-def _get_path(scope: Scope) -> str:
+def _get_path_below_root(scope: Scope) -> str:
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 
 
 async def _route_request_to_thread_pool(scope: Scope, receive: Receive, send: Send) -> None:
-    path = _get_path(scope)
+    path = _get_path_below_root(scope)
     application: Application = _threads
     if path == LIVENESS_PATH:
         application = _live_thread
@@ -109,7 +109,7 @@ _router: Any = ProtocolTypeRouter(
 async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the site; until the database has its tables, refuse what would read them."""
     is_lifespan = scope["type"] == "lifespan"
-    if scope["type"] == "http" and _get_path(scope) == LIVENESS_PATH:
+    if scope["type"] == "http" and _get_path_below_root(scope) == LIVENESS_PATH:
         await _refusals(scope, receive, send)  # it says that this process answers, whatever the database does
     elif is_lifespan or probe.were_tables_complete or await database_sync_to_async(probe.find_problem)() is None:
         await _router(scope, receive, send)
@@ -123,4 +123,4 @@ async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> N
 #: For a server that takes no address from a header, as `manage.py serve`: what a client writes there changes nothing.
 direct_application = _serve_site_or_refuse
 application = _serve_site_or_refuse if settings.BEHIND_PROXY else ClientAddressMiddleware(_serve_site_or_refuse)
-freeze_loaded_objects()
+freeze_loaded_objects_and_defer_collection()

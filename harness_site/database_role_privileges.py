@@ -94,7 +94,7 @@ def generate_agent_login_statements(login: str, password: str, role: str) -> Ite
     yield f"CREATE ROLE {_quote_identifier(login)} LOGIN PASSWORD '{literal}' IN ROLE {_quote_identifier(role)}"
 
 
-def build_database_url(user: str, password: str) -> str:
+def build_database_url_for_login(user: str, password: str) -> str:
     """Build the URL of this site's PostgreSQL database for a login, with the options of the site's connections.
 
     The site's own login and its client certificate are not in it.

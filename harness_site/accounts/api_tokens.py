@@ -128,7 +128,7 @@ def authenticate_bearer_header_or_raise(
     reads the `FIELDS` of the token with a digest, where one statement does more than that.
     """
     row = read_token_row(secret_digests.compute_secret_digest(_parse_bearer_token(header)))
-    token = None if row is None else _build_token_from_row(row)
+    token = None if row is None else _build_and_cache_token_from_row(row)
     if token is None:
         raise TokenRefused("unknown")
     now = clock.now()
@@ -141,7 +141,7 @@ def authenticate_bearer_header_or_raise(
     return token
 
 
-def _build_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
+def _build_and_cache_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
     """Build a token from its row. Every request reads the row, whose values are converted again if it has changed."""
     values = _load_token_field_values_cached(row)
     if values is None:

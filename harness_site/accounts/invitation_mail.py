@@ -11,7 +11,7 @@ from harness_site.link_email import compose_link_email
 from harness_site.send_email import send_email_through_server
 
 
-def send_invitation(invitation: Invitation, address: str, link: str) -> None:
+def send_invitation_email(invitation: Invitation, address: str, link: str) -> None:
     """Send the link to `address`, and return when the mail server has accepted it. Raises one of `MAIL_ERRORS`.
 
     The time zone of the invited person is not known: times are in that of the inviter and named with it.

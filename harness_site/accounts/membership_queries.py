@@ -9,7 +9,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from harness_site.accounts.models import Membership
 
 
-def list_memberships(user: AbstractBaseUser) -> list[Membership]:
+def list_memberships_cached_on_user(user: AbstractBaseUser) -> list[Membership]:
     """Return the memberships of `user` with workspace, its masking, and the user.
 
     Runs one query for each user object; every request has its own, so that changes apply from the next request on.

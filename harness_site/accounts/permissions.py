@@ -75,7 +75,7 @@ def find_membership_in_workspace_or_oldest(
     """
     if not user.is_authenticated or not user.is_active:
         return None
-    memberships = membership_queries.list_memberships(user)
+    memberships = membership_queries.list_memberships_cached_on_user(user)
     return next(
         (membership for membership in memberships if membership.workspace_id == workspace_id),
         memberships[0] if memberships else None,

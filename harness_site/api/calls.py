@@ -364,7 +364,7 @@ def read_call(
     call = look_up_and_lock_rows.get_latest_call_attempt(store, session, call_id, step=step, attempt=attempt)
     if call.status == CallStatus.ISSUED:
         call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, call)
-    session_read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read_unless_recent_or_agent(request, session)
     unchanged = revision is not None and call.revision == revision
     return build_json_response(encode_masked_call(store, call), etag=call.revision, waiting=unchanged)
 

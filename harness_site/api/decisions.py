@@ -82,7 +82,7 @@ def decide(
         if not request.repeated or not _was_decided_by_unanswered_attempt(call, actor, body, revision):  # type: ignore[attr-defined]
             raise
     decided_call = _get_call_to_decide(checkpointer, session_id, call_id, body)
-    session_read_audit.record_session_read(request, decided_call.session)
+    session_read_audit.record_session_read_unless_recent_or_agent(request, decided_call.session)
     return build_json_response(encode_masked_call(checkpointer.store, decided_call), etag=decided_call.revision)
 
 

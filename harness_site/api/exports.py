@@ -24,5 +24,7 @@ router = Router(tags=["reading"])
 )
 def export_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     session = look_up_and_lock_rows.get_session(get_client_checkpointer(request).store, session_id)
-    session_read_audit.record_session_read(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
+    session_read_audit.record_session_read_unless_recent_or_agent(
+        request, session, AuditKind.EXPORTED, what="session", form="jsonl"
+    )
     return HttpResponse(b"".join(verify_session_and_generate_jsonl_lines(session.pk)), content_type="application/jsonl")

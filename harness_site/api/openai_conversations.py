@@ -124,7 +124,7 @@ def list_items(request: HttpRequest, session_id: str) -> HttpResponse:
     """List a page of items, newest first unless `order` is `asc`."""
     READER(request)
     session = _get_open_conversation(request, session_id)
-    session_read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read_unless_recent_or_agent(request, session)
     order, after = request.GET.get("order", "desc"), request.GET.get("after")
     limit = _parse_page_limit(request.GET.get("limit"))
     if order not in {"asc", "desc"}:
@@ -162,7 +162,7 @@ def append_items(request: HttpRequest, session_id: str) -> HttpResponse:
 def read_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResponse:
     """Read one item; the newest one of several with the same identifier."""
     READER(request)
-    session_read_audit.record_session_read(request, _get_open_conversation(request, session_id))
+    session_read_audit.record_session_read_unless_recent_or_agent(request, _get_open_conversation(request, session_id))
     items = _load_masked_items(get_client_checkpointer(request), session_id)[::-1]
     return build_json_response(items[_get_item_position(session_id, items, item_id)])
 

@@ -172,11 +172,11 @@ def _authenticate_and_serve_request(
         accept()
         _read_body_into_request(request)
         return idempotent_writes.claim_issued_call_or_replace_response(
-            request.token, _serve_view(request, view, key, None)
+            request.token, _serve_view_under_token_masking(request, view, key, None)
         )
     try:
         with idempotent_writes.refuse_concurrent_requests_with_key(authorization, key):
-            serve, note = partial(_serve_view, request, view, key), None
+            serve, note = partial(_serve_view_under_token_masking, request, view, key), None
             token = _find_cached_token_if_write_can_store_key(request, authorization, key)
             if token is None:
                 accept()
@@ -265,7 +265,7 @@ def _read_body_as_keyed_write(request: ApiRequest, key: str) -> KeyedWrite:
     return KeyedWrite(request.method or "", request.get_full_path(), request.content, key)
 
 
-def _serve_view(
+def _serve_view_under_token_masking(
     request: ApiRequest, view: Callable[[], HttpResponse], key: str, repeated: ApiWrite | None
 ) -> HttpResponse:
     request.repeated = repeated

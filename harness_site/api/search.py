@@ -34,7 +34,9 @@ def search(request: HttpRequest, q: str, before: int | None = None) -> HttpRespo
         session = sessions.get(passage.session_id)
         if session is None:
             continue
-        session_read_audit.record_session_read(request, session, AuditKind.EXCERPTED, page="search")
+        session_read_audit.record_session_read_unless_recent_or_agent(
+            request, session, AuditKind.EXCERPTED, page="search"
+        )
         found.append({"session_id": session.session_id, "title": session.title, "text": passage.text[:1000]})
     return build_json_response(
         {"passages": mask_json_value(found), "next": page.before, "partial": page.partly, "timed_out": page.slow}

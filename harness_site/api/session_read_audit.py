@@ -16,7 +16,7 @@ from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.audit.session_read_audit_middleware import ONCE_IN
 
 
-def record_session_read(
+def record_session_read_unless_recent_or_agent(
     request: HttpRequest, session: Session, kind: AuditKind = AuditKind.VIEWED, **details: Any
 ) -> None:
     """Record that a token reads a session, once in a while. An agent's reading of its own work is not recorded."""

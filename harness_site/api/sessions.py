@@ -252,7 +252,7 @@ def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -
     # The transcript and the plan belong to a version: the routes of `versions` return them.
     store = get_client_checkpointer(request).store
     session = look_up_and_lock_rows.get_session(store, session_id)
-    session_read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read_unless_recent_or_agent(request, session)
     return build_json_response(
         mask_json_value(session_serializer.serialize_session(store, session)), etag=session.revision
     )
@@ -381,7 +381,9 @@ def fork_session(
 )
 def preview_resume(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read_unless_recent_or_agent(
+        request, look_up_and_lock_rows.get_session(checkpointer.store, session_id)
+    )
     return build_json_response(mask_json_value(checkpointer.preview_resume(session_id)))
 
 

@@ -225,7 +225,9 @@ def list_versions(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
-    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read_unless_recent_or_agent(
+        request, look_up_and_lock_rows.get_session(checkpointer.store, session_id)
+    )
     next_cursor = versions[-1]["version"] if len(versions) == limit else None
     return build_json_response({"versions": mask_json_value(versions), "next": next_cursor})
 
@@ -242,7 +244,7 @@ def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) ->
     session = look_up_and_lock_rows.get_session(checkpointer.store, session_id)
     if latest is None:
         return build_json_response({"version": None})
-    session_read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read_unless_recent_or_agent(request, session)
     return _build_masked_version_response(latest)
 
 
@@ -255,7 +257,9 @@ def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) ->
 def load_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     loaded = checkpointer.load(session_id, version)
-    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read_unless_recent_or_agent(
+        request, look_up_and_lock_rows.get_session(checkpointer.store, session_id)
+    )
     return _build_masked_version_response(loaded)
 
 
@@ -289,6 +293,8 @@ def list_messages(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     messages = checkpointer.messages(session_id, after=after, limit=limit, version=version)
-    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read_unless_recent_or_agent(
+        request, look_up_and_lock_rows.get_session(checkpointer.store, session_id)
+    )
     next_cursor = after + len(messages) if len(messages) == limit else None
     return build_json_response({"messages": mask_json_value(messages), "next": next_cursor})

@@ -207,5 +207,7 @@ def list_paused(
 def list_peer_calls(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     calls = checkpointer.peer_calls(session_id)
-    session_read_audit.record_session_read(request, look_up_and_lock_rows.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read_unless_recent_or_agent(
+        request, look_up_and_lock_rows.get_session(checkpointer.store, session_id)
+    )
     return build_json_response({"calls": mask_json_value(calls)})

@@ -39,7 +39,7 @@ router = Router(tags=["workflows"])
 def list_workflows(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     store = get_client_checkpointer(request).store
     session = look_up_and_lock_rows.get_session(store, session_id)
-    session_read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read_unless_recent_or_agent(request, session)
     rows = Workflow.objects.filter(session=session).order_by("pk")
     workflows = [_serialize_workflow(store, workflow) for workflow in rows]
     return build_json_response({"workflows": mask_json_value(workflows)})
@@ -57,7 +57,7 @@ def read_workflow(
     store = get_client_checkpointer(request).store
     session = look_up_and_lock_rows.get_session(store, session_id)
     workflow = _get_workflow(session.pk, session_id, workflow_id)
-    session_read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read_unless_recent_or_agent(request, session)
     return build_json_response(mask_json_value(_serialize_workflow(store, workflow)))
 
 

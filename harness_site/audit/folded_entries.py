@@ -79,7 +79,7 @@ class AuditPage:
     before: int | None
 
 
-def load_folded_page(
+def load_page_of_folded_entries(
     workspace_pk: int,
     wanted: AuditFilter,
     *,

@@ -36,7 +36,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     audit_filter = _parse_audit_filter(request.GET)
     before, oldest = (_parse_entry_key(request.GET.get(name, "")) for name in ("before", "oldest"))
     shows_views = "views" in request.GET or audit_filter.subject is AuditSubject.READING
-    page = folded_entries.load_folded_page(
+    page = folded_entries.load_page_of_folded_entries(
         workspace, audit_filter, before=before, oldest=oldest, hides_page_views=not shows_views and oldest is None
     )
     calls = calls_of_entries.load_calls_of_entries(workspace, page.rows)

@@ -143,7 +143,7 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
         return f"{_put_tool_in_words(tool)} {_shorten_path(path)}"
     (first_name, first), *others = mask_secret_fields_only(args).items()
     chosen = {
-        first_name: _keep_first_line_of_markdown(first),
+        first_name: _cut_to_first_line_if_markdown(first),
         **{name: value for name, value in others[: _MAX_ARGUMENTS - 1] if not _is_long_text(value)},
     }
     return "".join(text for text, _ in _generate_default_sentence_pieces(tool, chosen, omitted=len(args) - len(chosen)))
@@ -165,7 +165,7 @@ def _shorten_path(path: str) -> str:
     return f"…{end.partition('/')[2] or end}"
 
 
-def _keep_first_line_of_markdown(value: Any) -> Any:
+def _cut_to_first_line_if_markdown(value: Any) -> Any:
     """Return the first line of a text with headings or tables, without marks; any other value as it is."""
     if not isinstance(value, str) or not _MARKDOWN_LINE.search(value):
         return value

@@ -194,7 +194,7 @@ def get_decision_shape_and_label(kind: str, *, about_question: bool, about_chang
     return shape, str(label)
 
 
-def format_vote(kind: str, label: str, needed: int) -> str:
+def format_vote_label(kind: str, label: str, needed: int) -> str:
     """Return the label of a decision with which more of the `needed` people have to agree; `label` is that of its
     kind."""
     if kind == DecisionKind.WITHDRAW:

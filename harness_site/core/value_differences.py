@@ -10,7 +10,7 @@ from harness_site.core import word_diff
 from harness_site.core.masking.masker import (
     MASK,
     MaskedField,
-    find_secret_list_item_indexes,
+    find_list_item_indexes_secret_to_reader,
     list_fields_with_masked_names,
     mask_json_value,
 )
@@ -73,7 +73,7 @@ def _generate_item_differences(path: str, before: list[Any], after: list[Any], d
 
 
 def _build_masked_fields_of_list_items(value: list[Any]) -> list[MaskedField]:
-    hidden = find_secret_list_item_indexes(value)
+    hidden = find_list_item_indexes_secret_to_reader(value)
     return [MaskedField(str(index), str(index), item, index in hidden) for index, item in enumerate(value)]
 
 

@@ -51,14 +51,14 @@ def get_account_time_zone(user: User | None) -> tzinfo:
     return ZoneInfo(name) if name and is_time_zone_name(name) else UTC
 
 
-def get_reader_theme(request: HttpRequest) -> str:
+def get_chosen_theme_or_empty(request: HttpRequest) -> str:
     """Return the chosen theme; empty for that of the system."""
     session = getattr(request, "session", None)
     theme = session.get(THEME_KEY, "") if session is not None else ""
     return theme if theme in Theme.values else ""
 
 
-def get_reader_language(request: HttpRequest) -> str:
+def get_chosen_language_or_empty(request: HttpRequest) -> str:
     """Return the code of the chosen language; empty for that of the browser."""
     session = getattr(request, "session", None)
     language = session.get(LANGUAGE_KEY, "") if session is not None else ""

@@ -6,7 +6,7 @@ from django.utils import timezone, translation
 from django.utils.deprecation import MiddlewareMixin
 
 from harness_site.accounts.safe_redirect_targets import is_path_of_site
-from harness_site.display.display_preferences import get_reader_language
+from harness_site.display.display_preferences import get_chosen_language_or_empty
 from harness_site.display.time_zones import get_reader_time_zone
 
 
@@ -22,11 +22,11 @@ class ReaderPreferencesMiddleware(MiddlewareMixin):
         if is_path_of_site(request.path):
             timezone.activate(get_reader_time_zone(request))
             if not _do_urls_have_language_prefixes(request):
-                _activate_reader_language(request)
+                _activate_chosen_language(request)
 
     def process_view(self, request: HttpRequest, *_view: object) -> None:
         if is_path_of_site(request.path) and _do_urls_have_language_prefixes(request):
-            _activate_reader_language(request)
+            _activate_chosen_language(request)
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if is_path_of_site(request.path):
@@ -39,6 +39,6 @@ def _do_urls_have_language_prefixes(request: HttpRequest) -> bool:
     return bool(is_language_prefix_patterns_used(urlconf)[0])
 
 
-def _activate_reader_language(request: HttpRequest) -> None:
-    if language := get_reader_language(request):
+def _activate_chosen_language(request: HttpRequest) -> None:
+    if language := get_chosen_language_or_empty(request):
         translation.activate(language)

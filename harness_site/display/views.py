@@ -61,8 +61,8 @@ def edit_display(request: HttpRequest) -> HttpResponse:
     """Edit the choice of any signed-in user; it belongs to a user, not to a workspace."""
     initial = {
         "time_zone": request.session.get(time_zones.SESSION_KEY, ""),
-        "language": display_preferences.get_reader_language(request),
-        "theme": display_preferences.get_reader_theme(request),
+        "language": display_preferences.get_chosen_language_or_empty(request),
+        "theme": display_preferences.get_chosen_theme_or_empty(request),
         "opens_next_call": display_preferences.wants_next_call_opened(request),
     }
     browser_zone = time_zones.get_browser_time_zone_name_or_empty(request)

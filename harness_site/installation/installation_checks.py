@@ -451,7 +451,7 @@ def get_disk_space_status() -> Status:
     """Report the free space where the database file or the state folder lies."""
     title = _("Disk")
     is_file = connection.vendor == "sqlite"
-    folder = Path(str(connection.settings_dict["NAME"])).parent if is_file else _get_state_folder()
+    folder = Path(str(connection.settings_dict["NAME"])).parent if is_file else _get_state_folder_or_working_directory()
     usage = shutil.disk_usage(folder)
     values = {"free": filesizeformat(usage.free), "total": filesizeformat(usage.total)}
     summary = _("%(free)s of %(total)s free on this machine.") % values
@@ -470,7 +470,7 @@ def _format_background_commands() -> dict[str, str]:
     return {name: format_management_command(name) for name in ("serve", "sweep", "deliver")}
 
 
-def _get_state_folder() -> Path:
+def _get_state_folder_or_working_directory() -> Path:
     folder = Path(getattr(settings, "STATE_DIR", Path.cwd()))
     return folder if folder.exists() else Path.cwd()
 

@@ -17,7 +17,9 @@ class StandardInput:
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         # A descriptor of its own: the transport of the SDK replaces the first one.
-        threading.Thread(target=self._read_lines, args=(os.dup(0),), name="harness-stdin", daemon=True).start()
+        threading.Thread(
+            target=self._read_and_queue_lines_in_thread, args=(os.dup(0),), name="harness-stdin", daemon=True
+        ).start()
 
     def __aiter__(self) -> Self:
         return self
@@ -32,7 +34,7 @@ class StandardInput:
         """End the iteration. The thread goes on reading until the process ends."""
         self._lines.put_nowait(None)
 
-    def _read_lines(self, descriptor: int) -> None:
+    def _read_and_queue_lines_in_thread(self, descriptor: int) -> None:
         # Without a buffered reader, whose lock would be held when the interpreter ends.
         rest = b""
         while piece := os.read(descriptor, _PIECE_BYTES):

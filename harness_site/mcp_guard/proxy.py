@@ -207,7 +207,7 @@ class GuardProxy:
         async def forward_call_to_server(arguments: dict[str, Any]) -> dict[str, Any]:
             reply = await self._send_call_to_server_and_await_reply(message, arguments, running)
             replies.append(reply)
-            return _get_result_of_reply(reply)
+            return _get_result_of_reply_or_raise(reply)
 
         try:
             result = await self.session.dispatch_call(request, forward_call_to_server)
@@ -257,7 +257,7 @@ def _end_call_without_reply(running: _RunningCall, reason: str) -> None:
         running.reply.set_exception(OutcomeUnknown(reason))
 
 
-def _get_result_of_reply(reply: Reply) -> dict[str, Any]:
+def _get_result_of_reply_or_raise(reply: Reply) -> dict[str, Any]:
     """Return the result of a call that happened. Raises `CallFailed`, and `OutcomeUnknown`."""
     if isinstance(reply, types.JSONRPCError):
         text = f"The server answered with error {reply.error.code}: {reply.error.message}"

@@ -12,7 +12,7 @@ from harness_site.send_email import build_connection_error_sentence
 _MAX_ERROR_LENGTH: Final = 500
 
 
-def describe_delivery_error(error: Exception) -> StoredSentence:
+def build_delivery_error_sentence(error: Exception) -> StoredSentence:
     """Describe a delivery error in one sentence."""
     if isinstance(error, AddressRefused):
         return StoredSentence.build(error.args[0])

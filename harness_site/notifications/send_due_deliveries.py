@@ -169,13 +169,13 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
         )
     except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError, UnicodeError) as error:
         # The server may accept other recipients.
-        return DeliveryOutcome(problem=delivery_error_text.describe_delivery_error(error))
+        return DeliveryOutcome(problem=delivery_error_text.build_delivery_error_sentence(error))
     except (OSError, http.client.HTTPException, safe_http.AddressRefused, NoMailServer) as error:
-        return DeliveryOutcome(problem=delivery_error_text.describe_delivery_error(error), away=True)
+        return DeliveryOutcome(problem=delivery_error_text.build_delivery_error_sentence(error), away=True)
     except Exception as error:
         # One message that cannot be built must not block all others.
         logger.exception("Delivery %s could not be made.", delivery.pk)
-        return DeliveryOutcome(problem=delivery_error_text.describe_delivery_error(error))
+        return DeliveryOutcome(problem=delivery_error_text.build_delivery_error_sentence(error))
 
 
 def _explain_unneeded_delivery(delivery: Delivery, message: NoticeMessage | None) -> StoredSentence | None:

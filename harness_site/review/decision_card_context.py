@@ -35,7 +35,7 @@ from harness_site.review.decision_options import AnswerOption, list_answer_optio
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
 from harness_site.review.question_choices import (
-    find_chosen_option,
+    find_question_choice_of_decision,
     remove_listed_choices,
     replace_choices_by_their_texts,
 )
@@ -111,7 +111,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
         "resumed": _is_decision_used(call, decision),
         "decision": decision,
-        "chosen": find_chosen_option(call, decision),
+        "chosen": find_question_choice_of_decision(call, decision),
         "own_decision": decision is not None and decision.actor_kind == ActorKind.PERSON and decision.actor == person,
         "agreed_before": list_earlier_agreeing_votes_of_others(decision, evidence.decisions, votes)
         if decision and votes
@@ -193,7 +193,7 @@ def _get_question_heading(call: ToolCall, decision: Decision | None) -> str:
         return _("This question was withdrawn")
     if decision.kind == DecisionKind.APPROVE and call.asked_args_digest:
         return _("Approved: the agent gets the changed value")
-    if chosen := find_chosen_option(call, decision):
+    if chosen := find_question_choice_of_decision(call, decision):
         return _("Answered: %(answer)s") % {"answer": Truncator(chosen.label).chars(100)}
     answered = {str(kind): text for kind, text in _ANSWERED.items()}
     return str(answered.get(decision.kind, _("Answered")))

@@ -60,7 +60,7 @@ def list_question_choices(call: ToolCall) -> tuple[QuestionChoice, ...]:
     return tuple(choices.values())
 
 
-def find_chosen_option(call: ToolCall, decision: Decision | None) -> QuestionChoice | None:
+def find_question_choice_of_decision(call: ToolCall, decision: Decision | None) -> QuestionChoice | None:
     """Return the option of a question that a decision has chosen; None for any other answer."""
     if decision is None or decision.kind != DecisionKind.RESPOND:
         return None

@@ -47,7 +47,7 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord
-from harness_site.display.display_preferences import get_reader_theme
+from harness_site.display.display_preferences import get_chosen_theme_or_empty
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall 
     )
     if final:
         return build_html('<span class="chip {}">{}</span>', shape, word)
-    return build_html('<span class="chip wait">{}</span>', status_labels.format_vote(kind, word, needed))
+    return build_html('<span class="chip wait">{}</span>', status_labels.format_vote_label(kind, word, needed))
 
 
 @register.simple_tag(name="decision_sentence")
@@ -201,7 +201,7 @@ def format_day_heading(moment: datetime) -> str:
 
 
 @register.simple_tag(name="due")
-def render_deadline(moment: datetime) -> SafeString:
+def render_relative_deadline(moment: datetime) -> SafeString:
     """Render `due in 57 min` or `overdue for 3 min` with the exact time on hover; the page keeps it up to date."""
     return _render_time_element(moment, formatting.format_relative_deadline(moment, clock.now()), "due")
 
@@ -218,7 +218,7 @@ def render_time(moment: datetime, milliseconds: bool = False, beside: datetime |
 
 
 @register.simple_tag(name="expiry")
-def render_expiry(moment: datetime) -> SafeString:
+def render_expiry_day(moment: datetime) -> SafeString:
     """Render the day on which something ends, in the reader's time zone; the exact time is on hover."""
     local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
     return _render_time_element(moment, formatting.format_date_with_year(local.date()), "day")
@@ -244,10 +244,10 @@ def get_current_time_zone_name() -> str:
 
 
 @register.simple_tag(name="reader_theme", takes_context=True)
-def get_theme_from_context(context: Context) -> str:
+def get_chosen_theme_from_context(context: Context) -> str:
     """Return `light` or `dark` if the reader has chosen a theme, else an empty text."""
     request = context.get("request")
-    return "" if request is None else get_reader_theme(request)
+    return "" if request is None else get_chosen_theme_or_empty(request)
 
 
 def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:

@@ -21,7 +21,7 @@ from checkpoints.enums import Role
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts import member_services
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
-from harness_site.accounts.invitation_mail import send_invitation
+from harness_site.accounts.invitation_mail import send_invitation_email
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
@@ -178,7 +178,7 @@ def _send_or_show_link(request: MemberRequest, invitation: Invitation, secret: s
     problem = ""
     if address:
         try:
-            send_invitation(invitation, address, link)
+            send_invitation_email(invitation, address, link)
         except MAIL_ERRORS as error:
             log_mail_error("An invitation", error)
             problem = describe_connection_error(error)

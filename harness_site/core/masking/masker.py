@@ -326,7 +326,7 @@ def list_fields_with_masked_names(value: dict[str, Any]) -> list[MaskedField]:
     )
 
 
-def find_secret_list_item_indexes(value: Sequence[Any]) -> frozenset[int]:
+def find_list_item_indexes_secret_to_reader(value: Sequence[Any]) -> frozenset[int]:
     """Return the indexes of items in a JSON list that are secret because of the item before them."""
     rules = _reader.get()
     return (

@@ -13,7 +13,7 @@ from django.utils.translation import gettext, ngettext
 from harness_site.core.hidden_characters import escape_hidden_in_json
 from harness_site.core.masking.masker import (
     MASK,
-    find_secret_list_item_indexes,
+    find_list_item_indexes_secret_to_reader,
     get_masked_text_beginning,
     is_secret_number,
     list_fields_with_masked_names,
@@ -260,7 +260,7 @@ def _list_named_values_with_secrecy(value: dict[str, Any] | list[Any]) -> list[t
     """List the displayed names, the values, and whether they are secret."""
     if isinstance(value, dict):
         return [(field.name, field.value, field.hidden) for field in list_fields_with_masked_names(value)]
-    secret_places = find_secret_list_item_indexes(value)
+    secret_places = find_list_item_indexes_secret_to_reader(value)
     return [(str(place + 1), item, place in secret_places) for place, item in enumerate(value)]
 
 

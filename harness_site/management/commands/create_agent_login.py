@@ -12,7 +12,7 @@ from harness_site.core.management_command_format import format_management_comman
 from harness_site.database_role_privileges import (
     InvalidRoleName,
     RoleNames,
-    build_database_url,
+    build_database_url_for_login,
     format_psql_command_of_administrator,
     generate_agent_login_statements,
     generate_agent_role_statements,
@@ -59,7 +59,7 @@ class Command(BaseCommand):
         if options["rights_only"]:
             self.stderr.write(f"The role {role} has the rights that this version needs.")
             return
-        line = f"export HARNESS_DATABASE_URL='{build_database_url(login, password)}'"
+        line = f"export HARNESS_DATABASE_URL='{build_database_url_for_login(login, password)}'"
         (self.stderr if options["print_sql"] else self.stdout).write(line)
 
 

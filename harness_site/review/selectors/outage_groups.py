@@ -141,7 +141,7 @@ def map_calls_to_outages(calls: Iterable[ToolCall], found: Sequence[Outage]) -> 
     return {call.pk: outages_by_call[call.pk] for call in calls if call.pk in outages_by_call}
 
 
-def load_outage_calls(
+def load_page_of_outage_calls(
     workspace: Workspace, tool: str, error_type: str, first: datetime, last: datetime, *, after: int | None = None
 ) -> OutageCallPage:
     """Load a page of the calls of `tool` that were interrupted from `first` to `last`, in any status.

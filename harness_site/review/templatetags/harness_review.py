@@ -22,12 +22,12 @@ from harness_site.review.decision_card_context import build_evidence_context
 from harness_site.review.decision_options import find_answer_name
 from harness_site.review.differing_arguments import describe_differing_arguments
 from harness_site.review.pending_call_rows import PendingCallRow
-from harness_site.review.question_choices import find_chosen_option
+from harness_site.review.question_choices import find_question_choice_of_decision
 from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
 from harness_site.review.selectors.pending_calls import BoundedCount
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_formatting import parse_json_container
-from harness_site.templatetags.harness_tags import render_deadline
+from harness_site.templatetags.harness_tags import render_relative_deadline
 
 register = template.Library()
 
@@ -85,7 +85,7 @@ def get_favicon_url(waiting: BoundedCount | None) -> str:
 register.filter("format_date", format_date_with_year)
 register.filter("render_call_sentence", render_sentence_with_bold_values)
 register.filter("json_container", parse_json_container)
-register.filter("chosen_option", find_chosen_option)
+register.filter("chosen_option", find_question_choice_of_decision)
 register.filter("cited_evidence", build_evidence_context)
 
 
@@ -113,7 +113,9 @@ def find_name_of_agreed_answer(agreement: Agreement, call: ToolCall) -> str:
 def render_deadline_chip(deadline: datetime) -> SafeString:
     """Render the time left as a chip that is louder the less there is; the page keeps it up to date."""
     return format_html(
-        '<span class="deadline {}">{}</span>', get_deadline_css_class(deadline, clock.now()), render_deadline(deadline)
+        '<span class="deadline {}">{}</span>',
+        get_deadline_css_class(deadline, clock.now()),
+        render_relative_deadline(deadline),
     )
 
 

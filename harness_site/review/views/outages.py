@@ -266,7 +266,7 @@ def _build_call_answer_form(call: ToolCall) -> CallAnswerForm:
 
 def _load_outage_calls_page(request: MemberRequest, window: OutageWindow) -> outage_groups.OutageCallPage:
     last = window.last + timedelta(seconds=1)
-    return outage_groups.load_outage_calls(
+    return outage_groups.load_page_of_outage_calls(
         request.membership.workspace, window.tool, window.error_type, window.first, last, after=window.after
     )
 

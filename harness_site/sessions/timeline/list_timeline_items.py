@@ -259,7 +259,7 @@ def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) ->
         )
         shape, outcome = status_labels.get_status_shape_and_label(event.decision)
         if event.kind == "vote":
-            shape, outcome = "wait", status_labels.format_vote(event.decision, outcome, event.approvals)
+            shape, outcome = "wait", status_labels.format_vote_label(event.decision, outcome, event.approvals)
         return TimelineItem(event.kind, at, 0.0, run, name, outcome, call_pk=event.call_pk, shape=shape)
     name = texts.sentences["run"] % {"number": run}
     return TimelineItem(

@@ -7,7 +7,7 @@ import pytest
 from django.utils import translation
 
 from harness_site.core.translatable_stored_sentence import StoredSentence
-from harness_site.notifications.delivery_error_text import describe_delivery_error
+from harness_site.notifications.delivery_error_text import build_delivery_error_sentence
 from harness_site.notifications.safe_http import AddressRefused
 from harness_site.send_email import NoMailServer
 
@@ -43,13 +43,15 @@ from harness_site.send_email import NoMailServer
     ],
 )
 def test_delivery_error_messages(error: Exception, words: str) -> None:
-    sentence = describe_delivery_error(error)
+    sentence = build_delivery_error_sentence(error)
     assert str(sentence).startswith(words)
     assert all(len(value) <= 500 for value in sentence.values.values())
 
 
 def test_refused_password_is_not_shown() -> None:
-    text = str(describe_delivery_error(smtplib.SMTPAuthenticationError(535, b"bad credentials for har@example.com")))
+    text = str(
+        build_delivery_error_sentence(smtplib.SMTPAuthenticationError(535, b"bad credentials for har@example.com"))
+    )
     assert text == "The mail server refused the user name and password. Check them in HARNESS_EMAIL_URL."
 
 
@@ -65,7 +67,7 @@ def test_description_is_stored_in_english_and_shown_in_the_language_of_the_reade
     error: Exception, german: str
 ) -> None:
     with translation.override("de"):
-        sentence = describe_delivery_error(error)
+        sentence = build_delivery_error_sentence(error)
     with translation.override("en"):
         assert sentence.english == str(sentence)
     with translation.override("de"):
