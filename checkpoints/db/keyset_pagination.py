@@ -114,7 +114,7 @@ def build_before_cursor_condition(cursor: Cursor, field: str) -> LessThan:
     return LessThan(_RowValue(F(field), F("pk")), _build_row_value(cursor))
 
 
-def build_below_amount_condition(cursor: AmountCursor, field: str) -> LessThan:
+def build_below_amount_cursor_condition(cursor: AmountCursor, field: str) -> LessThan:
     """Condition for the rows that follow `cursor` in a list that is ordered by `-field, -pk`."""
     amount = Value(cursor.amount, output_field=DecimalField(max_digits=18, decimal_places=6))
     return LessThan(_RowValue(F(field), F("pk")), _RowValue(amount, Value(cursor.pk)))

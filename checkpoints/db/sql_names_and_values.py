@@ -63,7 +63,7 @@ def convert_values_of_fields(
     connection: BaseDatabaseWrapper, model: type[models.Model], fields: Iterable[str], values: Iterable[Any]
 ) -> list[Any]:
     """Convert values as `convert_values` does, given beside their field names."""
-    native, packed = _NATIVE_TYPES[connection.vendor], _find_packed_fields(model)
+    native, packed = _NATIVE_TYPES[connection.vendor], _map_packed_fields_by_name(model)
     return [
         value if type(value) in native and field not in packed else _convert_value(connection, model, field, value)
         for field, value in zip(fields, values, strict=True)
@@ -71,12 +71,12 @@ def convert_values_of_fields(
 
 
 @cache
-def _find_packed_fields(model: type[models.Model]) -> dict[str, models.Field[Any, Any]]:
+def _map_packed_fields_by_name(model: type[models.Model]) -> dict[str, models.Field[Any, Any]]:
     return {field.name: field for field in model._meta.concrete_fields if isinstance(field, PACKED_FIELDS)}
 
 
 def _convert_value(connection: BaseDatabaseWrapper, model: type[models.Model], field: str, value: Any) -> Any:
-    packed = _find_packed_fields(model).get(field)
+    packed = _map_packed_fields_by_name(model).get(field)
     if packed is not None:
         return packed.get_db_prep_save(value, connection)
     if isinstance(value, TextToCompress):

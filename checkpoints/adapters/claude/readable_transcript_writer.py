@@ -115,18 +115,18 @@ class TranscriptMirror:
         self._writers.append(writer)
         return writer
 
-    def begin_under_callers_lock(self, row: Session, owned_session: OwnedSession | None) -> None:
+    def begin_writing_under_callers_lock(self, row: Session, owned_session: OwnedSession | None) -> None:
         """Begin to write in another transaction, which has locked the session `row` of the transcript."""
         self.written.clear()
-        self._transaction.begin_under_callers_lock(row, owned_session)
+        self._transaction.begin_writing_under_callers_lock(row, owned_session)
 
-    def begin_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
+    def begin_writing_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
         """Begin to write to the session as it is known. `exits` ends the transaction if one is needed.
 
         Every method may raise `SessionChanged` from then on.
         """
         self.written.clear()
-        self._transaction.begin_without_lock(known, exits)
+        self._transaction.begin_writing_without_lock(known, exits)
 
     @property
     def is_without_lock(self) -> bool:
@@ -208,15 +208,15 @@ class MirrorTransaction:
         self._pending: _PendingVersion | None = None
         self._exits = ExitStack()
 
-    def begin_under_callers_lock(self, row: Session, owned_session: OwnedSession | None) -> None:
+    def begin_writing_under_callers_lock(self, row: Session, owned_session: OwnedSession | None) -> None:
         """Begin to write in a transaction that has locked the session `row`."""
         self._known = self._pending = None
         self.locked.clear()
         self.locked[row.session_id] = (row, owned_session)
 
-    def begin_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
+    def begin_writing_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
         """Begin to write to a session that is not locked yet."""
-        self.begin_under_callers_lock(copy.copy(known.row), None)
+        self.begin_writing_under_callers_lock(copy.copy(known.row), None)
         self._known, self._exits = known, exits
 
     def can_write_version_without_lock(self, session_id: str) -> bool:

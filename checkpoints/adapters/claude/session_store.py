@@ -188,7 +188,7 @@ class HarnessSessionStore(SessionStore):
         if len(_list_new_lines(lines, mirror.keys)) < len(lines):
             return None
         with ExitStack() as exits:
-            mirror.begin_without_lock(known, exits)
+            mirror.begin_writing_without_lock(known, exits)
             log = LineLog(store, known.row, None, key.project_log_group, known=(mirror.size, mirror.header))
             log.queue_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
             mirror.pass_lines_to_reader(lines)
@@ -332,7 +332,7 @@ class HarnessSessionStore(SessionStore):
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)
             rows.update(parent_session_id=key.root_session_id)
             log.row.parent_session_id = key.root_session_id
-        mirror.begin_under_callers_lock(log.row, log.owned_session)
+        mirror.begin_writing_under_callers_lock(log.row, log.owned_session)
         mirror.pass_lines_to_reader(stored, repeats=True)
         log.queue_lines(transcript_line_delta_encoding.encode_lines(new, mirror.last_line))
         mirror.pass_lines_to_reader(new)
@@ -406,9 +406,9 @@ class HarnessSessionStore(SessionStore):
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """List the subpaths of the subagents of a session."""
-        return await self._run_blocking(partial(self._list_subpaths, transcript_keys.parse_session_key(key)))
+        return await self._run_blocking(partial(self._list_subagent_subpaths, transcript_keys.parse_session_key(key)))
 
-    def _list_subpaths(self, key: TranscriptKey) -> list[str]:
+    def _list_subagent_subpaths(self, key: TranscriptKey) -> list[str]:
         group = TranscriptKey(key.project, key.session, "-").project_log_group
         store = self.sync_checkpointer.store
         return [
@@ -428,7 +428,7 @@ class HarnessSessionStore(SessionStore):
         await self._run_blocking(partial(self._delete_transcripts, transcript_keys.parse_session_key(key)))
 
     def _delete_transcripts(self, key: TranscriptKey) -> None:
-        subpaths = [] if key.subpath else self._list_subpaths(key)
+        subpaths = [] if key.subpath else self._list_subagent_subpaths(key)
         for each in (key, *(TranscriptKey(key.project, key.session, subpath) for subpath in subpaths)):
             with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(each.session_id):
                 with self._lock:

@@ -167,7 +167,7 @@ class _ToolHooks:
         policies.register_verify_hooks(sync)
         description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
         self._subagent_calls = SubagentSessionClaims(sync, SessionClaims.get_for_client(sync), description)
-        self._codec = ValueCodec(_encode_value, _decode_value, _get_result_text_or_value)
+        self._codec = ValueCodec(_encode_value_as_json, _decode_json_value, _get_result_text_or_value)
         self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}
 
     # hooks
@@ -321,11 +321,11 @@ def _read_refused_calls_from_transcript_file(hook: Any, call_ids: set[str]) -> d
     return refused
 
 
-def _encode_value(value: Any) -> tuple[str, bytes]:
+def _encode_value_as_json(value: Any) -> tuple[str, bytes]:
     return "json", json.dumps(value).encode()
 
 
-def _decode_value(encoded: tuple[str, bytes]) -> Any:
+def _decode_json_value(encoded: tuple[str, bytes]) -> Any:
     return json.loads(encoded[1])
 
 

@@ -207,7 +207,7 @@ def copy_message_fields(elements: Sequence[Any]) -> MessageFields | None:
         return None
     try:
         return MessageFields(
-            [_copy_values(each.__dict__) for each in elements],
+            [_copy_field_values(each.__dict__) for each in elements],
             [_copy_extra_fields(each.__pydantic_extra__) for each in elements],
         )
     except Exception:  # of a type of the program, or a dictionary that has got another size
@@ -224,7 +224,7 @@ def _have_equal_field_values(messages: Sequence[BaseMessage], fields: MessageFie
         return False
 
 
-def _copy_values(values: dict[str, Any]) -> dict[str, Any]:
+def _copy_field_values(values: dict[str, Any]) -> dict[str, Any]:
     copied = values.copy()
     for name, value in values.items():
         kind = type(value)

@@ -266,7 +266,7 @@ class RunContext:
         )
         self._set_own_run(run, items)
 
-    async def end_run(self, *, discard: bool = False) -> None:
+    async def record_run_end(self, *, discard: bool = False) -> None:
         """Store that the run has ended.
 
         Args:
@@ -275,7 +275,7 @@ class RunContext:
         if self.is_open:
             await self.session.run_under_session_claims_lock(
                 partial(
-                    durable_turns.end_run,
+                    durable_turns.record_open_run_end,
                     self.session.client.store,
                     self.session.session_id,
                     self.session.build_session_description(),

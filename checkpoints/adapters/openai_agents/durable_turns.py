@@ -299,7 +299,7 @@ def is_turn_over_for_call(store: Store, session_id: str, own: ContinuedRun, call
     return call_id in results or (call_id not in calls and calls <= results)
 
 
-def end_run(
+def record_open_run_end(
     store: Store, session_id: str, description: NewSessionFields, *, own: OpenRun | None = None, discard: bool = False
 ) -> None:
     """Say that a run is not open any more.

@@ -200,11 +200,11 @@ class HarnessRunner(AgentRunner):
             returned = await work
             result = returned if get_result is None else get_result()
             if not prepared.is_inner and not result.interruptions:
-                await run.end_run()
+                await run.record_run_end()
             return returned
         except (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered):
             if not prepared.is_inner:
-                await run.end_run(discard=True)
+                await run.record_run_end(discard=True)
             raise
         except UserError as error:
             if isinstance(error.__cause__, CheckpointsError):

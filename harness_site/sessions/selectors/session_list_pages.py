@@ -117,7 +117,8 @@ def _filter_querysets_after_cursor(
 ) -> list[QuerySet[Session]]:
     if isinstance(after, AmountCursor):
         return [
-            part.filter(keyset_pagination.build_below_amount_condition(after, "budget_spent_usd")) for part in parts
+            part.filter(keyset_pagination.build_below_amount_cursor_condition(after, "budget_spent_usd"))
+            for part in parts
         ]
     if isinstance(after, Cursor):
         return [
