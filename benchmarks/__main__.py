@@ -9,8 +9,8 @@ from benchmarks import virtual_environments
 
 
 def main() -> None:
-    python = virtual_environments.get_or_create_current_python_or_exit()
-    older, why_not = virtual_environments.get_or_create_older_python_or_reason()
+    python = virtual_environments.set_up_python_with_current_packages_or_exit()
+    older, why_not = virtual_environments.set_up_python_with_older_packages_or_reason()
     os.environ["BENCHMARKS_OLDER_PYTHON"] = str(older or "")
     os.environ["BENCHMARKS_OLDER_MISSING"] = why_not
     os.chdir(virtual_environments.ROOT)

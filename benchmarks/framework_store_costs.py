@@ -107,7 +107,7 @@ class FrameworkStore(ABC):
         self.database = database
 
     @abstractmethod
-    def time_save(self, turn: Turn) -> float:
+    def measure_save(self, turn: Turn) -> float:
         """Save a turn as the framework does. Returns the seconds that the store took."""
 
     @abstractmethod
@@ -151,8 +151,8 @@ class LangGraphSaver(FrameworkStore):
         saver.setup()
         return saver
 
-    def time_save(self, turn: Turn) -> float:
-        seconds = self.player.make_calls_and_time_by_method(self.run_graph_and_record_saver_calls([turn]))
+    def measure_save(self, turn: Turn) -> float:
+        seconds = self.player.make_calls_and_measure_by_method(self.run_graph_and_record_saver_calls([turn]))
         return sum(seconds[name] for name in WRITING)
 
     def run_graph_and_record_saver_calls(self, turns: Sequence[Turn]) -> list[RecordedCall]:
@@ -169,7 +169,7 @@ class LangGraphSaver(FrameworkStore):
         self.answer = turns[-1].answer
         self.recorder.calls.clear()
         self.recorded_graph.invoke({"messages": said[:-1]}, self.config, durability="sync")
-        self.player.make_calls_and_time_by_method(self.recorder.calls)
+        self.player.make_calls_and_measure_by_method(self.recorder.calls)
 
     def run_graph_with_saver_itself(self, turns: Sequence[Turn]) -> None:
         """Run the graph with the saver itself."""
@@ -204,7 +204,7 @@ class OpenAISqliteSession(FrameworkStore):
     def open_session(self) -> Any:
         return SQLiteSession("measured", self.database.url)
 
-    def time_save(self, turn: Turn) -> float:
+    def measure_save(self, turn: Turn) -> float:
         said = [{"role": "user", "content": turn.question}]
         text = {"type": "output_text", "text": turn.answer, "annotations": []}
         said.append({"type": "message", "role": "assistant", "status": "completed", "id": "msg", "content": [text]})  # type: ignore[dict-item]
@@ -239,7 +239,7 @@ class HarnessPydanticAIConversations(FrameworkStore):
         self.store = HarnessConversationStore(self.client)
         self.conversation = Conversation(conversation_id="measured", messages=[])
 
-    def time_save(self, turn: Turn) -> float:
+    def measure_save(self, turn: Turn) -> float:
         said = [ModelRequest(parts=[UserPromptPart(turn.question)]), ModelResponse(parts=[TextPart(turn.answer)])]
         self.conversation.messages.extend(said)
         return self.loop.run(_await_and_measure_seconds(self.store.save(self.conversation)))
@@ -259,7 +259,7 @@ class HarnessClaudeTranscripts(FrameworkStore):
         self.store = HarnessSessionStore(self.client)
         self.parent: str | None = None
 
-    def time_save(self, turn: Turn) -> float:
+    def measure_save(self, turn: Turn) -> float:
         lines = [
             self._build_next_line("user", turn.question),
             self._build_next_line("assistant", [{"type": "text", "text": turn.answer}]),
@@ -297,7 +297,7 @@ class HarnessStrandsRepository(FrameworkStore):
         self.repository.create_agent("measured", SessionAgent("default", {}, {}))
         self.count = 0
 
-    def time_save(self, turn: Turn) -> float:
+    def measure_save(self, turn: Turn) -> float:
         said: list[Message] = [
             {"role": "user", "content": [{"text": turn.question}]},
             {"role": "assistant", "content": [{"text": turn.answer}]},
@@ -371,7 +371,7 @@ def _measure_stores_alternating(
         order = list(stores.items())
         for each, store in order[number % len(order) :] + order[: number % len(order)]:
             for turn in turns[start : start + TURNS_AT_A_TIME]:
-                results[each].seconds.append(store.time_save(turn) / each.writes)
+                results[each].seconds.append(store.measure_save(turn) / each.writes)
     said = sum(turn.size for turn in turns)
     for each, store in stores.items():
         results[each].size = (places[each].measure_bytes_on_disk() - sizes[each]) / said
@@ -428,7 +428,7 @@ def _measure_worker_rates_alternating(
     order = list(workers.items())
     while not order[0][1].is_done:
         for saver, processes in order:
-            seconds[saver] += processes.time_next_turns()
+            seconds[saver] += processes.measure_next_turns()
         order.reverse()
     for each in workers.values():
         each.close()
@@ -470,7 +470,7 @@ class SaverWorkers:
         done = [pipe.recv() for pipe in self._pipes]
         self.is_done = all(done)
 
-    def time_next_turns(self) -> float:
+    def measure_next_turns(self) -> float:
         """Let each process save its next turns. Returns the seconds until all have."""
         start = time.perf_counter()
         for pipe in self._pipes:
@@ -501,7 +501,7 @@ def _run_saver_worker(
         pipe.send(False)
         pipe.recv()
         if recorded:
-            store.player.make_calls_and_time_by_method(recorded[number])
+            store.player.make_calls_and_measure_by_method(recorded[number])
         else:
             store.run_graph_with_saver_itself(each)
     pipe.send(True)

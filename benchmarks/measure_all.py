@@ -34,11 +34,13 @@ def measure_all(databases: DatabaseFactory, plan: MeasurementPlan, say: Callable
         agent_groups={entry.key: entry.title for entry in contender_list.AGENT_GROUPS},
         callers=contender_list.CALLERS,
         missing=contender_list.map_missing_contenders_to_reasons(),
-        measured={kind: _measure_database(databases, kind, conversation, plan, say) for kind in KINDS},
+        measured={
+            kind: _run_all_benchmarks_on_database_kind(databases, kind, conversation, plan, say) for kind in KINDS
+        },
     )
 
 
-def _measure_database(
+def _run_all_benchmarks_on_database_kind(
     databases: DatabaseFactory,
     kind: Kind,
     conversation: Conversation,

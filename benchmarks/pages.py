@@ -59,7 +59,7 @@ class PageRequest:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TimedAnswer:
     """Answer of the site, with the milliseconds until its last byte was there."""
 
     status: int
@@ -165,7 +165,7 @@ def _create_signed_in_request_factory() -> RequestFactory:
     return factory
 
 
-def _request_and_time_page(factory: RequestFactory, address: str) -> Answer:
+def _request_and_time_page(factory: RequestFactory, address: str) -> TimedAnswer:
     """Request a page as a WSGI server does, which closes the response when it has sent all of it."""
     application: Any = import_module("harness_site.wsgi").application
     environ = factory.get(address).environ
@@ -180,10 +180,10 @@ def _request_and_time_page(factory: RequestFactory, address: str) -> Answer:
     elapsed, cpu = time.perf_counter() - start, time.process_time() - cpu_start
     pieces.close()
     [(status, headers)] = head
-    return Answer(int(status[:3]), headers.get("Location", ""), size, elapsed * 1000, cpu * 1000)
+    return TimedAnswer(int(status[:3]), headers.get("Location", ""), size, elapsed * 1000, cpu * 1000)
 
 
-def _time_page_with_redirects(factory: RequestFactory, address: str) -> Answer:
+def _time_page_with_redirects(factory: RequestFactory, address: str) -> TimedAnswer:
     """Request a page, and add the times of the redirects that lead to it."""
     answer = _request_and_time_page(factory, address)
     if answer.status != 302:
@@ -284,7 +284,7 @@ def _iterate_search_requests() -> Iterator[PageRequest]:
 def _measure_pages(pages: list[PageRequest], rounds: int) -> list[PageTiming]:
     factory = _create_signed_in_request_factory()
     query_counts = [_count_queries_of_second_request(factory, page.addresses[0]) for page in pages]
-    answers: list[list[Answer]] = [[] for _ in pages]
+    answers: list[list[TimedAnswer]] = [[] for _ in pages]
     order, orders = list(range(len(pages))), Random(1)  # noqa: S311 - an order, no secret
     for number in range(rounds):
         orders.shuffle(order)
@@ -297,7 +297,7 @@ def _measure_pages(pages: list[PageRequest], rounds: int) -> list[PageTiming]:
                 raise RuntimeError(f"{address} was answered with {answer.status}.")
             answers[index].append(answer)
         sys.stderr.write(f"round {number + 1} of {rounds}\n")
-    return list(map(_build_timing, pages, query_counts, answers))
+    return list(map(_summarize_answers_of_page, pages, query_counts, answers))
 
 
 def _count_queries_of_second_request(factory: RequestFactory, address: str) -> int:
@@ -312,7 +312,7 @@ def _count_queries_of_second_request(factory: RequestFactory, address: str) -> i
         return len(queries_log) - query_count
 
 
-def _build_timing(page: PageRequest, query_count: int, answers: list[Answer]) -> PageTiming:
+def _summarize_answers_of_page(page: PageRequest, query_count: int, answers: list[TimedAnswer]) -> PageTiming:
     cuts = quantiles([answer.elapsed for answer in answers], n=20)
     cpu, size = median(answer.cpu for answer in answers), max(answer.size for answer in answers)
     return PageTiming(page.name, page.target, query_count, cuts[9], cuts[18], cpu, size)

@@ -124,7 +124,7 @@ class RecordedCallPlayer:
     loaded: list[BaseMessage] = field(default_factory=list)
     messages: dict[int, BaseMessage] = field(default_factory=dict)
 
-    def make_calls_and_time_by_method(self, calls: Sequence[RecordedCall]) -> dict[str, float]:
+    def make_calls_and_measure_by_method(self, calls: Sequence[RecordedCall]) -> dict[str, float]:
         """Make calls. Returns the seconds that the saver took, by the name of the method."""
         seconds: dict[str, float] = {}
         for call in calls:

@@ -133,21 +133,21 @@ def _start_sessions_and_build_operations(
     def load() -> OperationCost:
         return _measure_time_and_statements(using, lambda: checkpointer.load_latest(f"load {kind}"))
 
-    def load_cold() -> OperationCost:
+    def load_with_cold_cache() -> OperationCost:
         verified_transcripts.clear()
         return load()
 
-    return {"save": save, "dispatch": dispatch, "load_latest, cached": load, "load_latest, cold": load_cold}
+    return {"save": save, "dispatch": dispatch, "load_latest, cached": load, "load_latest, cold": load_with_cold_cache}
 
 
 def _measure_time_and_statements(using: str, work: Callable[[], object]) -> OperationCost:
     statements = [0]
 
-    def count(execute: Callable[..., Any], *args: Any) -> Any:
+    def count_and_execute_statement(execute: Callable[..., Any], *args: Any) -> Any:
         statements[0] += 1
         return execute(*args)
 
-    with connections[using].execute_wrapper(count):
+    with connections[using].execute_wrapper(count_and_execute_statement):
         start, processor_start = time.perf_counter(), time.process_time()
         work()
         processor, wall = time.process_time() - processor_start, time.perf_counter() - start

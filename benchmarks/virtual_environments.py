@@ -18,27 +18,27 @@ ROOT = HERE.parent
 ENVIRONMENTS = ROOT / ".venv-bench"
 
 
-def get_or_create_current_python_or_exit() -> Path:
+def set_up_python_with_current_packages_or_exit() -> Path:
     """Return the Python of the environment with this library and the current peers; create it if needed.
 
     Exits the program if that fails.
     """
     try:
-        return _get_or_create_environment_python("current", HERE / "requirements.lock")
+        return _set_up_environment_and_get_python("current", HERE / "requirements.lock")
     except subprocess.CalledProcessError as error:
         sys.exit(f"The environment of the benchmarks could not be set up.\n{error.stderr}")
 
 
-def get_or_create_older_python_or_reason() -> tuple[Path | None, str]:
+def set_up_python_with_older_packages_or_reason() -> tuple[Path | None, str]:
     """Return the Python of the environment for `langgraph-checkpoint-django`, or None and the reason."""
     try:
-        return _get_or_create_environment_python("older", HERE / "requirements-older.lock"), ""
+        return _set_up_environment_and_get_python("older", HERE / "requirements-older.lock"), ""
     except subprocess.CalledProcessError as error:
         print(error.stderr, file=sys.stderr)
         return None, "its environment could not be set up"
 
 
-def _get_or_create_environment_python(name: str, lock: Path) -> Path:
+def _set_up_environment_and_get_python(name: str, lock: Path) -> Path:
     folder = ENVIRONMENTS / name
     python, stamp = folder / "bin" / "python", folder / "installed"
     lock_digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()

@@ -52,7 +52,7 @@ _USAGE_FIELDS: Final = {
 }
 
 
-def _read_exchange(value: Any) -> Exchange | None:
+def _read_request_or_message(value: Any) -> Exchange | None:
     if isinstance(value, dict) and isinstance(value.get("messages"), list):
         return _read_request(value)
     return _read_message(value)
@@ -113,5 +113,5 @@ def _score_message(value: Any) -> int:
 
 
 ANTHROPIC: Final = TranscriptFormat(
-    "anthropic", "", _score_format_match, lambda context: ExchangeReader(context, _read_exchange)
+    "anthropic", "", _score_format_match, lambda context: ExchangeReader(context, _read_request_or_message)
 )

@@ -64,7 +64,7 @@ class RunningTokenTotals:
         totals = {name: parse_token_count_or_zero(total.get(name)) for name in _TOKEN_FIELDS}
         before = self._totals if all(totals[name] >= self._totals.get(name, 0) for name in totals) else {}
         self._totals = totals
-        return _convert_token_counts({name: totals[name] - before.get(name, 0) for name in totals})
+        return _separate_cached_from_input_tokens({name: totals[name] - before.get(name, 0) for name in totals})
 
 
 class CopiedHistory:
@@ -159,7 +159,7 @@ def _find_parent_id(meta: Body) -> str:
     return next((name for name in ids if isinstance(name, str) and name), "")
 
 
-def _convert_token_counts(counts: Mapping[str, int]) -> dict[str, int]:
+def _separate_cached_from_input_tokens(counts: Mapping[str, int]) -> dict[str, int]:
     """Convert counts in which the input includes what came from and went to the cache."""
     cached, written = counts["cached_input_tokens"], counts["cache_write_input_tokens"]
     return {

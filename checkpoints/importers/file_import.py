@@ -104,12 +104,12 @@ class FileImport:
     def offset(self) -> int:
         return self._values.offset
 
-    def import_appended_values(self, on_read: Callable[[int], None] | None = None) -> list[str]:
+    def import_unread_values(self, on_read: Callable[[int], None] | None = None) -> list[str]:
         """Import what the file has beyond what was read. Returns the ids of its sessions."""
-        self.read_appended_values(on_read)
+        self.read_unread_values(on_read)
         return self.flush()
 
-    def read_appended_values(self, on_read: Callable[[int], None] | None = None) -> None:
+    def read_unread_values(self, on_read: Callable[[int], None] | None = None) -> None:
         """Read what the file has beyond what was read. Of a small file nothing is written before `flush`."""
         self._values.file = self.file
         self._known_sessions, self._known_messages = len(self._report.session_ids), self._report.messages

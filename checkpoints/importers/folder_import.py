@@ -111,7 +111,7 @@ class FolderImport:
         file_import = FileImport(self.store, self.options, self.report, file, self._batch)
         self.report.files += 1
         self.report.formats[file_import.format.name] += 1
-        file_import.read_appended_values(on_read)
+        file_import.read_unread_values(on_read)
         return file_import
 
     def flush_and_note_file(self, file_import: FileImport) -> None:

@@ -115,7 +115,7 @@ def _convert_observation_to_span(observation: Body) -> Span:
         inputs=_parse_json_if_text(observation.get("input")),
         outputs=_parse_json_if_text(observation.get("output")),
         model=model if isinstance(model, str) else "",
-        tokens=_convert_token_counts(observation.get("usageDetails", observation.get("usage"))),
+        tokens=_read_token_counts_without_cached_input(observation.get("usageDetails", observation.get("usage"))),
         cost=parse_usd_cost_or_none(cost if cost is not None else observation.get("totalCost")) or None,
         call_id=str(next((attributes[name] for name in ATTRIBUTES["call_id"] if name in attributes), "")),
         tool=str(next((attributes[name] for name in ATTRIBUTES["tool"] if name in attributes), "")),
@@ -134,7 +134,7 @@ def _parse_json_if_text(value: Any) -> Any:
         return value
 
 
-def _convert_token_counts(usage: Any) -> dict[str, int]:
+def _read_token_counts_without_cached_input(usage: Any) -> dict[str, int]:
     """Read the counts. If the total is that of input and output, the input includes what came from the cache."""
     if not isinstance(usage, dict):
         return {}

@@ -100,7 +100,9 @@ class OpenTelemetryReader:
         for span in spans:  # a trace belongs to the conversation that any of its spans names
             span.trace = conversations.get(span.trace, span.trace)
         agents = {
-            span.trace: span.agent for span in reversed(spans) if span.agent != _get_service_name(span.rest["resource"])
+            span.trace: span.agent
+            for span in reversed(spans)
+            if span.agent != _get_service_name_or_empty(span.rest["resource"])
         }
         for span in spans:  # the name of a service stands only for an agent without a name
             span.agent = agents.get(span.trace, span.agent)
@@ -179,7 +181,7 @@ def _read_span(raw: Body, shared: Body) -> Span:
         outputs=find_fact_in_attributes(attributes, "result") if is_tool else find_request_output(attributes),
         system=find_fact_in_attributes(attributes, "system"),
         model=str(find_fact_in_attributes(attributes, "model") or ""),
-        agent=str(find_fact_in_attributes(attributes, "agent") or _get_service_name(shared)),
+        agent=str(find_fact_in_attributes(attributes, "agent") or _get_service_name_or_empty(shared)),
         tokens=read_token_counts(attributes),
         cost=parse_usd_cost_or_none(find_fact_in_attributes(attributes, "cost")),
         call_id=str(find_fact_in_attributes(attributes, "call_id") or ""),
@@ -201,7 +203,7 @@ def _is_model_request(kinds: set[str], attributes: Body) -> bool:
     return find_fact_in_attributes(attributes, "model") is not None and any(read_token_counts(attributes).values())
 
 
-def _get_service_name(resource: Body) -> str:
+def _get_service_name_or_empty(resource: Body) -> str:
     """Return the name of the service; empty where the SDK has made one up."""
     name = str(resource.get("service.name") or "")
     return "" if name.startswith("unknown_service") else name

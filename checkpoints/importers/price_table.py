@@ -68,7 +68,9 @@ class PriceTable:
 _UNKNOWN: Final = Cost(None, CostBasis.UNKNOWN)
 
 
-def choose_cost(stated: Decimal | None, by_model: Mapping[str, Mapping[str, int]], prices: PriceTable | None) -> Cost:
+def choose_stated_or_estimated_cost(
+    stated: Decimal | None, by_model: Mapping[str, Mapping[str, int]], prices: PriceTable | None
+) -> Cost:
     """Return the cost that the transcript states, else an estimate, else that it is unknown."""
     if stated is not None:
         return Cost(stated, CostBasis.STATED)

@@ -31,7 +31,7 @@ class AppliedPrices:
     unpriced: Counter[str] = field(default_factory=Counter)
 
 
-def apply_price_table(store: Store, table: PriceTable, *, applied_by: str) -> AppliedPrices:
+def reestimate_costs_of_imported_sessions(store: Store, table: PriceTable, *, applied_by: str) -> AppliedPrices:
     """Estimate the costs of the imported sessions whose source states none. Each session is one transaction."""
     result = AppliedPrices()
     rows = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)

@@ -63,11 +63,11 @@ def _parse_message_list(values: list[Any], role: str) -> list[Body]:
     if values and all(isinstance(value, dict) and _is_message(value) for value in values):
         return [message for value in values for message in _read_message_or_response_item(value, role)]
     return _wrap_blocks_in_message_list(
-        role, [block for value in values for block in iterate_content_as_blocks(_unwrap_completion(value))]
+        role, [block for value in values for block in iterate_content_as_blocks(_unwrap_prompt_or_completion(value))]
     )
 
 
-def _unwrap_completion(value: Any) -> Any:
+def _unwrap_prompt_or_completion(value: Any) -> Any:
     """Take the text out of an entry of `llm.prompts` or `llm.choices`."""
     fields = value if isinstance(value, dict) else {}
     return next((fields[name] for name in ("prompt", "completion") if isinstance(fields.get(name), dict)), value)

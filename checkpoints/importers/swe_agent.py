@@ -52,7 +52,7 @@ class SweAgentReader:
         actions: list[str] = []
         newest: object = ""
         for entry in history or _build_messages_from_trajectory_steps(steps):
-            self._add_entry(builder, entry, actions)
+            self._add_history_entry(builder, entry, actions)
             newest = entry.get("content")
         if history and steps:
             builder.add_note({"trajectory": [_omit_step_fields_repeated_in_history(step) for step in steps]})
@@ -60,9 +60,9 @@ class SweAgentReader:
         if actions and isinstance(last, str) and last:  # the history ends with the action
             builder.add_message({"role": "tool", "blocks": [_build_tool_result_block(actions.pop(), last)]})
             newest = last
-        self._add_outcome(builder, value, actions, newest)
+        self._add_usage_patch_and_outcome(builder, value, actions, newest)
 
-    def _add_entry(self, builder: TranscriptBuilder, entry: Body, actions: list[str]) -> None:
+    def _add_history_entry(self, builder: TranscriptBuilder, entry: Body, actions: list[str]) -> None:
         """Add a message. An action without calls of its own is a call, and the next message its result."""
         role = str(entry.get("role", "system"))
         body: Body = {"role": role, "content": entry.get("content")}
@@ -105,7 +105,9 @@ class SweAgentReader:
         text = [{"kind": "text", "text": thought}] if thought else []
         return {"role": "assistant", "blocks": [*text, call], "source": {"content": entry.get("content")}}
 
-    def _add_outcome(self, builder: TranscriptBuilder, value: Body, actions: list[str], newest: object) -> None:
+    def _add_usage_patch_and_outcome(
+        self, builder: TranscriptBuilder, value: Body, actions: list[str], newest: object
+    ) -> None:
         """Add the sums, and the submitted patch unless the newest message contains it."""
         info = _get_dict_or_empty(value.get("info"))
         stats = _get_dict_or_empty(info.get("model_stats"))

@@ -30,10 +30,10 @@ class ToolSpanSearch:
         self._by_args: defaultdict[tuple[str, bool, str], _Queue] = defaultdict(deque)
         self._tools_by_name: dict[str, list[str]] = {}
         for number, span in enumerate(spans):
-            self._add_span(number, span)
+            self._index_span(number, span)
         self._tools = list({tool for tool, _ in self._by_tool})
 
-    def _add_span(self, number: int, span: Span) -> None:
+    def _index_span(self, number: int, span: Span) -> None:
         tool = _get_tool_name(span)
         if span.start is not None:
             starts = self._starts_by_call[span.call_id] if span.call_id else self._starts_by_tool[tool]

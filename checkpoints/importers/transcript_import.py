@@ -71,7 +71,7 @@ def import_transcripts(
     options = ImportOptions(format, session_id or "", agent, imported_by, prices)
     report = ImportReport()
     if not isinstance(source, str | Path):
-        _import_values(checkpointer.store, source, options, report)
+        _import_values_from_memory(checkpointer.store, source, options, report)
         return report
     path = Path(source).expanduser()
     unreadable: list[OSError] = []
@@ -84,7 +84,9 @@ def import_transcripts(
     return report
 
 
-def _import_values(store: Store, values: Iterable[Any], options: ImportOptions, report: ImportReport) -> None:
+def _import_values_from_memory(
+    store: Store, values: Iterable[Any], options: ImportOptions, report: ImportReport
+) -> None:
     if not options.session_id or not options.format:
         raise InvalidInput("Messages from memory need a session_id and a format.")
     context = build_import_context(

@@ -17,7 +17,7 @@ from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, ImportedMessage, UsageTotals
-from checkpoints.importers.price_table import Cost, PriceTable, choose_cost
+from checkpoints.importers.price_table import Cost, PriceTable, choose_stated_or_estimated_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.importers.write_imported_sessions import SessionEnd, TranscriptOrigin, truncate_to_storable
 from checkpoints.models import ToolCall
@@ -104,20 +104,20 @@ class TranscriptRecorder:
         self._repeatable_characters += len(body)
         if not self._started:
             self._require_same_source_file(message)
-        self._set_message_time(message.at)
+        self._note_time_of_next_message(message.at)
         self._started = True
         self.report.messages += 1
         if self._is_last_message_with_more_content(message.key, body):
-            self._remove_last_message()
+            self._begin_branch_before_last_message()
         elif self.has_message(message.key):
             self._calls.add_message_calls_and_results(message, parts, self._at or self._otherwise, new=False)
             return
         if message.after is not None:
-            self._truncate_after(message.after)
+            self._begin_branch_after_message(message.after)
         if message.begins_turn or self._is_batch_full(self._turn):
             self._end_turn_and_write_batch_if_full()
         calls = self._calls.add_message_calls_and_results(message, parts, self._at or self._otherwise, new=True)
-        self._append_message(message, body, calls)
+        self._append_message_to_turn(message, body, calls)
         self.report.new_messages += 1
 
     def repeat_messages(
@@ -148,7 +148,7 @@ class TranscriptRecorder:
             text = to_canonical_json(body, "message")
             self._repeatable_characters -= len(text)
             self._turn.repeated_results.update(tool_calls_in_messages.list_call_ids_of_results(body))
-            self._append_message(ImportedMessage(keys[key], role, body), text, [])
+            self._append_message_to_turn(ImportedMessage(keys[key], role, body), text, [])
 
     def _is_last_message_with_more_content(self, key: str, body: str) -> bool:
         """Return whether a message is the last one of the transcript, with more content than that had."""
@@ -162,7 +162,7 @@ class TranscriptRecorder:
         before = self.path[-2].chain if len(self.path) > 1 else digests.EMPTY_CHAIN
         return digests.extend_hash_chain(before, body) != self.path[-1].chain
 
-    def _remove_last_message(self) -> None:
+    def _begin_branch_before_last_message(self) -> None:
         self._end_turn_and_write_batch_if_full()
         del self._index[self.path.pop().key]
         self._turn.keep = len(self.path)
@@ -175,7 +175,7 @@ class TranscriptRecorder:
         if path and origin.source_path and path != origin.source_path:
             raise ImportRefused(origin.session_id, f"it was imported from {path}, which begins differently")
 
-    def _set_message_time(self, at: datetime | None) -> None:
+    def _note_time_of_next_message(self, at: datetime | None) -> None:
         """Set the time of the next message. Messages before the first time get it too."""
         if at is None:
             return
@@ -186,7 +186,7 @@ class TranscriptRecorder:
         self._first = at if self._first is None else min(self._first, at)
         self._newest = at if self._newest is None else max(self._newest, at)
 
-    def _truncate_after(self, key: str) -> None:
+    def _begin_branch_after_message(self, key: str) -> None:
         """Remove the messages after the one of that key; all of them if the key is not in the transcript."""
         keep = 0 if key == TRANSCRIPT_START else self._index.get(key, len(self.path) - 1) + 1
         if keep < len(self.path):
@@ -198,7 +198,7 @@ class TranscriptRecorder:
             del self.path[keep:]
             self._turn.keep = keep
 
-    def _append_message(self, message: ImportedMessage, body: str, calls: list[ToolCall]) -> None:
+    def _append_message_to_turn(self, message: ImportedMessage, body: str, calls: list[ToolCall]) -> None:
         if {call.call_id for call in calls} & {call.call_id for call in self._turn.calls}:
             self._end_turn_and_write_batch_if_full()  # within one version a call is identified by its id
         chain = digests.extend_hash_chain(self.path[-1].chain if self.path else digests.EMPTY_CHAIN, body)
@@ -232,7 +232,7 @@ class TranscriptRecorder:
         return self._newest is not None and clock.now() - self._newest > _LONGEST_PAUSE
 
     def _get_stated_or_estimated_cost(self) -> Cost:
-        return choose_cost(self.totals.cost, self.totals.by_model, self._prices)
+        return choose_stated_or_estimated_cost(self.totals.cost, self.totals.by_model, self._prices)
 
     def _is_batch_full(self, *turns: ImportedTurn) -> bool:
         has_many_messages = sum(len(turn.messages) for turn in turns) >= MAX_BUFFERED_MESSAGES

@@ -153,7 +153,7 @@ class FolderWatch:
             if file.is_temporary and file.path in by_name:
                 self._known.pop(by_name[file.path], None)
 
-    def import_ended_transcripts(self) -> int:
+    def reimport_transcripts_that_ended(self) -> int:
         """Import transcripts again that have not gone on for long: they count as ended. Returns their number."""
         now = clock.now()
         files = self._find_files_and_report_unreadable() if self._live else []
@@ -175,7 +175,7 @@ class FolderWatch:
                 and file.was_changed_recently(clock.now())
             ):
                 opened.file.size, opened.file.modified_ns = file.size, file.modified_ns
-                sessions = opened.import_appended_values()
+                sessions = opened.import_unread_values()
                 self._folder.note_imported_file(file, opened.format.name, sessions, live=opened.is_live)
             else:
                 opened = self._folder.import_file_or_raise(file)
@@ -221,6 +221,6 @@ def watch_transcripts(
         count = watch.import_growing_files() if looks % _LOOKS_PER_INTERVAL else watch.import_changes()
         if time.monotonic() - settled_at > _SETTLE_SECONDS:
             settled_at = time.monotonic()
-            count += watch.import_ended_transcripts()
+            count += watch.reimport_transcripts_that_ended()
         if count and on_change is not None:
             on_change(watch.report)

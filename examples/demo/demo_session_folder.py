@@ -27,7 +27,7 @@ class DemoSession:
     def session_id(self) -> str:
         return f"order-{self.number}"
 
-    def load_session(self) -> Session | None:
+    def load_session_or_none(self) -> Session | None:
         """Load the session; None until the agent has started it."""
         sessions = Session.objects.filter(workspace__slug=DEFAULT_WORKSPACE, session_id=self.session_id)
         return sessions.select_related("owner").first()
@@ -48,7 +48,7 @@ def reserve_demo_session_folder(root: Path) -> DemoSession:
     root.mkdir(parents=True, exist_ok=True)
     for number in count(FIRST_NUMBER):
         demo_session = DemoSession(number, root / str(number))
-        if demo_session.load_session() is None and _try_to_create_folder(demo_session.folder):
+        if demo_session.load_session_or_none() is None and _try_to_create_folder(demo_session.folder):
             return demo_session
     raise AssertionError("unreachable: there always is another number")
 
@@ -58,7 +58,7 @@ def iterate_abandoned_sessions(root: Path) -> Iterator[DemoSession]:
     numbers = sorted(int(folder.name) for folder in root.glob("*") if folder.name.isdecimal())
     for number in numbers:
         demo_session = DemoSession(number, root / str(number))
-        session = demo_session.load_session()
+        session = demo_session.load_session_or_none()
         if session is None or session.agent != AGENT or session.status in FINISHED_SESSION_STATUSES:
             continue
         if session.owner is None or not is_run_alive(session.owner):

@@ -29,7 +29,7 @@ class EventNarrator:
 
     def print_new_events(self) -> None:
         """Print the events since the last call."""
-        session = self.stage.load_session()
+        session = self.stage.load_session_or_none()
         if session is None:
             return
         rows: list[AuditEvent | Decision] = [*AuditEvent.objects.filter(session=session)]
@@ -54,7 +54,7 @@ class EventNarrator:
 
     def print_kill(self, pid: int, by: str) -> None:
         """Print that a signal ended the agent's process."""
-        session = self.stage.load_session()
+        session = self.stage.load_session_or_none()
         running_call = ToolCall.objects.filter(session=session, status=CallStatus.ISSUED).first() if session else None
         location = f" inside {running_call.tool}. Nobody knows whether that happened" if running_call else ""
         self.say(f"The agent (pid {pid}) was killed by {by}{location}.")

@@ -25,7 +25,7 @@ _ACTOR = Actor(ActorKind.PERSON, "rehearsal", Role.APPROVER)
 
 def decide_waiting_calls(stage: DemoSession, decision: str) -> None:
     """Apply the decision to every call that a process waits for."""
-    session = stage.load_session()
+    session = stage.load_session_or_none()
     if session is None or not is_waiting_for_person(session):
         return
     for call in ToolCall.objects.filter(session=session, status=CallStatus.INTERRUPTED).order_by("pk"):
@@ -47,7 +47,7 @@ def _decide_call(session_id: str, call: ToolCall, decision: str) -> None:
 
 def list_disagreements_with_ledger(stage: DemoSession, decision: str) -> list[str]:
     """Describe the differences between the session and the real effects; empty if they agree."""
-    session = stage.load_session()
+    session = stage.load_session_or_none()
     if session is None:
         return [f"There is no session {stage.session_id}."]
     return [

@@ -31,14 +31,14 @@ async def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> 
 def play_killed_agent_and_confirmed_refund(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
     run_agent_in_process_that_is_killed("examples.pydantic_ai_refunds", database, effects)
-    asyncio.run(restart_until_decision_needed(database, effects))
+    asyncio.run(restart_and_print_call_needing_decision(database, effects))
     with SyncCheckpointer.open(database) as checkpointer:
         confirm_refund(checkpointer, "order-17")
     print(f"The agent says: {asyncio.run(continue_after_decision(database, effects))}")
     print(f"Refunds in the end: {count_refunds(effects)}.")
 
 
-async def restart_until_decision_needed(database: str, effects: Path) -> None:
+async def restart_and_print_call_needing_decision(database: str, effects: Path) -> None:
     """Ask the same question again. The run ends with the call that waits for a person."""
     async with HarnessConversationStore.aopen(database) as store:
         agent = build_agent(Harness(store, POLICIES), effects)

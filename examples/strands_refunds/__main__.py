@@ -28,14 +28,14 @@ def run_agent_and_be_killed_after_refund(database: str, effects: Path) -> None:
 def play_killed_agent_and_confirmed_refund(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
     run_agent_in_process_that_is_killed("examples.strands_refunds", database, effects)
-    restart_until_decision_needed(database, effects)
+    restart_and_print_call_needing_decision(database, effects)
     with SyncCheckpointer.open(database) as checkpointer:
         confirm_refund(checkpointer, "order-17")
     print(f"The agent says: {continue_after_decision(database, effects)}")
     print(f"Refunds in the end: {count_refunds(effects)}.")
 
 
-def restart_until_decision_needed(database: str, effects: Path) -> None:
+def restart_and_print_call_needing_decision(database: str, effects: Path) -> None:
     """Continue without a prompt: the call of the killed process is made again, and waits for a person."""
     with HarnessSessionRepository.open(database) as repository:
         agent, _ = build_agent_and_harness(repository, "order-17", effects)

@@ -11,7 +11,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers.price_table import load_price_table
-from checkpoints.importers.reestimate_costs import apply_price_table
+from checkpoints.importers.reestimate_costs import reestimate_costs_of_imported_sessions
 
 
 class Command(BaseCommand):
@@ -25,7 +25,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
         try:
-            estimates = apply_price_table(
+            estimates = reestimate_costs_of_imported_sessions(
                 checkpointer.store, load_price_table(options["table"]), applied_by=getpass.getuser()
             )
         except CheckpointsError as error:

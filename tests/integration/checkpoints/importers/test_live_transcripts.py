@@ -89,10 +89,10 @@ def test_session_of_an_unchanged_file_is_finished(
 ) -> None:
     watch = FolderWatch(cp, live.path)
     watch.import_existing()
-    assert watch.import_ended_transcripts() == 0
+    assert watch.reimport_transcripts_that_ended() == 0
     later = timezone.now() + timedelta(hours=1)
     monkeypatch.setattr("checkpoints.db.clock.now", lambda: later)
-    assert watch.import_ended_transcripts() == 1
+    assert watch.reimport_transcripts_that_ended() == 1
     row, call = Session.objects.get(), ToolCall.objects.get()
     assert (row.status, call.status, call.reason) == ("cancelled", "discarded", "no_result")
 
@@ -133,7 +133,7 @@ def test_watch_of_a_folder_that_is_removed_goes_on(
     watch.import_existing()
     text = live.path.read_text()
     shutil.rmtree(live.path.parent)
-    assert (watch.import_changes(), watch.import_ended_transcripts()) == (0, 0)
+    assert (watch.import_changes(), watch.reimport_transcripts_that_ended()) == (0, 0)
     live.path.parent.mkdir()
     live.path.write_text(text)
     live.says("Paid.", message="msg_2")
