@@ -32,7 +32,7 @@ from harness_site.serving.asgi_types import Application, Receive, Scope, Send  #
 from harness_site.serving.forged_client_address_middleware import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.garbage_collection import (  # noqa: E402
     collect_garbage_between_requests,
-    freeze_loaded_objects_and_defer_collection,
+    freeze_loaded_objects,
 )
 from harness_site.serving.request_body_buffering_middleware import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.run_wsgi_in_threads import RequestThreads  # noqa: E402
@@ -123,4 +123,4 @@ async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> N
 #: For a server that takes no address from a header, as `manage.py serve`: what a client writes there changes nothing.
 direct_application = _serve_site_or_refuse
 application = _serve_site_or_refuse if settings.BEHIND_PROXY else ClientAddressMiddleware(_serve_site_or_refuse)
-freeze_loaded_objects_and_defer_collection()
+freeze_loaded_objects()

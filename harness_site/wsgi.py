@@ -7,11 +7,11 @@ from django.core.wsgi import get_wsgi_application
 
 from harness_site.serving.garbage_collection import (
     collect_garbage_between_requests,
-    freeze_loaded_objects_and_defer_collection,
+    freeze_loaded_objects,
 )
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness_site.settings")
 
 application = get_wsgi_application()
 request_finished.connect(collect_garbage_between_requests)  # a WSGI server has sent the response before
-freeze_loaded_objects_and_defer_collection()
+freeze_loaded_objects()

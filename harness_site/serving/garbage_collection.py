@@ -26,7 +26,7 @@ AUTOMATIC_OBJECTS: Final = 100_000
 _is_warmed_up = threading.Event()
 
 
-def freeze_loaded_objects_and_defer_collection() -> None:
+def freeze_loaded_objects() -> None:
     """Exclude everything that exists now from garbage collection, and leave collecting to the ends of responses.
 
     To be called once, when a web process has loaded the site. The modules of the site are about 200,000 objects and
