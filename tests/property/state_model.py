@@ -241,6 +241,7 @@ class Model:
         if final:
             self._move(attempt, tried, rule.after)
         else:
+            attempt.voices = [voice for voice in attempt.voices if voice[1] != tried.actor]
             attempt.voices.append((tried.kind, tried.actor))
             attempt.revision += 1
             attempt.lost = False
