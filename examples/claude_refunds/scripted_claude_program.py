@@ -181,7 +181,13 @@ class ScriptedProgram(Transport):
             return True
         if decision != "allow" and call["name"] not in self._allowed:
             why = f"Claude requested permissions to use {call['name']}, but you haven't granted it yet."
-            self._record_tool_result_line(call, why, is_error=True, toolDenialKind="user-rejected")
+            self._record_tool_result_line(
+                call,
+                why,
+                is_error=True,
+                toolDenialKind="user-rejected",
+                permissionDecision={"decision": "reject", "source": "config"},
+            )
             return True
         about["tool_input"] = decided.get("updatedInput", call["input"])
         content, failed = await self._execute_tool_on_mcp_server(call["name"], about["tool_input"])

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from checkpoints.adapters.claude import transcript_file_of_hook
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.importers.claude_code.parse_line import get_fork_source_session_id_or_empty
 from checkpoints.sessions import fork
@@ -24,19 +26,43 @@ def find_origin_session_id_or_none(key: TranscriptKey, lines: Iterable[Mapping[s
     return origin
 
 
-def create_forked_session_if_missing(store: Store, key: TranscriptKey, lines: Iterable[Mapping[str, Any]]) -> None:
+def create_forked_session_if_missing(store: Store, key: TranscriptKey, origin: str) -> None:
     """Create the session of a transcript with the calls of the one that it was forked from.
 
-    Nothing is done if the lines name no origin, the store does not have it, or the session exists.
+    Nothing is done if the store does not have the origin, or if the session exists.
 
     Args:
         store: State of the client.
         key: Key of the transcript.
-        lines: Its lines.
+        origin: Id of the session that it was forked from.
 
     Raises:
         SealError: The calls of the origin cannot be verified.
     """
+    fork.create_fork_without_versions_if_missing(store, replace(key, session=origin).session_id, key.session_id)
+
+
+def find_origin_in_files_or_none(hook: Mapping[str, Any], key: TranscriptKey, call_id: str) -> str | None:
+    """Find the session from which an agent was forked, in the files that the program reads and writes.
+
+    Args:
+        hook: Input of the hook before the first call of the agent.
+        key: Key of the agent's transcript.
+        call_id: Id of the call.
+
+    Returns:
+        The id of the session; None if the agent was not forked.
+    """
+    path = Path(str(hook.get("transcript_path")))
+    others = [each for each in path.parent.glob("*.jsonl") if each != path]
+    if "prompt_id" not in hook and not path.exists():
+        # The program continues a call that the origin has deferred before it writes the file of the fork.
+        marks = (call_id, '"hook_deferred_tool"')
+        deferring = [each for each in others if transcript_file_of_hook.has_line_with_all(each, *marks)]
+        return max(deferring, key=lambda each: each.stat().st_mtime).stem if deferring else None
+    if not key.subpath and path.parent.exists():
+        transcript_file_of_hook.wait_for_line_containing(path, call_id)
+    lines = transcript_file_of_hook.read_lines_of_file_containing(path, '"forkedFrom"', '"requestSessionId"')
     origin = find_origin_session_id_or_none(key, lines)
-    if origin is not None:
-        fork.create_fork_without_versions_if_missing(store, replace(key, session=origin).session_id, key.session_id)
+    # The SDK gives a resumed program the one session that it resumes. A fork of a fork may name the first session.
+    return others[0].stem if origin is not None and len(others) == 1 else origin

@@ -218,13 +218,32 @@ class HarnessSessionStore(SessionStore):
 
         Returns the mirror that has read all of them, and the version of the session before.
         """
-        store, session_id = self.sync_checkpointer.store, key.session_id
-        if create_forked_session.find_origin_session_id_or_none(key, lines) is not None:
-            notes = self._load_lines_if_session_has_no_messages(session_id)
+        origin = create_forked_session.find_origin_session_id_or_none(key, lines)
+        if origin is not None:
+            notes = self._load_lines_if_session_has_no_messages(key.session_id)
             if notes:
-                return self._replace_notes_session_by_fork_and_append(key, notes, lines)
-            create_forked_session.create_forked_session_if_missing(store, key, lines)
+                return self._replace_notes_session_by_fork_and_append(key, origin, notes, lines)
+            create_forked_session.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
         return self._append_new_lines_and_write_versions(key, mirror, lines)
+
+    def create_forked_session_if_missing(self, key: TranscriptKey, origin: str) -> None:
+        """Create the session of a transcript with the calls of the one that it was forked from, before it has messages.
+
+        Args:
+            key: Key of the transcript.
+            origin: Id of the session that it was forked from.
+
+        Raises:
+            SealError: The calls of the origin cannot be verified.
+        """
+        with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(key.session_id):
+            notes = self._load_lines_if_session_has_no_messages(key.session_id)
+            if notes:
+                with self._lock:
+                    self._mirrors.pop(key.session_id, None)
+                self._replace_notes_session_by_fork_and_append(key, origin, notes, [])
+            else:
+                create_forked_session.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
 
     def _load_lines_if_session_has_no_messages(self, session_id: str) -> list[Line]:
         """Load the lines of a session that has notes of the program alone; none if it has more, or no lines."""
@@ -236,16 +255,16 @@ class HarnessSessionStore(SessionStore):
         return [] if any(map(transcript_keys.get_line_uuid_or_empty, lines)) else lines
 
     def _replace_notes_session_by_fork_and_append(
-        self, key: TranscriptKey, notes: Sequence[Line], lines: Sequence[Line]
+        self, key: TranscriptKey, origin: str, notes: Sequence[Line], lines: Sequence[Line]
     ) -> tuple[TranscriptMirror | None, int]:
-        """Store lines that name an origin behind notes, which the program writes first and which do not name it.
+        """Store lines of a fork behind notes, which the program writes first and which do not name it.
 
         The session of the notes is replaced by a fork of the origin.
         """
         store = self.sync_checkpointer.store
         with database_operation(store.using), transaction.atomic(using=store.using):
             remove_and_copy_states.release_and_delete_session(store, key.session_id)
-            create_forked_session.create_forked_session_if_missing(store, key, lines)
+            create_forked_session.create_forked_session_if_missing(store, key, origin)
             return self._append_new_lines_and_write_versions(key, None, [*notes, *lines])
 
     def _append_new_lines_and_write_versions(

@@ -8,15 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from claude_agent_sdk import HookMatcher
 
-from checkpoints.adapters.claude import create_forked_session, transcript_file_of_hook, transcript_keys
+from checkpoints.adapters.claude import (
+    calls_between_hooks,
+    create_forked_session,
+    transcript_file_of_hook,
+    transcript_keys,
+)
+from checkpoints.adapters.claude.calls_between_hooks import (
+    CallBetweenHooks,
+    CallFailed,
+    CallRefused,
+    CallsBetweenHooks,
+    OutcomeUnknown,
+    Turn,
+)
 from checkpoints.adapters.claude.claim_sessions_of_repeated_subagent_calls import SubagentSessionClaims
 from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
@@ -26,15 +40,15 @@ from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
-from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
+from checkpoints.db.database_operation import database_operation
+from checkpoints.exceptions import ApprovalRequired, CheckpointerClosed, CheckpointsError, InvalidInput, ReviewRequired
+from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 
 T = TypeVar("T")
 Output = dict[str, Any]
-logger = logging.getLogger(__name__)
 
 #: Tools of Claude Code that only read, or whose effects are those of other calls.
 READING_TOOLS: Final[dict[str, ToolOptions]] = {
@@ -60,9 +74,14 @@ READING_TOOLS: Final[dict[str, ToolOptions]] = {
 _HOOK_TIMEOUT: Final = 600.0
 #: Errors after which it is not known whether the effect happened, by the texts that MCP and Claude Code give them.
 _UNKNOWN_OUTCOME: Final = re.compile(
-    r"time[d ]?.?out|connection (?:closed|reset|error)|econnreset|socket hang up|abort|interrupt|-32000|-32001",
+    r"time[d ]?.?out|connection (?:closed|reset|error)|econnreset|socket hang up|abort|interrupt|-32000|-32001"
+    r"|^command failed with no output$|^$",  # an exception without a text, such as that of a timeout of asyncio
     re.IGNORECASE,
 )
+#: Seconds between two looks into the file of a transcript, and the number of looks, for lines that are being written.
+_RESULT_POLL_INTERVAL: Final = 0.05
+_RESULT_POLLS: Final = 60
+_TURN_ENDED: Final = "The turn ended, and nobody reported the outcome of the call."
 _PRE, _POST, _FAILURE = "PreToolUse", "PostToolUse", "PostToolUseFailure"
 
 
@@ -105,42 +124,6 @@ def tool_hooks(
     }
 
 
-class CallFailed(Exception):
-    """Failure that the tool reports: its effect did not happen."""
-
-
-class OutcomeUnknown(TimeoutError):
-    """Failure that leaves it open if the effect happened."""
-
-
-class CallRefused(Exception):
-    """The program refused the call after the guard had let it run."""
-
-
-class _GuardedCall:
-    """Call between its two hooks."""
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        #: Arguments with which it is to run, once the guard lets it.
-        self.started: asyncio.Future[dict[str, Any]] = loop.create_future()
-        self.outcome: asyncio.Future[Any] = loop.create_future()
-        self.task: asyncio.Task[ToolResult] | None = None
-
-    async def mark_started_and_wait_for_outcome(self, args: dict[str, Any]) -> Any:
-        self.started.set_result(args)
-        return await self.outcome
-
-    def set_outcome(self, value: Any) -> None:
-        """Give the call its outcome: a value, or an exception."""
-        if self.outcome.done():
-            return
-        if isinstance(value, Exception):
-            self.outcome.set_exception(value)
-        else:
-            self.outcome.set_result(value)
-
-
 class _ToolHooks:
     """Hooks of one agent, and the calls that run now."""
 
@@ -168,7 +151,7 @@ class _ToolHooks:
         description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
         self._subagent_calls = SubagentSessionClaims(sync, SessionClaims.get_for_client(sync), description)
         self._codec = ValueCodec(_encode_value_as_json, _decode_json_value, _get_result_text_or_value)
-        self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}
+        self._calls = CallsBetweenHooks.get_for_client(sync)
 
     # hooks
 
@@ -179,42 +162,61 @@ class _ToolHooks:
             return {}
         try:
             key = transcript_keys.get_transcript_key_of_hook(hook)
-            await self._run_blocking(partial(self._create_missing_fork_from_transcript_file, key, hook))
-            return await self._start_call_and_wait_for_permission(
-                key, name, args, str(tool_use_id or hook.get("tool_use_id") or name)
-            )
+            call_id = str(tool_use_id or hook.get("tool_use_id") or name)
+            await self._end_calls_of_ended_turns(key, hook, call_id)
+            await self._create_missing_forks(key, hook, call_id)
+            turn = calls_between_hooks.get_turn_of_hook(hook)
+            return await self._start_call_and_wait_for_permission(key, name, args, call_id, turn)
         except CheckpointsError as error:
             return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
 
-    def _create_missing_fork_from_transcript_file(self, key: TranscriptKey, hook: Any) -> None:
-        """Create the session of a fork before its first call: its lines may be stored at the end of the turn only."""
+    async def _create_missing_forks(self, key: TranscriptKey, hook: Any, call_id: str) -> None:
+        """Create the sessions of a fork before its first call: its lines may be stored at the end of the turn only."""
+        for agent in dict.fromkeys((replace(key, subpath=""), key)):
+            if not await self._run_blocking(partial(self._is_without_messages, agent)):
+                continue
+            origin = await asyncio.to_thread(
+                create_forked_session.find_origin_in_files_or_none, hook, agent, call_id if agent == key else ""
+            )
+            if origin is None:
+                continue
+            create = (
+                partial(create_forked_session.create_forked_session_if_missing, self._sync.store)
+                if self._transcripts is None
+                else self._transcripts.create_forked_session_if_missing
+            )
+            await self._run_blocking(partial(create, agent, origin))
+
+    def _is_without_messages(self, key: TranscriptKey) -> bool:
         store = self._sync.store
-        if store.find_owned_session(key.session_id) is None and not look_up_and_lock_rows.session_exists(
-            store, key.session_id
-        ):
-            lines = transcript_file_of_hook.read_transcript_lines_containing(hook, '"forkedFrom"', '"requestSessionId"')
-            create_forked_session.create_forked_session_if_missing(store, key, lines)
+        if store.find_owned_session(key.session_id) is not None:
+            return False
+        sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
+        with database_operation(store.using, writes=False):
+            found = sessions.filter(session_id=key.session_id).values_list("latest_version", "forked_from_id").first()
+        return found is None or (found[0] == 0 and found[1] is None)
 
     async def _start_call_and_wait_for_permission(
-        self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str
+        self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str, turn: Turn
     ) -> Output:
-        call = _GuardedCall()
-        self._calls[key, call_id] = call
-        call.task = asyncio.create_task(self._run_guarded_call(key, name, args, call_id, call))
-        ends: set[asyncio.Future[Any]] = {call.task, call.started}
+        call = CallBetweenHooks(turn)
+        self._calls.add(key, call_id, call)
+        task = asyncio.create_task(self._run_guarded_call(key, name, args, call_id, call))
+        call.start_task(task)
+        ends: set[asyncio.Future[Any]] = {task, call.started}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if call.started.done():
             return self._allow_if_approved_by_person(name, args, call.started.result())
-        del self._calls[key, call_id]
+        self._calls.take(key, call_id)
         try:
-            result = call.task.result()
+            result = task.result()
         except (ReviewRequired, ApprovalRequired) as gate:
             await self._run_blocking(partial(self._subagent_calls.release_sessions_of_agent, key))
             return _build_permission_output(self._gate, str(gate))
         return _build_permission_output("deny", _format_replayed_result(result))
 
     async def _run_guarded_call(
-        self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str, call: _GuardedCall
+        self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str, call: CallBetweenHooks
     ) -> ToolResult:
         session_id = await self._run_blocking(partial(self._choose_and_claim_session_for_call, key, name, args))
         try:
@@ -229,7 +231,9 @@ class _ToolHooks:
                 codec=self._codec,
             )
         finally:
-            await self._run_blocking(partial(self._subagent_calls.end_call_claim, key, session_id))
+            # A client that was closed meanwhile has no claims.
+            with suppress(CheckpointerClosed):
+                await self._run_blocking(partial(self._subagent_calls.end_call_claim, key, session_id))
 
     def _choose_and_claim_session_for_call(self, key: TranscriptKey, name: str, args: dict[str, Any]) -> str:
         is_claimed = self._sync.store.find_owned_session(key.root_session_id) is not None
@@ -256,34 +260,33 @@ class _ToolHooks:
     async def log_outcome_after_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Log the outcome of a call."""
         key = transcript_keys.get_transcript_key_of_hook(hook)
-        call = self._calls.pop((key, str(tool_use_id or hook.get("tool_use_id"))), None)
-        if call is None:
-            return {}
-        call.set_outcome(_build_value_or_error(hook))
-        await self._wait_for_logged_outcome(call)
+        call = self._calls.take(key, str(tool_use_id or hook.get("tool_use_id")))
+        if call is not None:
+            await call.log_outcome(_build_value_or_error(hook))
         return {}
 
     async def log_refused_calls_and_release_session(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Release the session at the end of a turn. Calls that the program refused have not happened."""
         key = transcript_keys.get_transcript_key_of_hook(hook)
-        waiting = {call_id: call for (of, call_id), call in self._calls.items() if of == key}
-        if waiting:
-            refused = await asyncio.to_thread(_read_refused_calls_from_transcript_file, hook, set(waiting))
-            for call_id in refused:
-                call = self._calls.pop((key, call_id))
-                call.set_outcome(CallRefused(refused[call_id]))
-                await self._wait_for_logged_outcome(call)
+        await self._end_calls_of_ended_turns(key, hook)
+        waiting = self._calls.list_call_ids(key)
+        for call_id, denial in (await _wait_for_results_in_transcript_file(hook, waiting)).items():
+            call = self._calls.take(key, call_id) if denial is not None else None
+            if call is not None:
+                await call.log_outcome(denial)
         await self._run_blocking(partial(self._subagent_calls.release_sessions_of_agent, key, closes_calls=True))
         return {}
 
-    async def _wait_for_logged_outcome(self, call: _GuardedCall) -> None:
-        assert call.task is not None  # noqa: S101 - set before the call is known
-        try:
-            await call.task
-        except (CallFailed, CallRefused, ReviewRequired):
+    async def _end_calls_of_ended_turns(self, key: TranscriptKey, hook: Any, call_id: str = "") -> None:
+        """Log what is known about calls whose turn has ended without their outcome, and release their sessions."""
+        ended = self._calls.take_calls_of_ended_turns(key, calls_between_hooks.get_turn_of_hook(hook), call_id)
+        if not ended:
             return
-        except CheckpointsError as error:
-            logger.warning("The outcome of a call was not logged as reported: %s", error)
+        denials = await asyncio.to_thread(_read_results_from_transcript_file, hook, {name for _, name in ended})
+        for (_, name), call in ended.items():
+            await call.log_outcome(denials.get(name) or OutcomeUnknown(_TURN_ENDED))
+        for agent in {of for of, _ in ended} | {replace(key, subpath="")}:
+            await self._run_blocking(partial(self._subagent_calls.release_sessions_of_agent, agent))
 
     async def _run_blocking(self, work: Callable[[], T]) -> T:
         return await run_on_thread(self._client, work)
@@ -308,17 +311,44 @@ def _build_value_or_error(hook: Any) -> Any:
     return OutcomeUnknown(error) if hook.get("is_interrupt") or _UNKNOWN_OUTCOME.search(error) else CallFailed(error)
 
 
-def _read_refused_calls_from_transcript_file(hook: Any, call_ids: set[str]) -> dict[str, str]:
-    """Find the calls that the program refused by its own rules: the file of the transcript says so."""
-    refused: dict[str, str] = {}
-    for line in transcript_file_of_hook.read_transcript_lines_containing(hook, '"toolDenialKind"'):
+async def _wait_for_results_in_transcript_file(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
+    """Find the results of calls in the file of the transcript, whose last lines are written after the hook is called.
+
+    Returns what `_read_results_from_transcript_file` returns, without the calls that have no result after a while.
+    """
+    results: dict[str, Exception | None] = {}
+    for number in range(_RESULT_POLLS):
+        if call_ids <= results.keys() or not transcript_file_of_hook.find_transcript_path(hook).exists():
+            break
+        await asyncio.sleep(_RESULT_POLL_INTERVAL if number else 0)
+        results = await asyncio.to_thread(_read_results_from_transcript_file, hook, call_ids)
+    return results
+
+
+def _read_results_from_transcript_file(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
+    """Read the results of calls from the file of the transcript.
+
+    Returns for each call that has one what its outcome is if the program did not make the call, or not to its end, and
+    else None.
+    """
+    results: dict[str, Exception | None] = {}
+    for line in transcript_file_of_hook.read_transcript_lines_containing(hook, *call_ids):
         try:
-            content = line["message"]["content"]
-            found = {block["tool_use_id"]: str(block.get("content", "")) for block in content}
-        except (TypeError, KeyError):
+            found = {block["tool_use_id"]: str(block.get("content", "")) for block in line["message"]["content"]}
+        except (AttributeError, KeyError, TypeError):
             continue
-        refused |= {call_id: why for call_id, why in found.items() if call_id in call_ids}
-    return refused
+        results |= {name: _build_denial_or_none(line, reason) for name, reason in found.items() if name in call_ids}
+    return results
+
+
+def _build_denial_or_none(line: dict[str, Any], reason: str) -> Exception | None:
+    """Return what a line says about the outcome of a call; None if it has its result."""
+    if "toolDenialKind" not in line:
+        return None
+    decision = line.get("permissionDecision")
+    is_refused = isinstance(decision, dict) and decision.get("decision") == "reject"
+    # An interrupt marks a call that it stops as rejected, too, without a decision.
+    return CallRefused(reason) if is_refused or line.get("toolDenialBeforeRun") is True else OutcomeUnknown(reason)
 
 
 def _encode_value_as_json(value: Any) -> tuple[str, bytes]:

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+#: Seconds between two looks into a file, and the number of looks.
+_POLL_INTERVAL: Final = 0.05
+_POLLS: Final = 40
+
+
+def find_transcript_path(hook: Mapping[str, Any]) -> Path:
+    """Return the path of the file that the program writes, from the input of a hook."""
+    return Path(str(hook.get("agent_transcript_path") or hook.get("transcript_path")))
 
 
 def read_transcript_lines_containing(hook: Mapping[str, Any], *marks: str) -> Iterator[dict[str, Any]]:
@@ -18,12 +28,12 @@ def read_transcript_lines_containing(hook: Mapping[str, Any], *marks: str) -> It
     Yields:
         The lines that are JSON objects; none if there is no such file.
     """
-    path = hook.get("agent_transcript_path") or hook.get("transcript_path")
-    try:
-        text = Path(str(path)).read_text("utf-8", "replace")
-    except OSError:
-        return
-    for line in text.splitlines():
+    yield from read_lines_of_file_containing(find_transcript_path(hook), *marks)
+
+
+def read_lines_of_file_containing(path: Path, *marks: str) -> Iterator[dict[str, Any]]:
+    """Read the lines with one of some marks from a file. Yields nothing if there is no such file."""
+    for line in _read_text_or_empty(path).splitlines():
         if any(mark in line for mark in marks):
             try:
                 value = json.loads(line)
@@ -31,3 +41,23 @@ def read_transcript_lines_containing(hook: Mapping[str, Any], *marks: str) -> It
                 continue
             if isinstance(value, dict):
                 yield value
+
+
+def has_line_with_all(path: Path, *marks: str) -> bool:
+    """Return whether a line of a file contains all of some marks."""
+    return any(all(mark in line for mark in marks) for line in _read_text_or_empty(path).splitlines())
+
+
+def wait_for_line_containing(path: Path, mark: str) -> None:
+    """Wait for a line that the program is writing, for at most two seconds."""
+    for _ in range(_POLLS):
+        if has_line_with_all(path, mark):
+            return
+        time.sleep(_POLL_INTERVAL)
+
+
+def _read_text_or_empty(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""

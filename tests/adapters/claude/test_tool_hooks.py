@@ -20,6 +20,7 @@ from examples.claude_refunds.agent import LOOK_UP, POLICIES, REFUND, SESSION_ID,
 from examples.claude_refunds.scripted_claude_program import PROJECT
 from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
 from tests.adapters.claude import agents
+from tests.adapters.claude.transcripts import load
 from tests.conftest import Open, StartChild
 from tests.support.processes import database_url
 
@@ -154,6 +155,47 @@ def test_a_fork_that_a_run_makes_asks_about_the_call_in_which_its_origin_died(
     assert asyncio.run(store.load(key)) == [line for batch in batches for line in batch]
     row = Session.objects.get(session_id=f"{PROJECT}/{fork}")
     assert row.forked_from == Session.objects.get(session_id=STORED_ID)
+
+
+@pytest.mark.parametrize("situation", ["deferred", "late file", "late file and notes", "fork of a fork"])
+def test_a_fork_is_recognised_before_the_program_has_written_who_it_was_forked_from(
+    cp: SyncCheckpointer, start_child: StartChild, effects: Path, tmp_path: Path, situation: str
+) -> None:
+    child = start_child(agents.die_in_tool, url=database_url(), effects=str(effects), moment=AFTER_EFFECT)
+    assert child.died_by() == signal.SIGKILL
+    store, fork, middle = HarnessSessionStore(cp), *(f"0d9c6c1e-0000-4000-8000-0000000000{n}" for n in (18, 19))
+    lines: Any = asyncio.run(store.load(agents.RUN_KEY))
+    folder = tmp_path / PROJECT  # where the SDK writes the session that the program resumes, and the program the fork
+    folder.mkdir()
+    call: dict[str, Any] = {"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "b"}]}}
+    notes, copied = fork_as_program([*lines, call], fork)
+    origin = SESSION_ID
+    if situation == "fork of a fork":  # it has no message of its own, and a call that died
+        origin = middle
+        asyncio.run(store.append({"project_key": PROJECT, "session_id": middle}, fork_as_program(lines, middle)[1]))
+    if situation == "late file and notes":
+        asyncio.run(store.append({"project_key": PROJECT, "session_id": fork}, notes))
+    deferral = {"type": "attachment", "attachment": {"type": "hook_deferred_tool", "toolUseID": "b"}}
+    (folder / f"{origin}.jsonl").write_text("\n".join(map(json.dumps, [*lines, deferral])))
+    path = folder / f"{fork}.jsonl"
+
+    def write_file() -> None:
+        path.write_text("\n".join(map(json.dumps, [*notes, *copied])))
+
+    async def ask() -> Any:
+        fields: dict[str, Any] = {"tool": REFUND, "args": {"order": 17, "amount": 40}, "session_id": fork}
+        if situation != "deferred":
+            fields["prompt_id"] = "1"
+            asyncio.get_running_loop().call_later(0.1, write_file)
+        return await Hooks(store, POLICIES).call("PreToolUse", "b", **fields, transcript_path=str(path))
+
+    assert asyncio.run(ask())[0] == "defer"
+    (pending,) = cp.pending_tool_calls(f"{PROJECT}/{fork}")
+    assert pending["reason"] == "forked"
+    forked_from = Session.objects.get(session_id=f"{PROJECT}/{fork}").forked_from
+    assert forked_from == Session.objects.get(session_id=f"{PROJECT}/{origin}")
+    if situation == "late file and notes":
+        assert load(store, {"project_key": PROJECT, "session_id": fork}) == notes
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
@@ -341,6 +383,7 @@ def test_a_replay_is_over_once_the_transcript_has_its_result(
         ({"error": "Exit code 1"}, "failed"),
         ({"error": "Exit code 1", "is_interrupt": True}, "interrupted"),
         ({"error": "MCP error -32001: Request timed out"}, "interrupted"),
+        ({"error": "Command failed with no output"}, "interrupted"),
     ],
 )
 def test_a_failure_is_an_outcome_unless_the_effect_may_have_happened(
@@ -356,6 +399,95 @@ def test_a_failure_is_an_outcome_unless_the_effect_may_have_happened(
     decision, _ = asyncio.run(work())
     assert ToolCall.objects.get(call_id="a").status == status
     assert decision == ("defer" if status == "interrupted" else None)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"prompt_id": "2"},  # the turn was interrupted, or the program died and was resumed from its own file
+        {"transcript_path": f"/srv/resumed/projects/-srv-shop/{SESSION_ID}.jsonl"},  # it was resumed from the store
+        {"prompt_id": "1", "call_id": "a"},  # it was resumed after a deferred call, twice
+    ],
+)
+@pytest.mark.parametrize("has_new_hooks", [False, True])
+def test_a_call_whose_turn_ended_without_an_outcome_is_asked_about(
+    cp: SyncCheckpointer, later: dict[str, Any], has_new_hooks: bool
+) -> None:
+    async def work() -> Any:
+        hooks = Hooks(cp)
+        assert await hooks.call("PreToolUse", "a", {"command": "make"}, prompt_id="1") == (None, "")
+        after = Hooks(cp) if has_new_hooks else hooks
+        return await after.call("PreToolUse", **{"call_id": "b", "args": {"command": "make"}, **later})
+
+    assert asyncio.run(work())[0] == "defer"
+    (call,) = cp.pending_tool_calls(STORED_ID)
+    assert (call["call_id"], call["reason"]) == ("a", "ambiguous_error")
+    assert not cp.store.list_owned_sessions()
+
+
+def test_a_subagent_in_the_background_goes_on_while_the_main_agent_gets_a_prompt(cp: SyncCheckpointer) -> None:
+    async def work() -> None:
+        hooks = Hooks(cp)
+        assert await hooks.call("PreToolUse", "a", agent_id="a1", prompt_id="1") == (None, "")
+        assert await hooks.call("PreToolUse", "b", {"command": "make"}, prompt_id="2") == (None, "")
+        await hooks.call("PostToolUse", "b", tool_response="made", prompt_id="2")
+        await hooks.call("Stop", "", prompt_id="2")
+        await hooks.call("PostToolUse", "a", tool_response="done", agent_id="a1", prompt_id="2")
+        await hooks.call("SubagentStop", "", agent_id="a1", prompt_id="2")
+
+    asyncio.run(work())
+    assert {call.call_id: call.status for call in ToolCall.objects.all()} == {"a": "completed", "b": "completed"}
+    assert not cp.store.list_owned_sessions()
+
+
+def _write_denial(path: Path, **fields: Any) -> None:
+    block = {"type": "tool_result", "tool_use_id": "a", "content": "Rejected.", "is_error": True}
+    path.write_text(json.dumps({"type": "user", "message": {"content": [block]}, "toolDenialKind": "x", **fields}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"permissionDecision": {"decision": "reject"}}, "failed"),
+        ({"toolDenialBeforeRun": True}, "failed"),
+        ({}, "interrupted"),  # an interrupt while the tool ran
+    ],
+)
+@pytest.mark.parametrize("prompt_id", ["1", "2"])
+def test_a_call_that_the_program_marks_as_rejected_may_have_happened_unless_the_rules_refused_it(
+    cp: SyncCheckpointer, tmp_path: Path, fields: dict[str, Any], status: str, prompt_id: str
+) -> None:
+    path = tmp_path / PROJECT / f"{SESSION_ID}.jsonl"
+    path.parent.mkdir()
+
+    async def work() -> None:
+        hooks = Hooks(cp)
+        await hooks.call("PreToolUse", "a", prompt_id="1", transcript_path=str(path))
+        _write_denial(path, **fields)
+        await hooks.call("Stop", "", prompt_id=prompt_id, transcript_path=str(path))
+
+    asyncio.run(work())
+    assert ToolCall.objects.get().status == status
+    assert not cp.store.list_owned_sessions()
+
+
+def test_the_program_may_write_a_refusal_after_it_has_called_the_hook_at_the_end_of_the_turn(
+    cp: SyncCheckpointer, tmp_path: Path
+) -> None:
+    path = tmp_path / PROJECT / f"{SESSION_ID}.jsonl"
+    path.parent.mkdir()
+    path.write_text("")
+
+    async def work() -> None:
+        hooks = Hooks(cp)
+        await hooks.call("PreToolUse", "a", transcript_path=str(path))
+        refusal = {"permissionDecision": {"decision": "reject"}}
+        asyncio.get_running_loop().call_later(0.1, lambda: _write_denial(path, **refusal))
+        await hooks.call("Stop", "", transcript_path=str(path))
+
+    asyncio.run(work())
+    assert ToolCall.objects.get().status == "failed"
+    assert not cp.store.list_owned_sessions()
 
 
 def test_a_tool_that_reads_is_not_logged(cp: SyncCheckpointer) -> None:
