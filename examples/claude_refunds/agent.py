@@ -18,6 +18,8 @@ SESSION_ID = "7c1f3a52-0000-4000-8000-000000000017"
 #: Id under which the store and the pages have the session.
 STORED_ID = f"{PROJECT}/{SESSION_ID}"
 QUESTION = "Please refund order 17."
+#: Prompt of a run that resumes the session: a repeated question would be a new one, with effects of its own.
+CONTINUE = "Please continue."
 POLICIES = ToolPolicies(
     {
         **READING_TOOLS,
@@ -29,7 +31,7 @@ POLICIES = ToolPolicies(
 
 def answer_as_scripted_model(lines: Sequence[Line]) -> list[dict[str, Any]]:
     """Play the model: look the order up, refund it, and say what came of it. A restart changes nothing."""
-    last = max(place for place, line in enumerate(lines) if _is_prompt_line(line))
+    last = max(place for place, line in enumerate(lines) if _is_question_line(line))
     results = [block for line in lines[last:] for block in _list_tool_results_of_line(line)]
     if len(results) < 2:
         name, amount = (REFUND, {"amount": 40}) if results else (LOOK_UP, {})
@@ -38,8 +40,8 @@ def answer_as_scripted_model(lines: Sequence[Line]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": _join_text_blocks(results[-1]["content"])}]
 
 
-def _is_prompt_line(line: Line) -> bool:
-    return line["type"] == "user" and isinstance(line["message"]["content"], str)
+def _is_question_line(line: Line) -> bool:
+    return line["type"] == "user" and line["message"]["content"] == QUESTION
 
 
 def _list_tool_results_of_line(line: Line) -> list[dict[str, Any]]:
@@ -79,12 +81,15 @@ async def run_agent(
     policies: ToolPolicies = POLICIES,
     allowed: Sequence[str] = (LOOK_UP, REFUND),
     config: Path | None = None,
+    prompt: str = "",
 ) -> ResultMessage:
     """Run the agent: `session_store` and `hooks` are all that this library adds to it.
 
-    With the real program, `transport` is left out, and `resume=SESSION_ID` continues a session that the store has.
+    With the real program, `transport` is left out, and `resume=SESSION_ID` continues a session that the store has. The
+    result is that of the first turn: the program continues a deferred call before it answers the prompt.
     """
     history: Any = await store.load({"project_key": PROJECT, "session_id": SESSION_ID}) or []
+    prompt = prompt or (CONTINUE if history else QUESTION)
     options = ClaudeAgentOptions(
         session_store=store,
         session_store_flush="eager",
@@ -94,5 +99,5 @@ async def run_agent(
         env={} if config is None else {"CLAUDE_CONFIG_DIR": str(config)},
     )
     program = ScriptedProgram(answer_as_scripted_model, SESSION_ID, history=history, allowed=allowed, config=config)
-    results = [each async for each in query(prompt=QUESTION, options=options, transport=program)]
+    results = [each async for each in query(prompt=prompt, options=options, transport=program)]
     return next(each for each in results if isinstance(each, ResultMessage))

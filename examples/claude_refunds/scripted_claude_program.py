@@ -19,6 +19,8 @@ Line = dict[str, Any]
 #: Function that gets the lines of the session and returns the blocks of the model's next message.
 Script = Callable[[Sequence[Line]], list[dict[str, Any]]]
 PROJECT = "-srv-shop"
+#: Prompt that the program writes itself when it continues a deferred call.
+_CONTINUE = "Continue from where you left off."
 
 
 class ScriptedProgram(Transport):
@@ -136,12 +138,19 @@ class ScriptedProgram(Transport):
     # the run
 
     async def _run_until_answered_or_deferred(self, prompt: Any) -> None:
+        """Continue the call that the last run deferred, if it did, and then answer the prompt: each is a turn."""
         deferred = self._find_call_deferred_by_last_run()
-        if deferred is None:
+        if deferred is not None:
+            await self._run_turn(_CONTINUE, deferred)
+        await self._run_turn(prompt, None)
+        self._messages.put_nowait(None)
+
+    async def _run_turn(self, prompt: Any, deferred: Line | None) -> None:
+        stop_reason = "end_turn"
+        if deferred is not None and not await self._call_tool_unless_deferred(deferred):
+            stop_reason = "tool_deferred"
+        else:
             self._record_and_mirror_transcript_line(type="user", message={"role": "user", "content": prompt})
-        stop_reason = (
-            "end_turn" if deferred is None or await self._call_tool_unless_deferred(deferred) else "tool_deferred"
-        )
         while stop_reason == "end_turn":
             blocks = self._script(self.lines)
             message_id = f"msg_{uuid.uuid4().hex}"
@@ -155,7 +164,7 @@ class ScriptedProgram(Transport):
             for call in calls:
                 if not await self._call_tool_unless_deferred(call):
                     stop_reason = "tool_deferred"
-        await self._send_run_result_and_end(stop_reason)
+        await self._send_run_result(stop_reason)
 
     def _find_call_deferred_by_last_run(self) -> Line | None:
         """Find the call that the last run deferred: the hook is asked about it again, by the same id."""
@@ -231,7 +240,7 @@ class ScriptedProgram(Transport):
             type="user", message={"role": "user", "content": [block]}, toolUseResult=content, **fields
         )
 
-    async def _send_run_result_and_end(self, stop_reason: str) -> None:
+    async def _send_run_result(self, stop_reason: str) -> None:
         if stop_reason == "end_turn":
             await self._call_hooks_and_merge_outputs("Stop", stop_hook_active=False)
         facts = {"subtype": "success", "duration_ms": 1, "duration_api_ms": 1, "is_error": False, "num_turns": 1}
@@ -241,7 +250,6 @@ class ScriptedProgram(Transport):
             result["deferred_tool_use"] = call
         said = [block.get("text") for block in self._list_blocks_of_last_answer()]
         self._messages.put_nowait({**result, "result": "\n".join(text for text in said if text)})
-        self._messages.put_nowait(None)
 
     def _list_blocks_of_last_answer(self) -> list[Line]:
         said = [line for line in self.lines if line["type"] == "assistant"]

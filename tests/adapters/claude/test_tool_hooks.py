@@ -16,7 +16,7 @@ from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Run, Session, ToolCall
-from examples.claude_refunds.agent import LOOK_UP, POLICIES, REFUND, SESSION_ID, STORED_ID, run_agent
+from examples.claude_refunds.agent import LOOK_UP, POLICIES, QUESTION, REFUND, SESSION_ID, STORED_ID, run_agent
 from examples.claude_refunds.scripted_claude_program import PROJECT
 from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
 from tests.adapters.claude import agents
@@ -93,7 +93,7 @@ def test_a_replayed_call_is_a_new_one_after_the_model_has_read_its_result(
     run(store, effects)
     decide(cp, "confirm_landed", "refunded 40 for order 17")
     run(store, effects)
-    run(store, effects)  # the same question again: a new refund
+    run(store, effects, prompt=QUESTION)  # the same question again: a new refund
     assert lines(effects) == ["17 40", "17 40"]
 
 
@@ -294,7 +294,9 @@ def test_a_run_logs_what_mutates_and_shows_all(cp: SyncCheckpointer, store: Harn
     roles = [message["role"] for message in loaded["transcript"]]
     assert roles == ["user", "assistant", "user", "assistant", "user", "assistant"]
     assert Session.objects.get().owner is None
-    assert run(store, effects).result == "refunded 40 for order 17"
+    assert run(store, effects).result == "refunded 40 for order 17"  # it has nothing to do
+    assert lines(effects) == ["17 40"]
+    assert run(store, effects, prompt=QUESTION).result == "refunded 40 for order 17"
     assert lines(effects) == ["17 40"] * 2
 
 
@@ -304,7 +306,7 @@ def test_a_call_that_the_rules_of_the_program_refuse_did_not_happen(
     result = run(store, effects, allowed=[LOOK_UP], config=tmp_path)
     assert "haven't granted it" in (result.result or "")
     assert ToolCall.objects.get(tool=REFUND).status == "failed"
-    assert run(store, effects, config=tmp_path).result == "refunded 40 for order 17"
+    assert run(store, effects, config=tmp_path, prompt=QUESTION).result == "refunded 40 for order 17"
     assert lines(effects) == ["17 40"]
 
 
@@ -566,7 +568,7 @@ def test_a_process_with_an_old_transcript_makes_no_call(
     run(store, effects)
     other = HarnessSessionStore(open_checkpointer())
     asyncio.run(other.load(agents.RUN_KEY))
-    run(store, effects)  # meanwhile another process makes the same call, and ends
+    run(store, effects, prompt=QUESTION)  # meanwhile another process makes the same call, and ends
     decision, reason = asyncio.run(ask(other))
     assert decision == "deny"
     assert "version" in reason

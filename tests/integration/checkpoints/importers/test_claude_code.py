@@ -458,7 +458,9 @@ def test_fork_counts_only_its_own_tokens(cp: SyncCheckpointer, transcript_writer
     assert json.loads(row.metadata)["forked_from"] == "earlier"
 
 
-@pytest.mark.parametrize("kind", ["pr-link", "file-history-delta", "bridge-session", "worktree-state"])
+@pytest.mark.parametrize(
+    "kind", ["api-request", "api-request-blob", "pr-link", "file-history-delta", "bridge-session", "worktree-state"]
+)
 def test_records_of_the_program_are_no_messages(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter, kind: str
 ) -> None:
