@@ -51,37 +51,70 @@ function nameFirstError(form) {
   link.href = `#${error.closest(".field").querySelector("input, textarea, select").id}`;
 }
 
-function labelDecisions(answer, count) {
-  if (answer === "approve") return ngettext("Approve %(count)s call", "Approve %(count)s calls", count);
-  if (answer === "reject") return ngettext("Reject %(count)s call", "Reject %(count)s calls", count);
-  return ngettext("Record %(count)s decision", "Record %(count)s decisions", count);
+const DECISION_LABELS = {
+  approve: (count) => ngettext("Approve %(count)s call", "Approve %(count)s calls", count),
+  reject: (count) => ngettext("Reject %(count)s call", "Reject %(count)s calls", count),
+  confirm_landed: (count) => ngettext("Record that %(count)s call happened", "Record that %(count)s calls happened", count),
+  mark_failed: (count) => ngettext("Record that %(count)s call did not happen", "Record that %(count)s calls did not happen", count),
+  approve_rerun: (count) => ngettext("Approve %(count)s more run", "Approve %(count)s more runs", count),
+};
+
+/** List the decisions that a form about several calls records now, each with the amount of its call. */
+function listDecisions(form) {
+  const answer = form.querySelector("input[name='answer']:checked")?.value;
+  const selected = [...form.querySelectorAll("li input[type='checkbox'][name='call']:checked")];
+  const rows = [...form.querySelectorAll("li.answer-row")];
+  const answered = rows.map((row) => ({ answer: row.querySelector(".answer select").value || form.elements["shared-answer"].value, ...row.dataset }));
+  return [...selected.map((each) => ({ answer, ...each.dataset })), ...answered.filter((each) => each.answer && each.answer !== "undecided")];
 }
+
+/** Return the answer that all these decisions have; undefined if they differ. */
+const findCommonAnswer = (decisions) => (new Set(decisions.map((each) => each.answer)).size === 1 ? decisions[0].answer : undefined);
 
 /** Say on the button of a form about several calls how many decisions it records, and which if they have one answer. */
-function countAnswers(form) {
+function labelDecisions(form) {
   const button = form.querySelector("button[data-label]");
   if (!button) return;
-  const shared = form.elements["shared-answer"];
-  const answers = [...form.querySelectorAll("li .answer select")].map((each) => each.value || shared.value);
-  const selectable = [...form.querySelectorAll("li input[type='checkbox'][name='call']")];
-  const selected = selectable.filter((each) => each.checked);
-  const count = selected.length + answers.filter((answer) => answer && answer !== "undecided").length;
-  const answer = form.querySelector("input[name='answer']:checked")?.value;
-  button.classList.toggle("primary", count > 0 && (!selectable.length || answer !== undefined));
-  button.textContent = count ? labelDecisions(answer, count) : button.dataset.label;
+  const decisions = listDecisions(form);
+  const count = decisions.length;
+  const label = DECISION_LABELS[findCommonAnswer(decisions)] ?? (() => ngettext("Record %(count)s decision", "Record %(count)s decisions", count));
+  button.classList.toggle("primary", count > 0 && (!form.querySelector("input[name='answer']") || decisions[0].answer !== undefined));
+  button.textContent = count ? label(count) : button.dataset.label;
 }
 
-/** Say how much the selected calls amount to, if all of them have an amount in one currency. */
+/** Format the sum of the amounts of these decisions; empty unless all of them have an amount in one currency. */
+function formatSum(decisions) {
+  const currencies = new Set(decisions.map((each) => each.currency));
+  const [currency] = currencies;
+  if (currencies.size !== 1 || currency === undefined) return "";
+  const sum = decisions.reduce((sofar, each) => sofar + Number(each.amount), 0);
+  const shown = sum.toLocaleString(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 6 });
+  return `${shown} ${currency}`.trim();
+}
+
+/** Say how much the calls amount to, and which of them may happen twice if the answers differ. */
+function describeAmounts(decisions) {
+  const again = decisions.filter((each) => each.answer === "approve_rerun");
+  const count = again.length;
+  if (count && count < decisions.length) {
+    const amount = formatSum(again);
+    if (!amount) return ngettext("%(count)s of them runs once more", "%(count)s of them run once more", count);
+    return ngettext("%(count)s of them runs once more: %(amount)s", "%(count)s of them run once more: %(amount)s", count, { count, amount });
+  }
+  const amount = formatSum(decisions);
+  if (!amount) return "";
+  if (count === 1) return gettext("%(amount)s, maybe a second time", { amount });
+  if (count) return gettext("%(amount)s in total, maybe a second time", { amount });
+  return decisions.length === 1 ? amount : gettext("%(amount)s in total", { amount });
+}
+
 function addAmounts(form) {
   const total = form.querySelector("[data-total]");
   if (!total) return;
-  const selected = [...form.querySelectorAll("li input[name='call']:checked")].map((each) => each.dataset);
-  const currencies = new Set(selected.map((each) => each.currency));
-  const [currency] = currencies;
-  total.hidden = currencies.size !== 1 || currency === undefined;
-  const sum = selected.reduce((sofar, each) => sofar + Number(each.amount), 0);
-  const shown = sum.toLocaleString(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 6 });
-  total.textContent = gettext("%(amount)s in total", { amount: `${shown} ${currency}`.trim() });
+  const decisions = listDecisions(form);
+  total.textContent = describeAmounts(decisions);
+  total.hidden = !total.textContent;
+  total.classList.toggle("twice", decisions.some((each) => each.answer === "approve_rerun"));
 }
 
 /** Select all calls of a form, or none; the checkbox for all shows whether all are selected. */
@@ -106,7 +139,7 @@ for (const type of ["change", "input"]) {
     if (!decide) return;
     if (type === "change") labelButton(decide);
     selectCalls(decide, event.target);
-    countAnswers(decide);
+    labelDecisions(decide);
     addAmounts(decide);
     if (type === "change" && event.target.name === "kind" && event.isTrusted) moveReason(decide);
     removeMendedErrors(decide, event.target);
@@ -270,7 +303,7 @@ document.body.addEventListener("htmx:afterSwap", () => {
 function countAllAnswers() {
   for (const several of document.querySelectorAll("form[data-decide-several]")) {
     selectCalls(several);
-    countAnswers(several);
+    labelDecisions(several);
     addAmounts(several);
   }
 }

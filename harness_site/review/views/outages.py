@@ -26,7 +26,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core import formatting
-from harness_site.core.call_amounts import find_visible_amount, sum_amounts_in_one_currency
+from harness_site.core.call_amounts import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
 from harness_site.review.bulk_decisions import (
     CallAnswer,
@@ -65,6 +65,11 @@ class OutageCallRow:
     def args(self) -> Any:
         """Arguments of the call, in the order of its caller."""
         return formatting.parse_json_or_text(self.call.args_json_in_caller_order)
+
+    @property
+    def amount(self) -> Amount | None:
+        """Amount of the call; None if it has none, or if it is secret to the reader."""
+        return find_visible_amount(self.args)
 
     @property
     def is_undecided(self) -> bool:
@@ -220,7 +225,8 @@ def _render_outage_page(
             row.witness is not None and row.witness.kind == DecisionKind.MARK_FAILED for row in undecided
         ),
         "silent": silent,
-        "amount": sum_amounts_in_one_currency(find_visible_amount(row.args) for row in undecided),
+        "needs_several_people": any(row.call.approvals > 1 for row, _form in silent),
+        "amount": sum_amounts_in_one_currency(row.amount for row in undecided),
         "form": form,
         "shared_form": shared_form,
         "invalid_field": invalid_field,

@@ -50,6 +50,27 @@ def test_each_call_has_its_own_answer_and_evidence(people: dict[str, Client], lo
     ]
 
 
+def test_page_says_what_each_answer_causes(people: dict[str, Client], lost: Lost) -> None:
+    first, second = lost(0), lost(1)
+    page = people["alice"].get(PAGE)
+    text = visible_text(page)
+    for_all = (
+        "Each call runs exactly once more, with exactly its arguments. If the first one did happen, it happens twice."
+    )
+    for_one = "Exactly one more run, with exactly these arguments. If the first one did happen, it happens twice."
+    assert (text.count(for_all), text.count(for_one)) == (1, 2)
+    assert "people give the same answer" not in text
+    assert f'id="answer-{first.pk}" data-amount="40.000000" data-currency="EUR"' in page.content.decode()
+
+    ToolCall.objects.filter(pk=second.pk).update(approvals=2)
+    text = visible_text(people["alice"].get(PAGE))
+    assert "A call that needs several people waits until enough of them give the same answer." in text
+    assert text.count("Nothing happens until 2 people give the same answer.") == 1
+    ToolCall.objects.filter(pk=first.pk).update(status=CallStatus.FAILED)
+    text = visible_text(people["alice"].get(PAGE))
+    assert (text.count(for_all), text.count(for_one)) == (0, 1)
+
+
 def test_nothing_is_recorded_until_all_answers_are_complete(people: dict[str, Client], lost: Lost) -> None:
     first, second = lost(0), lost(1)
     data = {
