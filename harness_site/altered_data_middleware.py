@@ -16,6 +16,7 @@ from checkpoints.exceptions import (
     DecisionNotSigned,
     IntegrityError,
     RowNotSealed,
+    RowNotStored,
     SealError,
     WitnessedSessionMissing,
 )
@@ -115,6 +116,10 @@ def _format_problem_sentence(error: SealError | CheckpointCorrupted) -> str:
             "The session “{session}” was not created: the witness knows a session of this name, and the database does "
             "not have it."
         ).format(session=error.session_id)
+    if isinstance(error, RowNotStored):
+        return _("Nothing was recorded: the database has not stored a new row of the table {table}.").format(
+            table=error.table
+        )
     if isinstance(error, IntegrityError):
         return _("Row {row} of the table {table} is not as it was written.").format(row=error.row, table=error.table)
     return _("The seals cannot be checked, because this site does not have the key that made them.")
@@ -142,6 +147,11 @@ def _describe_remedy(error: SealError | CheckpointCorrupted) -> str:
             "If a backup was restored, an operator runs {command}. Otherwise somebody has deleted, renamed or moved "
             "the session without this program. Choose another name meanwhile."
         ).format(command=format_management_command("witness adopt --session … --missing"))
+    if isinstance(error, RowNotStored):
+        return _(
+            "Tell an operator: the table has a trigger, a rule or a policy that this program has not made, and that "
+            "drops what is written."
+        )
     if isinstance(error, IntegrityError):
         return _(
             "Tell an operator: somebody has changed the database without this program, or it is damaged. "

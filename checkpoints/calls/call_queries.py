@@ -23,6 +23,7 @@ from checkpoints.formats.canonical_json import parse_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Decision, ToolCall
 from checkpoints.seals import row_seals
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
@@ -97,9 +98,30 @@ def find_calls_if_all_decided(
 
 
 def list_unanswered_calls_matched_by_arguments(store: Store, session_pk: int) -> list[ToolCall]:
-    """List the calls of a session's tools that no saved version has answered, oldest first, without their results."""
+    """List the calls of a session's tools that no saved version has answered, oldest first.
+
+    Their texts are not read, unless there is a key of seals. Raises `IntegrityError` for a call that does not match its
+    seal.
+    """
+    calls = _select_unanswered_calls_matched_by_arguments(session_pk).using(store.using)
     with database_operation(store.using, writes=False):
-        return list(_select_unanswered_calls_matched_by_arguments(session_pk).using(store.using))
+        if get_seal_keys() is None:
+            return list(calls.defer("args", "result", "error_message", "sentence"))
+        row_seals.verify_rows(calls)
+        return list(calls)
+
+
+def list_all_unanswered_calls_matched_by_arguments(store: Store, session_pk: int) -> list[ToolCall]:
+    """List the same calls, and require that none of them is missing if there is a key of seals.
+
+    A new operation runs because the log has none like it: so nobody may hide one. Raises `IntegrityError`.
+    """
+    keys = get_seal_keys()
+    if keys is None:
+        return list_unanswered_calls_matched_by_arguments(store, session_pk)
+    with database_operation(store.using, writes=False):
+        calls = ToolCall.objects.using(store.using).filter(session=session_pk)
+        return log_completeness.list_rows_of_complete_session(calls, session_pk, keys, _is_without_saved_result)
 
 
 def list_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:
@@ -116,7 +138,13 @@ def _select_unanswered_calls_matched_by_arguments(session: int) -> QuerySet[Tool
         key_scope=KeyScope.SESSION,
         answered_version__isnull=True,
     )
-    return calls.order_by("pk").defer("args", "result", "error_message", "sentence")
+    return calls.order_by("pk")
+
+
+def _is_without_saved_result(call: ToolCall) -> bool:
+    """Return whether `_select_unanswered_calls_matched_by_arguments` selects a call of its session."""
+    is_matched = call.key_policy in POLICIES_MATCHING_ARGUMENTS and call.key_scope == KeyScope.SESSION
+    return is_matched and call.answered_version is None
 
 
 def list_current_and_earlier_args_digests(store: Store, call: ToolCall) -> set[str]:

@@ -89,6 +89,7 @@ def build_sealed_outcome(
         now if is_interrupted else known.interrupted_at,
         known.settled_at if is_interrupted else now,
         known.answered_version,
+        known.replay_count,
         call_pk,
     )
     seal = before.start.sealer.compute_seal_from_start(before.start, columns)

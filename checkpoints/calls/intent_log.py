@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -42,11 +43,12 @@ from checkpoints.exceptions import (
     CallConflict,
     CallInProgress,
     IntegrityError,
+    RowNotStored,
     StorageUnavailable,
 )
 from checkpoints.models import Run, Session, ToolCall
-from checkpoints.seals import row_seals
-from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.seals import row_seals, session_heads
+from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_heads
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
@@ -234,7 +236,7 @@ def _issue_call_under_session_lock(
         _require_call_may_start(store, owned_session, session, intent, live_call)
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
-            log_completeness.require_complete_log(store.using, session)
+            log_completeness.require_call_in_complete_log(store.using, session, live_call)
         if live_call is not None and live_call.status == call_transitions_by_agent_or_system.BEGIN.before:
             return _consume_approval_and_issue_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
@@ -277,9 +279,22 @@ def _insert_attempt_and_consume_approval(
     # Despite the lock, another session can insert a call with the same workspace-wide key.
     rival = _find_live_call_with_key(store, session, intent)
     if rival is None:
-        raise CallConflict(owned_session.session_id, intent.call_id, step)
+        raise _build_error_of_refused_insert(store, owned_session, intent, position)
     _require_complete_log_if_other_session(store, owned_session, rival)
     return rival
+
+
+def _build_error_of_refused_insert(
+    store: Store, owned_session: OwnedSession, intent: CallIntent, position: tuple[int, int]
+) -> CallConflict | RowNotStored:
+    """Build the error of a call that was not inserted under the session's lock, although nothing has its key."""
+    step, attempt = position
+    same = ToolCall.objects.using(store.using).filter(
+        session=owned_session.pk, step=step, call_id=intent.call_id, attempt=attempt
+    )
+    if intent.scope == KeyScope.WORKSPACE or same.exists():  # another session may have had the key for a moment
+        return CallConflict(owned_session.session_id, intent.call_id, step)
+    return RowNotStored(ToolCall._meta.db_table)
 
 
 def _require_complete_log_if_other_session(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
@@ -387,16 +402,24 @@ def _consume_approval_and_issue_call(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(
-        pk=approved.pk, status=call_transitions_by_agent_or_system.BEGIN.before
-    ).update(
+    _use_up_approval(
+        store,
+        approved,
         status=call_transitions_by_agent_or_system.BEGIN.after,
         run=owned_session.run_id,
-        revision=F("revision") + 1,
         issued_at=Now(),
     )
     look_up_and_lock_rows.increment_session_revision(store, owned_session.pk)
     return IssuedCall(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
+
+
+def _use_up_approval(store: Store, approved: ToolCall, **changes: Any) -> None:
+    """Change a call that waits to run, in a session that is locked. Raises `IntegrityError` if it does not wait."""
+    unused_call = ToolCall.objects.using(store.using).filter(
+        pk=approved.pk, status=approved.status, revision=approved.revision
+    )
+    if unused_call.update(revision=approved.revision + 1, **changes) != 1:
+        raise log_completeness.build_hidden_call_error(approved)
 
 
 def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent) -> ToolCall | None:
@@ -425,9 +448,7 @@ def _consume_rerun_approval_and_build_intent(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(
-        pk=approved.pk, status=call_transitions_by_agent_or_system.RERUN.before
-    ).update(status=call_transitions_by_agent_or_system.RERUN.after, revision=F("revision") + 1, settled_at=Now())
+    _use_up_approval(store, approved, status=call_transitions_by_agent_or_system.RERUN.after, settled_at=Now())
     return replace(
         intent,
         args=approved.args,
@@ -442,9 +463,53 @@ def count_replay_if_unchanged(store: Store, owned_session: OwnedSession, call: T
     Returns:
         False if the call has changed since it was read: then the result must not be used.
     """
-    unchanged_call = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
-    with database_operation(store.using):
-        if not unchanged_call.update(replay_count=F("replay_count") + 1):
+    with database_operation(store.using) as connection:
+        if not _count_replay_in_row(connection, owned_session, call):
             return False
     owned_session.replayed.add(call.pk)
     return True
+
+
+def _count_replay_in_row(connection: BaseDatabaseWrapper, owned_session: OwnedSession, call: ToolCall) -> bool:
+    unchanged_call = ToolCall.objects.using(connection.alias).filter(
+        pk=call.pk, status=call.status, revision=call.revision
+    )
+    keys = get_seal_keys()
+    if keys is None:
+        return bool(unchanged_call.update(replay_count=F("replay_count") + 1))
+    if _count_replay_with_known_head(connection, owned_session, keys, call):
+        return True
+    # The call is of another session, or somebody has written to this one since. The number is no expression, so that
+    # it is compared with what the database stores.
+    is_counted = unchanged_call.filter(replay_count=call.replay_count).update(replay_count=call.replay_count + 1)
+    owned_session.sealed_head = None
+    return bool(is_counted)
+
+
+def _count_replay_with_known_head(
+    connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call: ToolCall
+) -> bool:
+    """Count a replay of a call of the run's own session, if the call and the session are as the run knows them."""
+    call_seals.forget_sealed_calls(owned_session, [call.pk])
+    if call.session_id != owned_session.pk or call.row_seal is None:
+        return False
+    head = optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(connection.alias, owned_session)
+    if head is None:
+        return False
+    seal_before, counted = bytes(call.row_seal), copy(call)
+    counted.replay_count += 1
+    seal = row_seals.compute_row_seal(keys, counted)
+    difference = session_heads.compute_row_sum_term(keys, ToolCall, seal)
+    difference -= session_heads.compute_row_sum_term(keys, ToolCall, seal_before)
+    after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, {})
+    is_counted = after is not None and hot_statements.update_replay_count(
+        connection,
+        owned_session.pk,
+        owned_session.fence,
+        call.pk,
+        {"replay_count": counted.replay_count, "row_seal": seal},
+        seal_before,
+        after,
+    )
+    optimistic_lock_on_heads.record_written_head(connection, after if is_counted else None, owned_session)
+    return is_counted

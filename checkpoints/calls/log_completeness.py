@@ -7,15 +7,21 @@ are verified before one is inserted. Dispatching a call with another key costs n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from django.db import models
 
 from checkpoints.db.batched_reads import iterate_rows_in_batches
 from checkpoints.enums import LIVE_CALL_STATUSES
 from checkpoints.exceptions import CallInProgress, IntegrityError
 from checkpoints.models import Session, ToolCall
 from checkpoints.seals import row_seals, session_heads, witness
-from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
+from checkpoints.seals.session_heads import CountedRow
 from checkpoints.store.client_state import OwnedSession
+
+SomeModel = TypeVar("SomeModel", bound=models.Model)
 
 
 def remember_or_forget_live_call_key(owned_session: OwnedSession, key: str, status: str) -> None:
@@ -78,6 +84,22 @@ def require_no_remembered_call_missing(
     owned_session.live_keys.discard(hash(key))
 
 
+def require_call_in_complete_log(using: str, session: Session, call: ToolCall) -> None:
+    """Require what `require_complete_log` requires, and that a live call which was looked up is among the calls that
+    are verified for it, in the same state. Raises `IntegrityError`."""
+    if get_seal_keys() is None:
+        return
+    found = require_complete_log(using, session, call.idempotency_key)
+    if not any((other.pk, other.row_seal) == (call.pk, call.row_seal) for other in found):
+        raise build_hidden_call_error(call)
+
+
+def build_hidden_call_error(call: ToolCall) -> IntegrityError:
+    """Build the error of a call that the database has shown to its lookup in another state than it has."""
+    why = "the lookup by its key found it in another state: the database hides it, or it was altered in between"
+    return IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
+
+
 def require_complete_log(using: str, session: Session, key: str | None = None) -> list[ToolCall]:
     """Require that the calls of a session match their seals, and that no counted row is missing, was added, or is in a
     former state. Nothing if sealing is off.
@@ -97,22 +119,64 @@ def require_complete_log(using: str, session: Session, key: str | None = None) -
     if keys is None:
         return []
     head = session_heads.build_verified_head(session, keys)
-    found = _verify_calls_and_find_live_ones(using, session.pk, key)
-    if head.seal is None:
+    found = _verify_calls_and_list_live_ones(using, session.pk, keys, key)
+    if head.seal is not None:
+        witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
+    return found
+
+
+def list_rows_of_complete_session(
+    rows: models.QuerySet[SomeModel], session_pk: int, keys: SealKeys, is_wanted: Callable[[SomeModel], bool]
+) -> list[SomeModel]:
+    """Verify all rows that a session has in one table, require that no row of it is missing, and list some of them.
+
+    The sum over all rows of the session counts these as they were read here, so that no row can be hidden from this and
+    shown to the statement that adds up the others. The session need not be locked: what another process writes
+    meanwhile changes its head, and everything is read again.
+
+    Args:
+        rows: All rows of the session in a table that its sum counts.
+        session_pk: Key of the session.
+        keys: Configured keys.
+        is_wanted: Whether a row is listed.
+
+    Returns:
+        The rows, in the order of their keys; none if there is no such session.
+
+    Raises:
+        IntegrityError: A row does not match, or the rows do not match the head of the session: one is missing, was
+            added, or is in a former state.
+    """
+    using, model = rows.db, rows.model
+    while True:
+        session: Session | None = models.QuerySet(Session, using=using).filter(pk=session_pk).first()
+        if session is None:
+            return []
+        head = session_heads.build_verified_head(session, keys)
+        found, sealed_rows = list[SomeModel](), list[CountedRow]()
+        for row in iterate_rows_in_batches(rows):
+            row_seals.verify_row(row)
+            seal: bytes | None = row.row_seal  # type: ignore[attr-defined]  # of a sealed model
+            if seal:
+                sealed_rows.append((model, bytes(seal)))
+            if is_wanted(row):
+                found.append(row)
+        if head.seal is None:
+            return found
+        stored_seal, total_of_others = session_heads.read_seal_and_row_sum(using, session_pk, keys, without=model)
+        if stored_seal != head.seal:
+            continue
+        if not session_heads.is_row_sum_of_head(head, total_of_others, sealed_rows, keys):
+            raise session_heads.build_row_sum_mismatch_error(session)
         return found
-    if session_heads.compute_row_sum_from_database(using, session.pk, keys) != head.total:
-        raise session_heads.build_row_sum_mismatch_error(session)
-    witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
-    return found
 
 
-def _verify_calls_and_find_live_ones(using: str, session_pk: int, key: str | None) -> list[ToolCall]:
-    found = []
-    for call in iterate_rows_in_batches(ToolCall.objects.using(using).filter(session=session_pk)):
-        row_seals.verify_row(call)
-        if call.idempotency_key == key and call.status in LIVE_CALL_STATUSES:
-            found.append(call)
-    return found
+def _verify_calls_and_list_live_ones(using: str, session_pk: int, keys: SealKeys, key: str | None) -> list[ToolCall]:
+    def is_wanted(call: ToolCall) -> bool:
+        return call.idempotency_key == key and call.status in LIVE_CALL_STATUSES
+
+    calls = ToolCall.objects.using(using).filter(session=session_pk)
+    return list_rows_of_complete_session(calls, session_pk, keys, is_wanted)
 
 
 def require_complete_log_of_other_session(using: str, session_pk: int, key: str | None = None) -> list[ToolCall]:
@@ -129,7 +193,7 @@ def require_complete_log_of_other_session(using: str, session_pk: int, key: str 
     if keys is None:
         return []
     try:
-        found = _verify_calls_and_find_live_ones(using, session_pk, key)
+        found = _verify_calls_and_list_live_ones(using, session_pk, keys, key)
         session_heads.verify_head_against_rows_and_witness(using, session_pk, keys)
     except IntegrityError as error:
         error.session_pk = session_pk

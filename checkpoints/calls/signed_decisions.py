@@ -24,6 +24,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import Decision, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 
 #: Statuses that nothing but a decision of a person gives, and the kind of that decision.
 _KIND_OF_STATUS = {
@@ -89,10 +90,15 @@ class DecisionTerms:
 
 
 def insert_decision(decision: Decision, terms: DecisionTerms, *, using: str) -> None:
-    """Insert a decision, signed if this process signs decisions. Its time is that of the database."""
+    """Insert a decision, signed if this process signs decisions. Its time is that of the database.
+
+    A time that is signed or sealed is read before, so that it is compared with what the database stores.
+    """
     keys = get_decision_keys()
-    if keys is not None and keys.signing is not None:
+    is_signing = keys is not None and keys.signing is not None
+    if is_signing or get_seal_keys() is not None:
         decision.created_at = read_database_time(using)
+    if is_signing:
         sign_decision(decision, terms.to_json())
     decision.save(using=using, force_insert=True)
 

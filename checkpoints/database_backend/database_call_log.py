@@ -151,6 +151,11 @@ def _build_request_intent(store: Store, owned_session: OwnedSession, request: Di
 def _assign_operation_key(store: Store, owned_session: OwnedSession, request: DispatchRequest) -> str:
     """Return the key of the operation of an unanswered call: one of the log or a new one."""
     step = owned_session.head.version
+
+    def read() -> list[ToolCall]:
+        with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
+            return call_queries.list_all_unanswered_calls_matched_by_arguments(store, owned_session.pk)
+
     new_key = partial(
         make_key_by_unanswered_policy,
         workspace=store.workspace,
@@ -165,7 +170,7 @@ def _assign_operation_key(store: Store, owned_session: OwnedSession, request: Di
         request.call_id,
         step,
         make_key=lambda number: new_key(number=number),
-        read=lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, owned_session.pk),
+        read=read,
     )
 
 
@@ -184,7 +189,7 @@ def issue_call_or_find_answer_flow(
         if call.status in _ANSWER_STATUSES:
             with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
                 require_unaltered_call.require_matching_digests(call)
-            if (yield Transact(partial(intent_log.count_replay_if_unchanged, store, owned_session, call))):
+            if (yield Transact(partial(_count_replay_or_quarantine, store, owned_session, call))):
                 return call
             continue  # a person has just withdrawn the decision that made the result
         yield from _sleep_one_poll_or_raise_flow(store, owned_session, call, wait_options)
@@ -193,6 +198,11 @@ def issue_call_or_find_answer_flow(
 def _issue_call_or_quarantine(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         return intent_log.issue_call(store, owned_session, intent, executing=True)
+
+
+def _count_replay_or_quarantine(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+    with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
+        return intent_log.count_replay_if_unchanged(store, owned_session, call)
 
 
 def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchRequest, call: ToolCall) -> ToolResult:

@@ -24,6 +24,7 @@ from checkpoints.db.sql_names_and_values import (
     quote_columns,
     quote_table,
 )
+from checkpoints.exceptions import RowNotStored
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.sealed_model import SealedModel
 
@@ -117,7 +118,10 @@ def _insert_batch_and_set_keys(
     key = model._meta.pk
     sql = f"{_build_insert_sql(model, fields, len(batch), '')}RETURNING {quote_column(model, key.name)}"
     cursor.execute(sql, [value for _, given in batch for value in convert_values(connection, model, given)])
-    for (row, _), (pk,) in zip(batch, cursor.fetchall(), strict=True):
+    stored = cursor.fetchall()
+    if len(stored) != len(batch):
+        raise RowNotStored(str(model._meta.db_table))
+    for (row, _), (pk,) in zip(batch, stored, strict=True):
         row.pk = key.to_python(pk)
         row._state.adding, row._state.db = False, connection.alias
 

@@ -32,6 +32,7 @@ from checkpoints.db.sql_names_and_values import (
     quote_table,
 )
 from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES, SETTLED_CALL_STATUSES, CallStatus, SessionStatus
+from checkpoints.exceptions import RowNotStored
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.models.packed_fields import PACKED_FIELDS
 from checkpoints.seals.session_heads import WRITTEN_FIELDS, SessionHead
@@ -323,15 +324,20 @@ def bulk_insert_converted_rows(
         model: Model of the rows.
         fields: Names of the fields that are given. The database has defaults for the others.
         rows: Values of the fields, as `convert_values` converts them. Without rows nothing is done.
+
+    Raises:
+        RowNotStored: The database has dropped a row.
     """
     if not rows:
         return
     if connection.vendor != "postgresql":
         cursor.executemany(build_insert_sql(model, fields), rows)
-        return
-    with connection.wrap_database_errors, cursor.copy(_build_copy_sql(model, fields)) as copy:
-        for row in rows:
-            copy.write_row(row)
+    else:
+        with connection.wrap_database_errors, cursor.copy(_build_copy_sql(model, fields)) as copy:
+            for row in rows:
+                copy.write_row(row)
+    if cursor.rowcount != len(rows):
+        raise RowNotStored(str(model._meta.db_table))
 
 
 @cache
@@ -827,3 +833,47 @@ def _build_lock_and_update_outcome_sql(fields: tuple[str, ...], is_sealed: bool,
     )
     outcome += f" RETURNING {_quote_call_column('id')}"
     return _build_guarded_statement_with_ctes_sql(f"locked_session AS ({lock_sql})", outcome, guard_sql)
+
+
+def update_replay_count(
+    connection: BaseDatabaseWrapper,
+    session_pk: int,
+    fence: int,
+    call_pk: int,
+    values: Mapping[str, Any],
+    seal_before: bytes,
+    head: SessionHead,
+) -> bool:
+    """Write the number of replays of a call and its seal, which are `values`, and the head of its session after that.
+
+    Returns False, and nothing is written, if the fence no longer holds, the session has another seal than `head` says,
+    or the call another one than `seal_before`.
+    """
+    keys = [session_pk, fence, head.replaced_seal]
+    with guard_within_write_statement.open_write_transaction(connection, None) as cursor:
+        cursor.execute(_build_move_head_of_replay_sql(), [*head.written.values(), *keys])
+        if cursor.rowcount == 1:
+            params = [*convert_values(connection, ToolCall, values), call_pk, session_pk, seal_before]
+            cursor.execute(_build_update_replay_count_sql(tuple(values)), params)
+        if cursor.rowcount != 1:
+            transaction.set_rollback(True, using=connection.alias)
+            return False
+    return True
+
+
+@cache
+def _build_move_head_of_replay_sql() -> str:
+    sets = ", ".join(f"{_quote_session_column(name)} = %s" for name in WRITTEN_FIELDS)
+    return (
+        f"UPDATE {quote_table(Session)} SET {sets} WHERE {_quote_session_column('id')} = %s "
+        f"AND {_quote_session_column('fence')} = %s AND {_quote_session_column('row_seal')} = %s"
+    )
+
+
+@cache
+def _build_update_replay_count_sql(fields: tuple[str, ...]) -> str:
+    sets = ", ".join(f"{_quote_call_column(field)} = %s" for field in fields)
+    return (
+        f"UPDATE {quote_table(ToolCall)} SET {sets} WHERE {_quote_call_column('id')} = %s "
+        f"AND {_quote_call_column('session')} = %s AND {_quote_call_column('row_seal')} = %s"
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from django.db import transaction
@@ -17,7 +18,7 @@ from django.db.models.functions import Now
 
 from checkpoints import tracing
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import require_unaltered_call, signed_decisions, unfinished_call_queries
+from checkpoints.calls import log_completeness, require_unaltered_call, signed_decisions, unfinished_call_queries
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
 from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.calls.signed_decisions import DecisionTerms
@@ -55,6 +56,7 @@ from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
@@ -355,8 +357,7 @@ def _list_agreeing_people_or_refuse_actor(
     """
     if call.approvals <= 1:
         return [verdict.actor.person]
-    decided = signed_decisions.select_decisions(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
-    decisions = list(decided.order_by(*Decision.IN_ORDER))
+    decisions = _list_complete_decisions(store, session, call)
     signed_decisions.verify_decisions(decisions)
     voters = verdict.actor.electorate(decisions)
     person = verdict.actor.person
@@ -370,6 +371,24 @@ def _list_agreeing_people_or_refuse_actor(
     if person in people:
         raise SecondPersonRequired(session.session_id, call.call_id, verdict.actor.name)
     return [*sorted(people), person]
+
+
+def _list_complete_decisions(store: Store, session: Session, call: ToolCall) -> list[Decision]:
+    """List the decisions about a call, in their order, so that nobody can hide a withdrawal or an edit.
+
+    Raises `IntegrityError` if a row of the session does not match, or is missing.
+    """
+    decisions, keys = signed_decisions.select_decisions(store.using).filter(session=session), get_seal_keys()
+    if keys is None:
+        about_call = decisions.filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
+        return list(about_call.order_by(*Decision.IN_ORDER))
+    found = log_completeness.list_rows_of_complete_session(
+        decisions,
+        session.pk,
+        keys,
+        lambda decision: decision.tool_call_id == call.pk and decision.kind in DECIDING_KINDS,
+    )
+    return sorted(found, key=attrgetter(*Decision.IN_ORDER))
 
 
 def _find_people_who_edited(decisions: list[Decision], voters: Mapping[int, Vote]) -> set[str]:

@@ -77,6 +77,7 @@ from checkpoints.exceptions.seal_errors import IntegrityError as IntegrityError
 from checkpoints.exceptions.seal_errors import NotQuarantined as NotQuarantined
 from checkpoints.exceptions.seal_errors import QuarantineStays as QuarantineStays
 from checkpoints.exceptions.seal_errors import RowNotSealed as RowNotSealed
+from checkpoints.exceptions.seal_errors import RowNotStored as RowNotStored
 from checkpoints.exceptions.seal_errors import SealError as SealError
 from checkpoints.exceptions.seal_errors import SealKeyInvalid as SealKeyInvalid
 from checkpoints.exceptions.seal_errors import SealKeyMissing as SealKeyMissing

@@ -50,6 +50,24 @@ class RowNotSealed(IntegrityError):
         super().__init__(table, row, "it has no seal")
 
 
+class RowNotStored(IntegrityError):
+    """The database has dropped a row that was inserted, without an error, so that nothing of the operation was written.
+
+    `table` is that of the row.
+    """
+
+    code = "row_not_stored"
+    is_alteration = False
+    hint = (
+        "Nothing was written. Look for a trigger, a rule or a policy of the table, or a view in its place, that this "
+        "library has not made. Find out who has made it, remove it, and try again."
+    )
+
+    def __init__(self, table: str) -> None:
+        self.table, self.row, self.why = table, "new row", "the database has dropped it"
+        SealError.__init__(self, f"The database has not stored a new row of {table}, and has given no error.")
+
+
 class DecisionNotSigned(IntegrityError):
     """Something depends on a decision of a person, and the site has not signed it, or there is none.
 

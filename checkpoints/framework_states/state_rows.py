@@ -13,6 +13,7 @@ from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_names_and_values import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.store import look_up_and_lock_rows
 from checkpoints.versions import state_channel_digests
 from checkpoints.versions.state_channel_digests import Channels
 
@@ -64,6 +65,8 @@ def list_state_by_id_or_newest(
 ) -> list[FrameworkState]:
     """Read the state of an identifier, or the newest one, if it exists, with the columns of its session that name it.
 
+    With a key of seals its session is read, too. Raises `IntegrityError` if that is altered, or has another name.
+
     Args:
         using: Connection alias.
         session: Workspace and identifier of the session.
@@ -73,7 +76,10 @@ def list_state_by_id_or_newest(
     place = [namespace] if state_id is None else [namespace, state_id]
     found = load_rows_where(using, FrameworkState, _build_where_sql_of_one_state(state_id is None), [*place, *session])
     for row in found:
-        row.session = Session.from_db(using, ["id", "workspace_id", "session_id"], [row.session_id, *session])
+        if get_seal_keys() is None:
+            row.session = Session.from_db(using, ["id", "workspace_id", "session_id"], [row.session_id, *session])
+        else:
+            look_up_and_lock_rows.verify_session_seal_and_name(row.session, session[1])
     return found
 
 

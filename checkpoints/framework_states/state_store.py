@@ -668,7 +668,10 @@ def _iterate_states_without_quarantine(
     for start in range(0, len(wanted), _PAGE_SIZE):
         page = wanted[start : start + _PAGE_SIZE]
         with database_operation(store.using, writes=False):
-            loaded = _load_states_of_rows(store, list(states.filter(pk__in=page)))
+            found_states = list(states.filter(pk__in=page))
+            for session in {state.session_id: state.session for state in found_states}.values():
+                look_up_and_lock_rows.verify_session_seal_and_name(session, session_id or session.session_id)
+            loaded = _load_states_of_rows(store, found_states)
         yield from loaded
 
 

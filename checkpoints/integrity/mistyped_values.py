@@ -24,7 +24,8 @@ _SESSIONS_PER_STATEMENT = 500
 #: Large tables, which nothing reads that is about several sessions.
 _MODELS_OF_CONTENT = frozenset({Message, Blob})
 #: Name of a storage class of SQLite in a sentence.
-_HELD = {"integer": "a whole number", "real": "a fraction", "text": "a text", "blob": "bytes"}
+_NOTHING = "nothing"
+_HELD = {"integer": "a whole number", "real": "a fraction", "text": "a text", "blob": "bytes", "null": _NOTHING}
 #: Conditions on a column that hold where its value cannot be one of the column, by the type of the column.
 _INTEGER = "typeof({0}) NOT IN ('integer', 'null')"
 _TEXT = "typeof({0}) NOT IN ('text', 'null')"
@@ -59,6 +60,8 @@ class MistypedValue(NamedTuple):
 
     @property
     def why(self) -> str:
+        if self.held == _NOTHING:
+            return f"its column {self.column} is empty, and has to have a value"
         return f"its column {self.column} holds {self.held} that cannot be a value of it"
 
     def to_error(self, session_id: str) -> IntegrityError | CheckpointCorrupted:
@@ -144,6 +147,12 @@ def _build_mistyped_rows_sql(using: str, model: type[models.Model]) -> str:
 
 
 def _build_mistyped_condition(using: str, field: models.Field[Any, Any]) -> str:
+    """Build the condition on a field; SQLite can be made to forget that a column may not be empty."""
+    condition = _build_condition_of_type(using, field)
+    return condition if field.null else f"{quote_column(field.model, field.name)} IS NULL OR {condition}"
+
+
+def _build_condition_of_type(using: str, field: models.Field[Any, Any]) -> str:
     column = quote_column(field.model, field.name)
     if isinstance(field, CompressibleTextField):
         return _COMPRESSIBLE_TEXT.format(column)

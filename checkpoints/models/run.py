@@ -8,11 +8,12 @@ from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus
 from checkpoints.ids import generate_uuid7
 from checkpoints.models.session import Session
 from checkpoints.models.translated_enum_choices import build_choices
+from checkpoints.seals.checked_inserts import CheckedInsertModel
 
 _OWNING_STATUSES = sorted(OWNING_RUN_STATUSES)
 
 
-class Run(models.Model):
+class Run(CheckedInsertModel):
     """One process driving a session. A resumed run is a new run, linked to the one before it."""
 
     id = models.UUIDField(primary_key=True, default=generate_uuid7, editable=False)

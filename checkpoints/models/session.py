@@ -32,12 +32,13 @@ class Session(SealedModel):
         "key_space",
         "status",
         "result",
+        "gate_opened_at",
         "latest_version",
         "newest_seal",
         "head_number",
         "row_sum",
     )
-    stable_sealed_fields = 6
+    stable_sealed_fields = 7
     unsealed_fields = {
         "agent": "a headline for lists",
         "title": "a headline for lists",
@@ -54,7 +55,6 @@ class Session(SealedModel):
         "has_times": "a headline for lists",
         "fence": "ownership, which is no record",
         "owner": "ownership, which is no record",
-        "gate_opened_at": "decides what may be withdrawn, not what runs",
         "forked_from": "emptied when the origin is deleted",
         "forked_version": "emptied when the origin is deleted",
         "quarantined_at": "marks a session whose sealed columns may be altered; a resume verifies them anyway",

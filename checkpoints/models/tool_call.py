@@ -87,12 +87,12 @@ class ToolCall(SealedModel):
         "interrupted_at",
         "settled_at",
         "answered_version",
+        "replay_count",
         "id",
     )
     stable_sealed_fields = 24
     revision_without_key = 1
     unsealed_fields = {
-        "replay_count": "a statistic: it forbids a withdrawal, and lets nothing run",
         "args_order": "how the arguments are shown; they themselves are sealed",
         "row_seal": "the seal itself",
     }

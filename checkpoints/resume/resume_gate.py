@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, signed_decisions, unfinished_call_queries
+from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
@@ -32,6 +33,7 @@ from checkpoints.exceptions import (
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Sleep, Transact
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
@@ -129,7 +131,9 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
                     store, session
                 )
                 status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE
-                owned_row.update(status=status, gate_opened_at=Now())
+                # A time that is sealed is read before, so that it is compared with what the database stores.
+                opened_at = Now() if get_seal_keys() is None else clock.read_database_time(store.using)
+                owned_row.update(status=status, gate_opened_at=opened_at)
     owned_session.run.status = RunStatus.RUNNING
     owned_session.at_gate = False
     return True

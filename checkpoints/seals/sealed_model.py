@@ -15,6 +15,7 @@ from django.db import models, router, transaction
 
 from checkpoints.exceptions import IntegrityError
 from checkpoints.seals import row_seals, session_heads
+from checkpoints.seals.checked_inserts import CheckedInsertModel, CheckedInsertQuerySet
 from checkpoints.seals.seal_keys import SEAL_SIZE, SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
 
@@ -23,7 +24,7 @@ SomeModel = TypeVar("SomeModel", bound=models.Model)
 _SEALS_PER_STATEMENT = 200
 
 
-class SealingQuerySet(models.QuerySet[SomeModel]):
+class SealingQuerySet(CheckedInsertQuerySet[SomeModel]):
     """Query set whose `update` and `bulk_create` seal the rows. Without a key they are Django's own."""
 
     def update(self, **changes: Any) -> int:
@@ -82,7 +83,7 @@ class SealingQuerySet(models.QuerySet[SomeModel]):
         return created
 
 
-class SealedModel(models.Model):
+class SealedModel(CheckedInsertModel):
     """Model whose rows are sealed.
 
     `sealed_fields` are the names of the fields in the seal, in the order of their encoding, and `unsealed_fields` the

@@ -273,7 +273,7 @@ def verify_head_against_rows_and_witness(using: str, session_pk: int, keys: Seal
         head = build_verified_head(row, keys)
         if head.seal is None:
             return
-        stored_seal, total = _read_seal_and_row_sum(using, session_pk, keys)
+        stored_seal, total = read_seal_and_row_sum(using, session_pk, keys)
         if stored_seal != head.seal:
             continue
         if total != head.total:
@@ -290,15 +290,26 @@ def verify_head_against_rows_and_witness(using: str, session_pk: int, keys: Seal
 
 def compute_row_sum_from_database(using: str, session_pk: int, keys: SealKeys) -> int:
     """Compute the sum of the rows of a session that have a seal, in one statement."""
-    return _read_seal_and_row_sum(using, session_pk, keys)[1]
+    return read_seal_and_row_sum(using, session_pk, keys)[1]
 
 
-def _read_seal_and_row_sum(using: str, session_pk: int, keys: SealKeys) -> tuple[bytes | None, int]:
-    return read_seals_and_row_sums(using, [session_pk], keys).get(session_pk, (None, 0))
+def read_seal_and_row_sum(
+    using: str, session_pk: int, keys: SealKeys, *, without: type[models.Model] | None = None
+) -> tuple[bytes | None, int]:
+    """Read the seal of a session, and compute the sum of its rows that have a seal, as one statement finds them.
+
+    `without` is a model whose rows are not counted. The seal is None if the session has none.
+    """
+    return read_seals_and_row_sums(using, [session_pk], keys, without=without).get(session_pk, (None, 0))
+
+
+def is_row_sum_of_head(head: SessionHead, total: int, rows: Iterable[CountedRow], keys: SealKeys) -> bool:
+    """Return whether the sum of a head is `total`, of some of its rows, and that of the other `rows`."""
+    return (total + compute_row_sum(keys, rows)) & _LARGEST == head.total
 
 
 def read_seals_and_row_sums(
-    using: str, session_pks: Sequence[int], keys: SealKeys
+    using: str, session_pks: Sequence[int], keys: SealKeys, *, without: type[models.Model] | None = None
 ) -> dict[int, tuple[bytes | None, int]]:
     """Read the seals of sessions, and compute the sums of their rows that have a seal, as one statement finds them.
 
@@ -306,13 +317,15 @@ def read_seals_and_row_sums(
         using: Connection alias.
         session_pks: Keys of the sessions.
         keys: Configured keys.
+        without: Model whose rows are not counted.
 
     Returns:
         The seal and the sum by the key of the session. A session that has neither is not in it.
     """
     counted, seals, totals = list_counted_models(), dict[int, bytes](), defaultdict[int, int](int)
     with connections[using].cursor() as cursor:
-        cursor.execute(_build_select_seals_sql(len(session_pks)), [*session_pks] * (1 + len(counted)))
+        parts = 1 + len(counted) - (without is not None)
+        cursor.execute(_build_select_seals_sql(len(session_pks), without), [*session_pks] * parts)
         for place, session_pk, seal in cursor.fetchall():
             if place < 0:
                 seals[session_pk] = bytes(memoryview(seal))
@@ -322,8 +335,8 @@ def read_seals_and_row_sums(
 
 
 @lru_cache(maxsize=8)
-def _build_select_seals_sql(count: int) -> str:
-    """Build the statement that reads the seals of a number of sessions and of all their counted rows.
+def _build_select_seals_sql(count: int, without: type[models.Model] | None = None) -> str:
+    """Build the statement that reads the seals of a number of sessions and of their counted rows, except of a model.
 
     Each one is read with the place of its model and the key of its session; the place of a session's own is negative.
     """
@@ -332,6 +345,7 @@ def _build_select_seals_sql(count: int) -> str:
         f'SELECT {place}, "session_id", "row_seal" FROM "{model._meta.db_table}" '  # noqa: S608 - names of models
         f'WHERE "session_id" IN ({places}) AND "row_seal" IS NOT NULL'
         for place, model in enumerate(list_counted_models())
+        if model is not without
     ]
     sessions = get_session_model()._meta.db_table
     own = f'SELECT -1, "id", "row_seal" FROM "{sessions}" WHERE "id" IN ({places}) AND "row_seal" IS NOT NULL'  # noqa: S608
@@ -352,18 +366,28 @@ def verify_session_columns_and_newest_version(
         values: Sealed columns of the session, in the order of its `sealed_fields`.
         seal: Seal of the session.
         newest_seal: Seal of the newest version that was found; None if there is none.
-        session_id: Name of the session, for the error.
+        session_id: Name with which the session was looked up.
 
     Raises:
-        IntegrityError: The session does not match its seal, or the version is not the one that it names.
+        IntegrityError: The session does not match its seal, it has another name, or the version is not the one that it
+            names.
     """
     model = get_session_model()
     row_seals.verify_sealed_columns(model, values, seal, f"{values[0]} ({session_id})")
+    columns = dict(zip(row_seals.get_sealed_fields(model), values, strict=True))
+    if columns["session_id"] != session_id:
+        raise build_session_name_mismatch_error(columns["id"], columns["session_id"], session_id)
     if not seal:
         return
-    known = dict(zip(row_seals.get_sealed_fields(model), values, strict=True))["newest_seal"]
+    known = columns["newest_seal"]
     if (None if known is None else bytes(known)) != (None if newest_seal is None else bytes(newest_seal)):
         raise build_newest_version_mismatch_error(session_id)
+
+
+def build_session_name_mismatch_error(session_pk: int, name: str, given_name: str) -> IntegrityError:
+    """Build the error of a session that was found by another name than it has."""
+    why = f"the lookup of {given_name!r} found it: the database compares names in another way than it did"
+    return IntegrityError(get_session_model()._meta.db_table, f"{session_pk} ({name})", why)
 
 
 def build_row_sum_mismatch_error(session: models.Model) -> IntegrityError:

@@ -80,6 +80,7 @@ class ChangingCallColumns(NamedTuple):
     interrupted_at: datetime | None = None
     settled_at: datetime | None = None
     answered_version: int | None = None
+    replay_count: int = 0
     #: None as long as the seal does not cover the key.
     id: int | None = None
 

@@ -14,7 +14,6 @@ from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.exceptions import (
     AtGate,
     CallNotFound,
-    IntegrityError,
     OwnershipLost,
     ReleasedWhenIdle,
     RunNotFound,
@@ -24,7 +23,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.ids import validate_id
 from checkpoints.models import Run, Session, ToolCall
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, session_heads
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
@@ -36,7 +35,7 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
     rows = load_rows_where(store.using, Session, _build_session_where_sql(connections[store.using].vendor, lock), names)
     if not rows:
         raise SessionNotFound(session_id)
-    _verify_session_seal_and_name(rows[0], session_id)
+    verify_session_seal_and_name(rows[0], session_id)
     return rows[0]
 
 
@@ -60,16 +59,15 @@ def lock_session(store: Store, session_id: str, *, mark_changed: bool = False) -
     rows = update_and_return_rows(store.using, Session, changes, _build_session_where_sql(vendor, False), names)
     if not rows:
         raise SessionNotFound(session_id)
-    _verify_session_seal_and_name(rows[0], session_id)
+    verify_session_seal_and_name(rows[0], session_id)
     return rows[0]
 
 
-def _verify_session_seal_and_name(row: Session, session_id: str) -> None:
+def verify_session_seal_and_name(row: Session, session_id: str) -> None:
     """Verify the seal of a session, and that it has the name with which it was looked up. Raises `IntegrityError`."""
     row_seals.verify_row(row)
     if row.session_id != session_id:
-        why = f"the lookup of {session_id!r} found it: the database compares names in another way than it did"
-        raise IntegrityError(row_seals.get_table_name(row), row_seals.describe_row(row), why)
+        raise session_heads.build_session_name_mismatch_error(row.pk, row.session_id, session_id)
 
 
 @cache

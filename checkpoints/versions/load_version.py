@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connections
-from django.db.models import QuerySet, Subquery
+from django.db.models import DateTimeField, Subquery
 
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation
@@ -67,11 +67,7 @@ def _read_newest_version_with_retry(
 def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
     """Load one version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
     with database_operation(store.using, writes=False):
-        row = (
-            _flush_and_select_checkpoints(store, session_id)
-            .filter(version=_validate_and_clamp_version(version))
-            .first()
-        )
+        row = _flush_and_find_version(store, session_id, version)
         if row is not None:
             try:
                 return load_transcript_and_build_version_dict(store, session_id, row)
@@ -155,7 +151,7 @@ def _flush_and_find_version_or_newest(store: Store, session_id: str, version: in
 
 
 def _flush_and_get_version_row(store: Store, session_id: str, version: int) -> Checkpoint:
-    row = _flush_and_select_checkpoints(store, session_id).filter(version=_validate_and_clamp_version(version)).first()
+    row = _flush_and_find_version(store, session_id, version)
     if row is None:
         look_up_and_lock_rows.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
@@ -167,13 +163,17 @@ def _message_to_dict(session_id: str, row: Message) -> dict[str, Any]:
     return {"position": row.position, "created_at": row.created_at.isoformat(), "message": message}
 
 
-def _flush_and_select_checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
+def _flush_and_find_version(store: Store, session_id: str, version: int) -> Checkpoint | None:
+    """Find a version of a session. Raises `IntegrityError` if its session is altered, or has another name."""
     store.flush_pending_writes(session_id)
     sessions = Session.objects.using(store.using).filter(
         workspace_id=store.workspace_id, session_id=validate_id("session id", session_id)
     )
-    # Not a join, so that the planner always takes the newest version from the index of one session.
-    return Checkpoint.objects.using(store.using).filter(session=Subquery(sessions.values("pk")[:1]))
+    versions = Checkpoint.objects.using(store.using).filter(session=Subquery(sessions.values("pk")[:1]))
+    row = versions.select_related("session").filter(version=_validate_and_clamp_version(version)).first()
+    if row is not None:
+        look_up_and_lock_rows.verify_session_seal_and_name(row.session, session_id)
+    return row
 
 
 def _flush_and_find_newest_version(store: Store, session_id: str) -> Checkpoint | None:
@@ -196,6 +196,10 @@ def _flush_and_find_newest_version(store: Store, session_id: str) -> Checkpoint 
     if is_sealed:
         columns = len(_list_checkpoint_attributes())
         values, (*sealed_columns, seal) = values[:columns], values[columns:]
+        if connection.vendor == "sqlite":  # which has no type for these
+            for place in _list_places_of_session_times():
+                if sealed_columns[place] is not None:
+                    sealed_columns[place] = read_messages_along_segments.parse_raw_time(sealed_columns[place])
         newest_seal = values[_list_checkpoint_attributes().index("row_seal")]
         if values[0] is not None and not newest_seal:
             row_seals.verify_row(Checkpoint.from_db(store.using, _list_checkpoint_attributes(), values))
@@ -212,6 +216,12 @@ def _flush_and_find_newest_version(store: Store, session_id: str) -> Checkpoint 
 @cache
 def _list_checkpoint_attributes() -> tuple[str, ...]:
     return tuple(field.attname for field in Checkpoint._meta.concrete_fields)
+
+
+@cache
+def _list_places_of_session_times() -> tuple[int, ...]:
+    fields = [Session._meta.get_field(name) for name in Session.sealed_fields]
+    return tuple(place for place, field in enumerate(fields) if isinstance(field, DateTimeField))
 
 
 @cache

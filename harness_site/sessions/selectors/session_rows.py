@@ -252,11 +252,8 @@ def find_session_pk(workspace_id: int, session_id: str) -> int | None:
     """Return the primary key of the session with this id; None if there is none."""
     if not is_storable_text(session_id):
         return None
-    return _query_session_pk(workspace_id, session_id).first()
-
-
-def _query_session_pk(workspace_id: int, session_id: str) -> QuerySet[Session, int]:
-    return select_sessions_of_workspace(workspace_id).filter(session_id=session_id).values_list("pk", flat=True)
+    found = select_sessions_of_workspace(workspace_id).filter(session_id=session_id).values_list("pk", "session_id")
+    return next((pk for pk, name in found if name == session_id), None)  # the collation may have been changed
 
 
 def _annotate_owner_and_last_run(sessions: QuerySet[Session]) -> QuerySet[Session]:

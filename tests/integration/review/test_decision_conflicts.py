@@ -10,6 +10,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus, SessionStatus
 from checkpoints.exceptions import LateResultRefused, ReviewRequired
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
+from tests.integration.checkpoints.integrity.test_dropped_inserts import trigger_that_drops_inserts
 from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
 from tests.support.factories import THEN, make_decision, make_run, make_user
 from tests.support.page_text import visible_text
@@ -150,3 +151,16 @@ def test_takeover_is_shown_with_actor_time_and_reason(alice: Client) -> None:
     assert "the session was taken over from run 1 at " in visible_text(transcript)
     assert 'class="taken"' in transcript.content.decode()
     assert "Run 1 (Taken over) made 1 tool call." in transcript.content.decode()
+
+
+def test_decision_that_the_database_drops_is_not_recorded_and_the_page_says_so(alice: Client) -> None:
+    call = awaiting()
+    with trigger_that_drops_inserts(Decision):
+        response = alice.post(url(call), APPROVE)
+    assert response.status_code == 409
+    page = visible_text(response)
+    assert "The database has not stored a new row of checkpoints_decision, and has given no error." in page
+    assert "a trigger, a rule or a policy" in page
+    call.refresh_from_db()
+    assert (call.status, call.session.quarantined_at) == (CallStatus.AWAITING_APPROVAL, None)
+    assert Decision.objects.count() == 0

@@ -12,6 +12,8 @@ from django.db import connection, models
 
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired, IntegrityError
+from checkpoints.framework_states import state_store
+from checkpoints.framework_states.state_store import NewState
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -124,6 +126,7 @@ def test_vote_that_was_withdrawn_does_not_count_if_keys_of_decisions_count_backw
     [
         (Decision, "INSERT", "actor = 'mallory'"),
         (Decision, "INSERT", "reason = 'another'"),
+        (Decision, "INSERT", "created_at = '2025-01-01 00:00:00'"),
         (ToolCall, "UPDATE", "status = 'failed'"),
         (ToolCall, "UPDATE", "sentence = 'another'"),
         (Session, "UPDATE", "status = 'completed'"),
@@ -170,22 +173,65 @@ def test_call_that_is_altered_while_a_fork_copies_it_gets_no_seal(open_checkpoin
     assert not plain(Session).filter(session_id="fork").exists()
 
 
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="a column keeps its collation")
-def test_session_with_another_name_is_not_resumed_if_the_database_compares_names_in_another_way(
-    open_checkpointer: Open,
-) -> None:
-    cp = start_session(start_session(open_checkpointer(), "S"))
-    cp.save_checkpoint("S", conversation("ab"), {}, 0)
-    cp.close()
-    plain(Session).filter(session_id="s").update(session_id="away")
+@contextmanager
+def names_of_sessions_are_compared_in_any_case() -> Iterator[None]:
+    if connection.vendor == "sqlite":
+        with collation_in_schema("NOT NULL COLLATE NOCASE"):
+            yield
+        return
     column = "ALTER TABLE checkpoints_session ALTER COLUMN session_id TYPE varchar(255) COLLATE"
     run_sql(
         "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
         f"{column} any_case",
     )
     try:
-        for act in ("resume", "list_checkpoints"):
-            with pytest.raises(IntegrityError, match="lookup of 's'"):
-                getattr(open_checkpointer(), act)("s")
+        yield
     finally:
         run_sql(f'{column} "default"', "DROP COLLATION any_case")
+
+
+@contextmanager
+def collation_in_schema(wanted: str) -> Iterator[None]:
+    """Let SQLite compare names of sessions with another collation, by its own table of the schema."""
+
+    def replace(before: str, after: str) -> None:
+        column = '"session_id" varchar(255) '
+        run_sql(
+            "PRAGMA writable_schema = ON",
+            f"UPDATE sqlite_schema SET sql = replace(sql, '{column}{before}', '{column}{after}') "  # noqa: S608
+            "WHERE name = 'checkpoints_session'",
+            "PRAGMA writable_schema = RESET",
+            "REINDEX",
+        )
+
+    replace("NOT NULL", wanted)
+    try:
+        yield
+    finally:
+        replace(wanted, "NOT NULL")
+
+
+READS: dict[str, Callable[[SyncCheckpointer], object]] = {
+    "resume": lambda cp: cp.resume("s"),
+    "list_checkpoints": lambda cp: cp.list_checkpoints("s"),
+    "load_latest": lambda cp: cp.load_latest("s"),
+    "load": lambda cp: cp.load("s", 1),
+    "messages": lambda cp: cp.messages("s"),
+    "messages of a version": lambda cp: cp.messages("s", version=1),
+    "state": lambda cp: state_store.load_state(cp.store, "s", "", None),
+    "states": lambda cp: list(state_store.iterate_states(cp.store, "s")),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_session_with_another_name_is_not_read_if_the_database_compares_names_in_another_way(
+    open_checkpointer: Open, read: str
+) -> None:
+    cp = start_session(start_session(open_checkpointer(), "S"))
+    cp.save_checkpoint("S", conversation("ab"), {}, 0)
+    state = NewState("", "1", "", "run", ("json", b"{}"), ("json", b"{}"), {"a": 1}, {"a": ("json", b"1")}, ["a"])
+    state_store.save_state_and_transcript_version(cp.store, "S", state)
+    cp.close()
+    plain(Session).filter(session_id="s").update(session_id="away")
+    with names_of_sessions_are_compared_in_any_case(), pytest.raises(IntegrityError, match="lookup of 's'"):
+        READS[read](open_checkpointer())

@@ -428,3 +428,27 @@ def test_list_shows_the_other_rows_and_leads_to_what_was_found(
     assert "intact" in text
     assert [*plain(Session).filter(quarantined_at__isnull=False).values_list("session_id", flat=True)] == ["altered"]
     assert client.get(f"/sessions/{session.pk}/quarantine/").status_code in {200, 409}
+
+
+def replace_in_schema(table: str, before: str, after: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA writable_schema = ON")
+        cursor.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, %s, %s) WHERE type = 'table' AND name = %s",
+            [before, after, table],
+        )
+        cursor.execute("PRAGMA writable_schema = RESET")
+
+
+@on_sqlite
+def test_empty_column_that_may_not_be_empty_is_a_typed_error(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer()).release_session("s")
+    column = '"fence" bigint'
+    replace_in_schema("checkpoints_session", f"{column} DEFAULT 0 NOT NULL", f"{column} DEFAULT 0")
+    try:
+        store_value(Session, "fence", None, Session.objects.get().pk)
+        with pytest.raises(IntegrityError, match="its column fence is empty, and has to have a value"):
+            open_checkpointer().resume("s")
+    finally:
+        store_value(Session, "fence", 1, Session.objects.get().pk)
+        replace_in_schema("checkpoints_session", f"{column} DEFAULT 0", f"{column} DEFAULT 0 NOT NULL")

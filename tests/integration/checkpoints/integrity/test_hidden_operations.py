@@ -1,0 +1,161 @@
+"""Calls that a lookup by their arguments does not find, because they are hidden for a moment, do not run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from checkpoints.exceptions import ApprovalRequired, IntegrityError
+from checkpoints.models import ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.integrity.test_altered_database import (
+    keys_of_live_calls_may_repeat,
+    make_registry,
+    run_sql,
+)
+from tests.integration.checkpoints.session_setups import conversation, start_session
+
+
+class Hidden:
+    """Change rows before each statement of a kind, and put them back before the next statement of another kind."""
+
+    def __init__(self, is_deceived: Callable[[str], bool], hide: str, show: str) -> None:
+        self.is_deceived, self.hide, self.show = is_deceived, hide, show
+        self.is_hidden = self.is_own = False
+
+    def __call__(self, execute: Callable[..., Any], sql: str, *more: Any) -> Any:
+        if not self.is_own and self.is_deceived(sql) != self.is_hidden:
+            self.is_own, self.is_hidden = True, not self.is_hidden
+            run_sql(self.hide if self.is_hidden else self.show)
+            self.is_own = False
+        return execute(sql, *more)
+
+
+def hide_calls_from_lookups_of_operations() -> Hidden:
+    """Let calls look answered to the statements that list unanswered ones."""
+    update = "UPDATE checkpoints_toolcall SET answered_version ="
+    return Hidden(lambda sql: '"answered_version" IS NULL' in sql, f"{update} 1", f"{update} NULL")
+
+
+def hide_calls_from_all_but_the_sum() -> Hidden:
+    """Let calls be in another session for the statements that read them, but not for the one that adds up seals."""
+    update = "UPDATE checkpoints_toolcall SET session_id = -session_id"
+    return Hidden(lambda sql: sql.startswith('SELECT "checkpoints_toolcall"."id"'), update, update)
+
+
+def hide_from_lists_of_decisions(kind: str) -> Hidden:
+    """Let decisions of a kind be about another call for the statements that list them."""
+    update = "UPDATE checkpoints_decision SET session_id = -session_id, tool_call_id = -tool_call_id"
+    update += f" WHERE kind = '{kind}'"
+    return Hidden(lambda sql: sql.startswith('SELECT "checkpoints_decision"."id"') and "JOIN" in sql, update, update)
+
+
+def test_operation_that_is_hidden_from_the_lookup_does_not_run_again(open_checkpointer: Open) -> None:
+    paid: list[int] = []
+    cp = start_session(open_checkpointer())
+    make_registry(cp, paid, idempotency="unanswered").dispatch("pay", {"order": 17}, "call_1")
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
+    cp.release_session("s")
+    again = open_checkpointer()
+    again.resume("s")
+    registry = make_registry(again, paid, idempotency="unanswered")
+    with connection.execute_wrapper(hide_calls_from_lookups_of_operations()):
+        assert registry.dispatch("pay", {"order": 17}, "call_2").replayed
+    assert (paid, plain(ToolCall).count()) == ([17], 1)
+
+
+def test_operation_of_a_call_that_is_altered_for_its_lookup_does_not_run_again(open_checkpointer: Open) -> None:
+    paid: list[int] = []
+    cp = start_session(open_checkpointer())
+    make_registry(cp, paid, idempotency="unanswered").dispatch("pay", {"order": 17}, "call_1")
+    cp.release_session("s")
+    again = open_checkpointer()
+    again.resume("s")
+    registry = make_registry(again, paid, idempotency="unanswered")
+    plain(ToolCall).update(args_digest="0" * 64)
+    with pytest.raises(IntegrityError):
+        registry.dispatch("pay", {"order": 17}, "call_2")
+    assert (paid, plain(ToolCall).count()) == ([17], 1)
+
+
+@pytest.mark.parametrize("policy", ["once", "unanswered"])
+def test_call_that_is_hidden_from_its_verification_does_not_run_again(open_checkpointer: Open, policy: str) -> None:
+    paid: list[int] = []
+    cp = start_session(open_checkpointer())
+    make_registry(cp, paid, idempotency=policy).dispatch("pay", {"order": 17}, "call_1")
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
+    cp.release_session("s")
+    again = open_checkpointer()
+    again.resume("s")
+    registry = make_registry(again, paid, idempotency=policy)
+    with (
+        keys_of_live_calls_may_repeat(),
+        connection.constraint_checks_disabled(),
+        connection.execute_wrapper(hide_calls_from_all_but_the_sum()),
+    ):
+        with pytest.raises(IntegrityError):
+            registry.dispatch("pay", {"order": 17}, "call_2")
+        assert (paid, plain(ToolCall).count()) == ([17], 1)
+
+
+@pytest.mark.parametrize("hidden", ["withdraw", "edit"])
+def test_vote_does_not_count_if_a_decision_is_hidden_from_the_list_of_votes(
+    open_checkpointer: Open, hidden: str
+) -> None:
+    paid: list[int] = []
+    cp = start_session(open_checkpointer())
+    with suppress(ApprovalRequired):
+        make_registry(cp, paid, requires_approval=True, approvals=2).dispatch("pay", {"order": 17}, "call_1")
+    if hidden == "withdraw":
+        acts, last = [(cp.approve_call, "alice"), (cp.withdraw_decision, "alice")], "bob"
+    else:
+        acts, last = [(partial(cp.edit_call, new_args={"order": 18}), "alice"), (cp.approve_call, "bob")], "alice"
+    for revision, (act, actor) in enumerate(acts, 1):
+        act("s", "call_1", actor=actor, reason="I looked.", revision=revision)
+    with (
+        connection.constraint_checks_disabled(),
+        connection.execute_wrapper(hide_from_lists_of_decisions(hidden)),
+        pytest.raises(IntegrityError),
+    ):
+        cp.approve_call("s", "call_1", actor=last, reason="I looked.", revision=3)
+    assert plain(ToolCall).get().status == "awaiting_approval"
+
+
+@pytest.mark.parametrize("hidden_from", ["lookup", "all but the sum"])
+def test_approval_that_was_used_and_is_shown_again_for_a_moment_does_not_run_again(
+    open_checkpointer: Open, hidden_from: str
+) -> None:
+    paid: list[int] = []
+    cp = start_session(open_checkpointer())
+    registry = make_registry(cp, paid, requires_approval=True)
+    with suppress(ApprovalRequired):
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    cp.approve_call("s", "call_1", actor="alice", reason="I looked.", revision=1)
+    columns = "status, revision, result, result_digest, settled_at, issued_at, row_seal"
+    copy = f"AS SELECT {columns} FROM checkpoints_toolcall"  # noqa: S608 - literals of this file
+    run_sql(f"CREATE TABLE former {copy}")
+    registry.dispatch("pay", {"order": 17}, "call_1")
+    run_sql(f"CREATE TABLE newest {copy}")
+
+    def put(table: str) -> str:
+        return f"UPDATE checkpoints_toolcall SET ({columns}) = (SELECT {columns} FROM {table})"  # noqa: S608
+
+    def is_deceived(sql: str) -> bool:
+        is_of_verification = " UNION ALL " in sql or '"checkpoints_toolcall"."id" ASC LIMIT' in sql
+        return '"idempotency_key" = %s' in sql or (hidden_from != "lookup" and not is_of_verification)
+
+    try:
+        with (
+            connection.execute_wrapper(Hidden(is_deceived, put("former"), put("newest"))),
+            pytest.raises(IntegrityError),
+        ):
+            registry.dispatch("pay", {"order": 17}, "call_1")
+        assert paid == [17]
+    finally:
+        run_sql("DROP TABLE former", "DROP TABLE newest")
