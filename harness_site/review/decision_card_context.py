@@ -40,7 +40,7 @@ from harness_site.review.question_choices import (
     replace_choices_by_their_texts,
 )
 from harness_site.review.selectors import call_evidence, calls_by_decider
-from harness_site.sessions.selectors import conversation_window
+from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
     build_incomplete_agreements_from_votes,
@@ -49,8 +49,6 @@ from harness_site.sessions.selectors.multi_person_approvals import (
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
-#: Number of transcript messages shown around a call.
-CONTEXT_MESSAGES = 4
 _DECIDED: Final = {
     DecisionKind.APPROVE_RERUN: gettext_lazy("Re-run approved"),
     DecisionKind.REJECT: gettext_lazy("Rejected: it does not run"),
@@ -131,7 +129,9 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         ),
         "takeovers": events_of_runs.takeovers,
         "around": call_or_use_fallback(
-            f"The conversation around call {call.pk}", lambda: _load_preceding_conversation(call), None
+            f"The conversation around call {call.pk}",
+            lambda: load_conversation_around_call(call, decision.created_at if decision else call.settled_at),
+            None,
         ),
         "driver": decision_effect_texts.find_live_owner_run(call.session),
         "waiting_run": decision_effect_texts.find_run_waiting_for_decision(call.session),
@@ -161,10 +161,6 @@ def _omit_arguments_shown_elsewhere(call: ToolCall) -> Any:
 
 def has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
     return any(name in agreement.persons for agreement in agreements)
-
-
-def _load_preceding_conversation(call: ToolCall) -> conversation_window.Conversation | None:
-    return conversation_window.load_conversation_before_step(call.session, call.step, size=CONTEXT_MESSAGES)
 
 
 def get_card_heading(call: ToolCall, decision: Decision | None) -> str:

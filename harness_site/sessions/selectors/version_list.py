@@ -151,6 +151,13 @@ def _query_newest_version(session: int, *, upto: int | None = None) -> QuerySet[
     return (versions if upto is None else versions.filter(version__lte=upto))[:1]
 
 
+def find_newest_version_number_until(session_pk: int, time: datetime | None) -> int | None:
+    """Return the number of the newest version that was saved until a time, or of the newest one; None without one."""
+    checkpoints = Checkpoint.objects.filter(session=session_pk)
+    saved = checkpoints if time is None else checkpoints.filter(created_at__lte=time)
+    return saved.order_by("-version").values_list("version", flat=True).first()
+
+
 def find_last_version_within_shared_messages(session_pk: int, version: Version, shared: int) -> SavedVersion | None:
     """Return the last version up to `version` that has at most `shared` messages; None without one."""
     checkpoints = Checkpoint.objects.filter(session=session_pk, version__lte=version.version, length__lte=shared)

@@ -1,0 +1,72 @@
+"""The conversation in which a call was made, as the decision page shows it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from checkpoints.models import ToolCall
+from harness_site.sessions.selectors import conversation_window, version_list
+from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, MessageEntry
+
+#: Number of transcript messages shown around a call.
+_CONTEXT_MESSAGES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationAroundCall:
+    """Last messages of a version up to a call; `version` is 0 if there was none."""
+
+    conversation: Conversation
+    version: int
+    is_call_in_message: bool
+
+    @property
+    def has_messages(self) -> bool:
+        return any(isinstance(item, MessageEntry) for item in self.conversation.items)
+
+
+def load_conversation_around_call(call: ToolCall, until: datetime | None) -> ConversationAroundCall:
+    """Load the messages around a call.
+
+    These are the messages of the version at which the call was logged, if they contain it. A framework may save them
+    after the call, or never name the call in a message, as for an interrupt of a graph: then they are those of the
+    newest version until the call was decided.
+
+    Args:
+        call: The call.
+        until: Time at which the call was decided or settled; None if it is undecided.
+
+    Raises:
+        IntegrityError: A version or a message was altered.
+    """
+    last: Conversation | None = None
+    for version in _list_versions_that_may_contain_call(call, until):
+        conversation = conversation_window.load_conversation_before_step(call.session, version, size=_CONTEXT_MESSAGES)
+        if conversation is None:
+            continue
+        if _is_call_in_conversation(call, conversation):
+            return ConversationAroundCall(conversation, conversation.place.version, is_call_in_message=True)
+        if last is None or version != call.answered_version:
+            last = conversation
+    if last is None:
+        place = conversation_window.get_newest_transcript_version(call.session)
+        return ConversationAroundCall(Conversation(place, 0, 0, ()), 0, is_call_in_message=False)
+    return ConversationAroundCall(last, last.place.version, is_call_in_message=False)
+
+
+def _list_versions_that_may_contain_call(call: ToolCall, until: datetime | None) -> Iterator[int]:
+    """Yield the versions to look at, the likeliest first, each once."""
+    yield call.step
+    newest = call.step
+    if call.session.latest_version > call.step:
+        newest = version_list.find_newest_version_number_until(call.session_id, until) or call.step
+    if newest > call.step:
+        yield newest
+    if call.answered_version is not None and call.answered_version not in {call.step, newest}:
+        yield call.answered_version
+
+
+def _is_call_in_conversation(call: ToolCall, conversation: Conversation) -> bool:
+    messages = (item for item in conversation.items if isinstance(item, MessageEntry))
+    cards = (part for message in messages for part in message.parts if isinstance(part, CallCard))
+    return any(attempt.pk == call.pk for card in cards for attempt in card.attempts)
