@@ -145,21 +145,21 @@ $(VENV_NEXT)/.complete: requirements.lock
 	@touch $@
 
 .PHONY: test-adapters
-test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
+test-adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
 	@.ci/system-parts postgresql chromium
 	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
 	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(ADAPTERS_IN_BROWSER)
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
 		langgraph/test_conformance.py langgraph/test_delta_channels.py langgraph/test_killed_updates.py \
-		claude/test_compactions.py claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
+		claude/test_compactions.py claude/test_conformance.py claude/test_real_program.py claude/test_session_store.py claude/test_tool_hooks.py \
 		openai_agents/test_session.py pydantic_ai/test_conversations.py pydantic_ai/test_tools.py \
 		strands/test_repository.py strands/test_tools.py)
 
 .PHONY: adapters
-adapters: $(VENV_ADAPTERS)/.complete
+adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program
 
-# It has the packages of $(VENV), and the frameworks beside them. The wheels of the Claude Agent SDK bring a program of 360 MB that
-# no test starts; its source does not.
+# It has the packages of $(VENV), and the frameworks beside them. The wheels of the Claude Agent SDK bring a program of 360 MB, Claude
+# Code; its source does not.
 $(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
 	$(REFUSE_LINK)
 	@echo "Setting up $(VENV_ADAPTERS) …"
@@ -167,6 +167,12 @@ $(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
 	@packages='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 	$(RUN) -c "$$packages" > "$$($(RUN_ADAPTERS) -c "$$packages")/harness.pth"
 	@$(RUN_ADAPTERS) $(PIP_INSTALL) --no-binary claude-agent-sdk --require-hashes -r tests/adapters/requirements.lock
+	@touch $@
+
+# Only the tests of the adapter start the program.
+$(VENV_ADAPTERS)/.claude-program: $(VENV_ADAPTERS)/.complete
+	@echo "Fetching Claude Code …"
+	@$(RUN_ADAPTERS) -m tests.support.claude_program
 	@touch $@
 
 # The tests of a file share a site, which each process that has one of them starts for itself.
