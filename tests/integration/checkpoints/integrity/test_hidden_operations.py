@@ -21,6 +21,11 @@ from tests.integration.checkpoints.integrity.test_altered_database import (
 )
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
+#: Moves the calls of one of two sessions to the other one.
+MOVE_CALLS = (
+    "UPDATE checkpoints_toolcall SET session_id = (SELECT min(id) + max(id) FROM checkpoints_session) - session_id"
+)
+
 
 class Hidden:
     """Change rows before each statement of a kind, and put them back before the next statement of another kind."""
@@ -45,8 +50,7 @@ def hide_calls_from_lookups_of_operations() -> Hidden:
 
 def hide_calls_from_all_but_the_sum() -> Hidden:
     """Let calls be in another session for the statements that read them, but not for the one that adds up seals."""
-    update = "UPDATE checkpoints_toolcall SET session_id = -session_id"
-    return Hidden(lambda sql: sql.startswith('SELECT "checkpoints_toolcall"."id"'), update, update)
+    return Hidden(lambda sql: sql.startswith('SELECT "checkpoints_toolcall"."id"'), MOVE_CALLS, MOVE_CALLS)
 
 
 def hide_from_lists_of_decisions(kind: str) -> Hidden:
@@ -87,7 +91,7 @@ def test_operation_of_a_call_that_is_altered_for_its_lookup_does_not_run_again(o
 @pytest.mark.parametrize("policy", ["once", "unanswered"])
 def test_call_that_is_hidden_from_its_verification_does_not_run_again(open_checkpointer: Open, policy: str) -> None:
     paid: list[int] = []
-    cp = start_session(open_checkpointer())
+    cp = start_session(start_session(open_checkpointer()), "beside it")
     make_registry(cp, paid, idempotency=policy).dispatch("pay", {"order": 17}, "call_1")
     cp.save_checkpoint("s", conversation("ab"), {}, 0)
     cp.release_session("s")
@@ -159,3 +163,18 @@ def test_approval_that_was_used_and_is_shown_again_for_a_moment_does_not_run_aga
         assert paid == [17]
     finally:
         run_sql("DROP TABLE former", "DROP TABLE newest")
+
+
+def test_call_that_is_hidden_from_the_gate_does_not_run_without_a_decision(open_checkpointer: Open) -> None:
+    paid: list[int] = []
+    cp = start_session(start_session(open_checkpointer()), "beside it")
+    with suppress(ApprovalRequired):
+        make_registry(cp, paid, requires_approval=True).dispatch("pay", {"order": 17}, "call_1")
+    cp.release_session("s")
+    again = open_checkpointer()
+    is_of_gate = '"checkpoints_toolcall"."status" IN ('
+    with connection.execute_wrapper(Hidden(lambda sql: is_of_gate in sql, MOVE_CALLS, MOVE_CALLS)):
+        again.resume("s")
+    with pytest.raises(ApprovalRequired):
+        make_registry(again, paid, requires_approval=True).dispatch("pay", {"order": 17}, "call_1")
+    assert paid == []
