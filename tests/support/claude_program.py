@@ -41,7 +41,17 @@ def fetch_program() -> None:
         requirements = Path(folder, "requirements.txt")
         requirements.write_text(locked[0], "utf-8")
         options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
-        download = [sys.executable, "-m", "pip", "download", *options, "--dest", folder, "--requirement", requirements]
+        download = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            *options,
+            "--dest",
+            folder,
+            "--requirement",
+            str(requirements),
+        ]
         subprocess.run(download, check=True)
         (wheel,) = Path(folder).glob("*.whl")
         with ZipFile(wheel) as archive:
