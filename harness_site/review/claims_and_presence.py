@@ -20,7 +20,7 @@ CLAIMED_FOR: Final = timedelta(minutes=15)
 #: A claim that a colleague handed over expires this long after that, or after the last heartbeat.
 HANDED_FOR: Final = timedelta(days=1)
 #: Presence expires after this time; an open card sends a heartbeat every ten seconds.
-PRESENT_FOR: Final = timedelta(seconds=30)
+PRESENT_FOR: Final = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)

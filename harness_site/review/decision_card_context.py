@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
@@ -56,6 +56,8 @@ _DECIDED: Final = {
     DecisionKind.CONFIRM_LANDED: gettext_lazy("Decided: it happened"),
     DecisionKind.PROBE_LANDED: gettext_lazy("Decided: it happened"),
 }
+#: Decisions that say what happened; the status of their call says the same in another word.
+_OUTCOME_KINDS: Final = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED})
 #: Headings of a question that a framework has asked, by the decision about it.
 _ANSWERED: Final = {
     DecisionKind.APPROVE: gettext_lazy("Answered yes: the agent gets “true”"),
@@ -103,13 +105,14 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "overdue": _is_overdue(call),
         "may_decide": may_member_decide_call(call, reader),
         "late_for": reader.role != Role.ADMIN,
-        "heading": get_card_heading(call, decision),
+        "heading": _get_heading_of_own_vote(call, agreements, person) or get_card_heading(call, decision),
         "known": evidence,
         "idle": has_never_run(call, evidence),
         "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
         "resumed": _is_decision_used(call, decision),
         "decision": decision,
         "chosen": find_question_choice_of_decision(call, decision),
+        "is_outcome_decided": decision is not None and decision.kind in _OUTCOME_KINDS,
         "own_decision": decision is not None and decision.actor_kind == ActorKind.PERSON and decision.actor == person,
         "agreed_before": list_earlier_agreeing_votes_of_others(decision, evidence.decisions, votes)
         if decision and votes
@@ -180,6 +183,27 @@ def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
         return str(known_statuses.get(call.status, _("Approved")))
     decided = {str(kind): text for kind, text in _DECIDED.items()}
     return str(decided.get(decision.kind, _("Decided: it did not happen")))
+
+
+def _get_heading_of_own_vote(call: ToolCall, agreements: Sequence[Agreement], reader: str) -> str:
+    """Return what the reader has decided about an undecided call, and who is missing; empty if they have not."""
+    own = next((agreement for agreement in agreements if reader in agreement.persons), None)
+    if own is None or not call.undecided or call.session.quarantined_at is not None:
+        return ""
+    if len(agreements) > 1:
+        return _("You have decided, and another person disagrees")
+    missing = own.needed - own.person_count
+    if own.kind == DecisionKind.APPROVE:
+        return ngettext(
+            "You approved: %(number)s more person has to",
+            "You approved: %(number)s more people have to",
+            missing,
+        ) % {"number": missing}
+    return ngettext(
+        "You decided: %(number)s more person has to decide the same",
+        "You decided: %(number)s more people have to decide the same",
+        missing,
+    ) % {"number": missing}
 
 
 def _get_question_heading(call: ToolCall, decision: Decision | None) -> str:

@@ -143,9 +143,12 @@ def _format_resume_point(call: ToolCall, version: int | None) -> str:
         text = _("Run {number} on {host} asked for this and continues when it checks again.")
         return text.format(number=run.number, host=run.host)
     text = (
-        _("No process is waiting. The next one that resumes the session continues from version {version}.")
+        _(
+            "No process is waiting, so nothing happens at once. When the agent runs again, it continues from version "
+            "{version}."
+        )
         if version
-        else _("No process is waiting. The next one that resumes the session continues from the start.")
+        else _("No process is waiting, so nothing happens at once. When the agent runs again, it begins at the start.")
     )
     return text.format(version=version)
 

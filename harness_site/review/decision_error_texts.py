@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.decide import RULES
-from checkpoints.enums import AuditKind, CallStatus, DecisionKind, RunStatus
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
 from checkpoints.exceptions import (
     AlreadyDecided,
     CheckpointsError,
@@ -104,17 +104,16 @@ def build_decision_problem(
 def _build_already_decided_problem(
     error: AlreadyDecided, call: ToolCall, *, reader: str, nothing: str | Promise
 ) -> DecisionProblem:
-    is_withdrawable = _is_decision_withdrawable(call)
     if error.by == reader:
         text = _("You have already decided, at {time}: {decision}.")
-        todo = _("If that decision is wrong, withdraw it before the run uses it.") if is_withdrawable else ""
+        todo = (
+            _("If that decision is wrong, withdraw it before the run uses it.")
+            if _is_decision_withdrawable(call)
+            else ""
+        )
     else:
         text = _("{name} decided first, at {time}: {decision}.")
-        todo = (
-            _("If that decision is wrong, tell them or withdraw it before the run uses it.")
-            if is_withdrawable
-            else _("If that decision is wrong, tell them.")
-        )
+        todo = _advise_about_decision_of_another_person(call)
     what = text.format(name=error.by, time=formatting.format_time_with_zone(error.at), decision=error.kind.lower())
     return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}".strip())
 
@@ -147,9 +146,39 @@ def build_problem_of_earlier_decision(
         )
         return DecisionProblem(409, what, _("It is recorded, so there is nothing left to do."), is_agreement=True)
     label = str(translate_label(DecisionKind(decision.kind)))
+    nothing = NOTHING if kind else ""
+    if decision.actor != reader and _has_voted(call, reader):
+        what = _describe_decision_after_vote(decision, label)
+        return _build_conflict_problem(what, f"{nothing} {_advise_about_decision_of_another_person(call)}".strip())
     session_id = call.session.session_id
     error = AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at)
-    return build_decision_problem(error, call, reader=reader, nothing=NOTHING if kind else "")
+    return build_decision_problem(error, call, reader=reader, nothing=nothing)
+
+
+def _has_voted(call: ToolCall, reader: str) -> bool:
+    """Return whether the reader has decided about the call as one of several people."""
+    votes = Decision.objects.filter(tool_call=call, actor=reader, actor_kind=ActorKind.PERSON, final=False)
+    return votes.exclude(kind=DecisionKind.WITHDRAW).exists()
+
+
+def _describe_decision_after_vote(decision: Decision, label: str) -> str:
+    """Describe the final decision of another person to somebody whose own decision it overrules."""
+    text = (
+        _("{name} decided after you, at {time}: {decision}. One person can do that.")
+        if RULES[DecisionKind(decision.kind)].by_one
+        else _("{name} decided after you, at {time}: {decision}.")
+    )
+    return text.format(
+        name=mask_and_reveal_hidden(decision.actor),
+        time=formatting.format_time_with_zone(decision.created_at),
+        decision=label.lower(),
+    )
+
+
+def _advise_about_decision_of_another_person(call: ToolCall) -> str:
+    if _is_decision_withdrawable(call):
+        return _("If that decision is wrong, tell them or withdraw it before the run uses it.")
+    return _("If that decision is wrong, tell them.")
 
 
 def _build_second_person_problem(error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall) -> DecisionProblem:

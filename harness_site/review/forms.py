@@ -122,15 +122,8 @@ class OutcomeForm(DecisionForm):
     kind = forms.ChoiceField(
         choices=build_answer_choices(OUTCOMES), error_messages={"required": gettext_lazy("Choose an answer.")}
     )
+    #: Without a result, the agent is told that the call happened and that its result is not known.
     result = _build_text_field(gettext_lazy("Result for the agent"), **{"class": "mono"})
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean()
-        landed = DecisionKind.CONFIRM_LANDED
-        self.add_error_if_text_missing(
-            data, landed, "result", _("Enter the result that the call returned. The agent gets it.")
-        )
-        return data
 
 
 class ApprovalForm(DecisionForm):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from checkpoints.calls.tool_result_and_verify_answer_types import LANDED_WITHOUT_RESULT
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decide import record_decision
 from checkpoints.decisions.decision_target import DecisionTarget
@@ -75,7 +76,7 @@ def get_result_text_or_none(call: ToolCall, form: OutcomeForm | ApprovalForm) ->
         return form.choice.answer
     match data["kind"]:
         case DecisionKind.CONFIRM_LANDED:
-            return restore_masked_result(call, data["result"])
+            return restore_masked_result(call, data["result"]) if data["result"].strip() else LANDED_WITHOUT_RESULT
         case DecisionKind.REJECT:
             return str(data["message"])
         case DecisionKind.RESPOND:

@@ -23,6 +23,7 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
 from checkpoints.db import clock
+from checkpoints.enums import ActorKind
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
@@ -170,11 +171,13 @@ def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall 
 
 
 @register.simple_tag(name="decision_sentence")
-def render_decision_sentence(decision: Decision) -> SafeString:
-    """Render who took a decision and when, as a sentence."""
+def render_decision_sentence(decision: Decision, reader: str = "") -> SafeString:
+    """Render who took a decision and when, as a sentence; the name of the reader is marked."""
     sentence = conditional_escape(status_labels.get_decision_sentence_template(decision.kind))
+    name = conditional_escape(mask_and_reveal_hidden(decision.actor))
+    is_own = decision.actor_kind == ActorKind.PERSON and decision.actor == reader
     parts = {
-        "name": conditional_escape(mask_and_reveal_hidden(decision.actor)),
+        "name": build_html("{} {}", name, _("(you)")) if is_own else name,
         "time": render_time(decision.created_at),
     }
     return mark_safe(sentence % parts)  # noqa: S308 - all parts are escaped

@@ -343,7 +343,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   countAllAnswers();
   if (target.id === "same-approvals") sayWhichCallsLeft();
   // A form that is still there, because more decisions are needed, has kept the focus.
-  const isRecorded = decide?.querySelector("[data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals"));
+  const isRecorded = document.querySelector("main [data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals"));
   if (target.id === "main" && isRecorded && !openNextCall(detail.requestConfig?.elt)) focusWhatFollows();
   if (!decide) return;
   labelButton(decide);
@@ -360,7 +360,10 @@ if (form()) {
   labelButton(form());
   focusInvalid(form());
   const chosen = form().querySelector("input[name='kind']:checked");
-  if (chosen?.autofocus) focusNeededField(chosen); // chosen in the list, by its number
+  if (chosen?.autofocus) {
+    chosen.closest("details.change-answer")?.setAttribute("open", "");
+    focusNeededField(chosen); // chosen in the list, by its number
+  }
   // A question can have one answer, which is chosen from the start. A page whose form is not in sight does not jump there.
   else if (chosen?.defaultChecked && document.activeElement === document.body && !isLinkToFormVisible() && isInSight(findOwnField(chosen)))
     findOwnField(chosen).focus();

@@ -87,10 +87,12 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
     expect(page_actions.reason_field(bob)).to_have_value("I am still reading.")
     bob.get_by_role("link", name="reload the page").click()
     approve(bob, "The contract says so.")
-    approval_line = re.compile(r"^\s*bob approved at [:0-9]+\s*The contract says so\.\s*$")
+    approval_line = re.compile(r"^\s*bob( \(you\))? approved at [:0-9]+\s*The contract says so\.\s*$")
+    expect_heading(bob, "You approved: 1 more person has to")
     for page in (bob, alice):
-        expect(page.get_by_text("1 of 2 decisions:")).to_be_visible()
+        expect(page.get_by_text("1 of 2 approvals:")).to_be_visible()
         expect(page.get_by_role("listitem").filter(has_text=approval_line)).to_be_visible()
+    bob.get_by_text("Change your answer").click()
     expect(bob.get_by_role("radio", name="Approve")).to_be_disabled()
     assert payer.payments == []
 

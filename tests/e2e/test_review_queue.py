@@ -56,7 +56,7 @@ def test_claim_and_presence_are_shown_to_another_reviewer(
     alice, bob = open_page("alice"), open_page("bob")
     for page in (alice, bob):
         page_actions.open_refund_card(page, order_number)
-    expect(alice.get_by_text("Also open for: bob")).to_be_visible()
+    expect(alice.get_by_text("bob has this page open too")).to_be_visible()
     button = bob.get_by_role("button", name="Record decision")
     position = button.bounding_box()
 

@@ -46,7 +46,9 @@ def test_claim_shows_holder_and_time_to_others(people: dict[str, Client], lost: 
     since = f"{Claim.objects.get(call=call).since:%H:%M:%S}"
     assert f"Claimed by alice since {since}. You can still decide." in visible_text(people["bob"].get(url(call)))
     assert f"Claimed by alice since {since}" in visible_text(people["bob"].get("/review/"))
-    assert f"Claimed by you since {since} Also open for: bob Release" in visible_text(people["alice"].get(url(call)))
+    assert f"Claimed by you since {since} bob has this page open too Release" in visible_text(
+        people["alice"].get(url(call))
+    )
     assert f"Claimed by you since {since}" in visible_text(people["alice"].get("/review/"))
 
 
@@ -131,9 +133,9 @@ def test_readers_of_a_card_are_shown_to_others(people: dict[str, Client], lost: 
     call = lost()
     people["carol"].get(url(call))
     people["alice"].get(url(call))
-    assert "Also open for: alice, carol" in visible_text(people["bob"].post(url(call, "present/")))
-    assert "Open for: alice, bob, carol" in visible_text(people["dora"].get("/review/"))
-    assert "Also open for: bob, carol" in visible_text(people["alice"].post(url(call, "present/")))
+    assert "alice, carol have this page open too" in visible_text(people["bob"].post(url(call, "present/")))
+    assert "alice, bob, carol have it open" in visible_text(people["dora"].get("/review/"))
+    assert "bob, carol have this page open too" in visible_text(people["alice"].post(url(call, "present/")))
 
 
 def test_absent_readers_are_not_shown(people: dict[str, Client], lost: Lost) -> None:

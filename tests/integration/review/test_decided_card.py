@@ -30,8 +30,8 @@ def test_decision_is_shown_with_actor_reason_and_evidence(reader: Client) -> Non
     evidence = json.dumps({"link": "https://bank.example/exports#re_81f3"})
     make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
     shown = page(reader, call)
-    assert "Decided: it happened Completed" in shown
-    assert "Decision It happened bob · " in shown
+    assert "Decided: it happened It happened" in shown
+    assert "Decision bob · " in shown
     assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result for the agent re_81f3" in shown
     assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
 
@@ -58,7 +58,7 @@ def test_text_evidence_is_shown(reader: Client) -> None:
         ({"status": SessionStatus.ACTIVE}, "Run 2 on worker-1 (pid 88) is running, at version 1."),
         (
             {"status": SessionStatus.ACTIVE, "owner": None},
-            "No process owns the session. It continues when its agent runs again.",
+            "You need to do nothing more. No process runs now; the session continues when its agent is started again.",
         ),
         ({"status": SessionStatus.NEEDS_REVIEW}, "The session is paused: another call needs a decision."),
         ({"status": SessionStatus.COMPLETED, "result": '"done"'}, "The session is completed with this result: done"),

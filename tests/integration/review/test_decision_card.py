@@ -257,7 +257,8 @@ def test_each_answer_explains_its_effect(reader: Client) -> None:
 def test_card_without_a_waiting_process_says_so(reader: Client) -> None:
     call = lost_call()
     Session.objects.filter(pk=call.session_id).update(owner=None)
-    begin = "Then: No process is waiting. The next one that resumes the session continues from version 1."
+    waiting = "Then: No process is waiting, so nothing happens at once."
+    begin = f"{waiting} When the agent runs again, it continues from version 1."
     assert f"{begin} The agent gets the result that you recorded." in page(reader, call)
 
 

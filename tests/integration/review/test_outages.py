@@ -201,7 +201,7 @@ def test_claims_and_readers_are_shown(people: dict[str, Client], lost: Lost) -> 
     people["dora"].post(f"/review/calls/{theirs.pk}/present/")
     page = visible_text(people["alice"].get(PAGE))
     assert page.count("Claimed by you since ") == 1
-    assert re.search(r"Claimed by bob since [\d:]+ · Open for: dora", page)
+    assert re.search(r"Claimed by bob since [\d:]+ · dora has it open", page)
 
 
 # many

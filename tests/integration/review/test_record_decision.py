@@ -88,11 +88,20 @@ def test_result_is_stored_as_typed(alice: Client, call: ToolCall) -> None:
     assert call.result_text == "  two\n lines "
 
 
+def test_call_that_happened_with_an_unknown_result_is_recorded_so(alice: Client, call: ToolCall) -> None:
+    assert "left empty, the agent is told that this is not known" in visible_text(alice.get(url(call)))
+    assert alice.post(url(call), {**LANDED, "result": " "}).status_code == 302
+    call.refresh_from_db()
+    assert (call.status, call.result_text) == (
+        CallStatus.COMPLETED,
+        "This call happened. What it returned is not known.",
+    )
+
+
 @pytest.mark.parametrize(
     ("form", "words"),
     [
         ({**LANDED, "reason": "  "}, "Enter a reason. It is recorded with your name."),
-        ({**LANDED, "result": " "}, "Enter the result that the call returned. The agent gets it."),
         ({**LANDED, "kind": ""}, "Choose an answer."),
         (
             {**LANDED, "kind": "probe_landed"},

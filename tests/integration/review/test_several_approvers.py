@@ -61,10 +61,11 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
     first = Decision.objects.get()
     assert (call.status, call.revision, first.final) == (CallStatus.AWAITING_APPROVAL, 2, False)
 
-    told = f"1 of 2 approvals: alice approved at {first.created_at:%H:%M:%S}"
-    for name in ("alice", "bob", "carol"):
+    for name, shown in (("alice", "alice (you)"), ("bob", "alice"), ("carol", "alice")):
         page = visible_text(people[name].get(url(call)))
-        assert told in page
+        assert f"1 of 2 approvals: {shown} approved at {first.created_at:%H:%M:%S}" in page
+        assert ("You approved: 1 more person has to" in page) is (name == "alice")
+        assert ("May this happen?" in page) is (name != "alice")
         assert "alice: Approved · one of 2 — “The contract says so.”" in page
     page = visible_text(people["bob"].get(url(call)))
     assert "Then: Run 1 on worker-3 is waiting and continues" in page
@@ -156,6 +157,18 @@ def test_people_who_disagree_see_that_and_may_agree_with_the_other_text(people: 
     card = visible_text(people["carol"].get(url(call)))
     assert "bob · " in card.partition("decision 1 of 2")[0]
     assert ToolCall.objects.get().status == CallStatus.COMPLETED
+
+
+def test_voter_is_told_that_another_person_has_overruled_the_vote(people: dict[str, Client]) -> None:
+    call = awaiting(approvals=2)
+    people["alice"].post(url(call), APPROVE)
+    folded = '<details class="change-answer"><summary>Change your answer</summary>'
+    assert [folded in people[name].get(url(call)).content.decode() for name in ("alice", "bob")] == [True, False]
+    people["bob"].post(url(call), {"kind": "reject", "message": "No.", "revision": 2})
+    late = visible_text(people["alice"].post(url(call), {**RESPOND, "revision": 2}))
+    assert "bob decided after you, at " in late
+    assert ": rejected. One person can do that. Your decision was not recorded." in late
+    assert "bob decided first, at " in visible_text(people["dora"].post(url(call), {**APPROVE, "revision": 2}))
 
 
 def test_votes_for_other_arguments_are_not_counted(people: dict[str, Client]) -> None:
