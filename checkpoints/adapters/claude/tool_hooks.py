@@ -98,7 +98,8 @@ def tool_hooks(
 
     A call of a tool with side effects claims its session and is logged before it runs. A call that has happened is
     denied, with its stored result as reason. If a person has to decide first, the session is released and the run ends
-    with the call deferred; resumed after the decision, the call continues as was decided.
+    with the call deferred; resumed after the decision, the call continues as was decided. A call
+    of a subagent is denied then.
 
     Args:
         checkpointer: Store of the sessions, or a client.
@@ -212,7 +213,8 @@ class _ToolHooks:
             result = task.result()
         except (ReviewRequired, ApprovalRequired) as gate:
             await self._run_blocking(partial(self._subagent_calls.release_sessions_of_agent, key))
-            return _build_permission_output(self._gate, str(gate))
+            # A deferred call ends a subagent without a word, and the run of the main agent goes on.
+            return _build_permission_output("deny" if key.subpath else self._gate, str(gate))
         return _build_permission_output("deny", _format_replayed_result(result))
 
     async def _run_guarded_call(
