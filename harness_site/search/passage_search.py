@@ -7,7 +7,7 @@ ones by the index alone. Each method has little to read in just the case it is u
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -30,7 +30,7 @@ from harness_site.search.trigram_search_conditions import (
 #: Hits on one page.
 PAGE: Final = 30
 #: Hits of one session on a page; after that, the page goes on with other sessions.
-PER_SESSION: Final = 10
+PER_SESSION: Final = 5
 #: Queries that look for other sessions after one has filled a page.
 _ROUNDS: Final = 6
 #: Texts that an unpaged search reads at once.
@@ -79,20 +79,23 @@ def search_passages(
     *,
     before: int | None = None,
     session: int | None = None,
+    sessions: Collection[int] | None = None,
     limits: ReadLimits | None = None,
 ) -> SearchPage:
-    """Search a whole workspace, or one session of it.
+    """Search a whole workspace, one session of it, or the few `sessions` with these keys.
 
     `limits` is the result of `load_sequential_read_limits`, if it is known.
     """
     passages = Passage.objects.filter(workspace=workspace)
     if session is not None:
         passages = passages.filter(session=session)
+    if sessions is not None:
+        passages = passages.filter(session__in=sessions)
     if before is not None:
         passages = passages.filter(pk__lt=before)
     try:
         with _limit_search_time():
-            if session is not None:
+            if session is not None or sessions is not None:
                 limits = ReadLimits()
             page = _collect_search_page(
                 passages, query, before, limits or load_sequential_read_limits(before), whole=session is not None

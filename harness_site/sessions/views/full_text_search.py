@@ -1,7 +1,7 @@
 """Full-text search: hits grouped by session."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from harness_site.search.models import Kind, Passage
 from harness_site.search.passage_search import SearchPage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
-from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
 from harness_site.sessions.session_lookup import parse_number_parameter_or_none
@@ -30,6 +30,10 @@ from harness_site.sessions.session_row_display import SessionLine
 
 #: Hits displayed for each session before the link to all of them.
 SHOWN = 3
+#: Largest number of sessions that match the filters for a search to read only their texts.
+_MAX_FILTERED_SESSIONS = 200
+#: Pages of passages that one request reads at most until one has a session that matches the filters.
+_MAX_PAGES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +60,16 @@ def show_hits_or_redirect_to_correction(
         _parse_passage_key(request.GET.get("before", "")),
         parse_number_parameter_or_none(request, "within"),
     )
-    found = _search_or_reload_passages(request, query, before, session_pk)
     exact_match = None
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
+    results = _search_until_session_matches(request, query, wanted, before=before, within=session_pk, first=exact_match)
+    found, by_session, rows = results.page, results.hits, results.rows
     if exact_match is None and _is_new_search_without_results(request, found, before):
-        near = spelling_suggestions.suggest_corrected_query(workspace, query)
+        near = _suggest_query_if_nothing_matches(workspace, query, wanted)
         if near is not None:
             return redirect(_build_suggestion_url(request, near))
-    by_session = load_search_hits_by_session(found.passages, query)
-    if wanted.sort is not Sort.STARTED:
-        by_session = _filter_hits_by_time(TimeRange.parse_query(request.GET), by_session)
-    pks = tuple(by_session)
-    if exact_match is not None:
-        pks = (exact_match, *(pk for pk in pks if pk != exact_match))
-    rows = session_rows.load_session_rows_with_keys(workspace, pks, wanted)
-    if not _parse_displayed_passage_keys(request):
-        rows = _sort_by_activity_after_first(rows, first=exact_match)
+    pks = results.pks
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
     lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if session_pk is not None else SHOWN
@@ -96,6 +93,65 @@ def show_hits_or_redirect_to_correction(
         ),
     }
     return render(request, "sessions/search_results.html", context)
+
+
+@dataclass(frozen=True, slots=True)
+class _MatchingSessions:
+    """A page of passages, its hits by session, the keys of these sessions, and the rows of those that match the
+    filters."""
+
+    page: SearchPage
+    hits: dict[int, list[SearchHit]]
+    pks: tuple[int, ...]
+    rows: tuple[SessionRow | UnreadableRecord, ...]
+
+
+def _search_until_session_matches(
+    request: MemberRequest,
+    query: SearchQuery,
+    wanted: SessionFilter,
+    *,
+    before: int | None,
+    within: int | None,
+    first: int | None,
+) -> _MatchingSessions:
+    """Search page by page until one has a session that matches the filters, up to a number of pages.
+
+    The session with the key `first` comes before the others.
+    """
+    workspace = request.membership.workspace_id
+    few = None if within is not None else _list_matching_sessions_if_few(workspace, wanted)
+    for number in range(_MAX_PAGES):
+        found = _search_or_reload_passages(request, query, before, within, few)
+        hits = load_search_hits_by_session(found.passages, query)
+        if wanted.sort is not Sort.STARTED:
+            hits = _filter_hits_by_time(TimeRange.parse_query(request.GET), hits)
+        pks = tuple(hits)
+        if first is not None and not number:
+            pks = (first, *(pk for pk in pks if pk != first))
+        rows = session_rows.load_session_rows_with_keys(workspace, pks, wanted)
+        before = found.before
+        if rows or before is None:
+            break
+    if not _parse_displayed_passage_keys(request):
+        rows = _sort_by_activity_after_first(rows, first=first)
+    return _MatchingSessions(found, hits, pks, rows)
+
+
+def _list_matching_sessions_if_few(workspace: int, wanted: SessionFilter) -> tuple[int, ...] | None:
+    """List the keys of the sessions that match the filters; None without filters, and for many sessions."""
+    if not wanted:
+        return None
+    size = _MAX_FILTERED_SESSIONS + 1
+    sessions = session_list_pages.load_partial_sessions_after_cursor(workspace, wanted, size)
+    return tuple(session.pk for session in sessions) if len(sessions) < size else None
+
+
+def _suggest_query_if_nothing_matches(workspace: int, query: SearchQuery, wanted: SessionFilter) -> SearchQuery | None:
+    """Suggest a query of known words if not the filters, but the words are the reason that nothing was found."""
+    if wanted and passage_search.search_passages(workspace, query).passages:
+        return None
+    return spelling_suggestions.suggest_corrected_query(workspace, query)
 
 
 def _sort_by_activity_after_first(
@@ -136,13 +192,19 @@ def _filter_hits_by_time(times: TimeRange, by_session: dict[int, list[SearchHit]
 
 
 def _search_or_reload_passages(
-    request: MemberRequest, query: SearchQuery, before: int | None, session_pk: int | None
+    request: MemberRequest,
+    query: SearchQuery,
+    before: int | None,
+    session_pk: int | None,
+    filtered_sessions: Collection[int] | None,
 ) -> SearchPage:
     workspace = request.membership.workspace_id
     if displayed_keys := _parse_displayed_passage_keys(request):
         page = passage_search.reload_search_page(workspace, query, displayed_keys)
         return replace(page, before=_parse_passage_key(request.GET.get("then", "")))
-    return passage_search.search_passages(workspace, query, before=before, session=session_pk)
+    return passage_search.search_passages(
+        workspace, query, before=before, session=session_pk, sessions=filtered_sessions
+    )
 
 
 def _parse_displayed_passage_keys(request: HttpRequest) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from harness_site.accounts.models import MaskingSettings
 from harness_site.search import index_writer, indexer, passage_search
 from harness_site.search.models import Passage, Progress
 from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.views import full_text_search
 from tests.integration.search.conftest import Search, complete
 from tests.support.client_login import record_reauthentication
 from tests.support.factories import (
@@ -365,3 +366,44 @@ def test_text_that_becomes_secret_cannot_be_found_by_guessing(search: Search) ->
     MaskingSettings.objects.create(workspace=session.workspace, words="bluebird")
     assert search("bluebird") == []
     assert len(search("project")) == 1
+
+
+@pytest.mark.parametrize("few", [200, 1])
+def test_filtered_search_finds_sessions_behind_many_newer_passages_of_others(
+    reader: Client, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(passage_search, "PAGE", 4)
+    monkeypatch.setattr(full_text_search, "_MAX_FILTERED_SESSIONS", few)
+    wanted = [make_session(agent="billing", title=f"bill {number}") for number in range(2)]
+    for session in wanted:
+        make_message(session=session, text="the invoice of November")
+    for number in range(8):
+        other = make_session(agent="archive", title=f"old {number}")
+        make_message(session=other, text="an invoice of another year")
+    complete()
+    page = reader.get("/sessions/?q=invoice&agent=billing")
+    assert {group.row.pk for group in page.context["groups"]} == {session.pk for session in wanted}
+    assert "No results" not in visible_text(page)
+    nothing = visible_text(reader.get("/sessions/?q=invoice&agent=nobody"))
+    assert "No results" in nothing
+    assert "No results yet" not in nothing
+
+
+def test_search_that_reads_its_share_without_a_match_says_that_there_may_be_more(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passage_search, "PAGE", 1)
+    monkeypatch.setattr(full_text_search, "_MAX_FILTERED_SESSIONS", 0)
+    monkeypatch.setattr(full_text_search, "_MAX_PAGES", 2)
+    wanted = make_session(agent="billing")
+    make_message(session=wanted, text="the invoice of November")
+    for _ in range(5):
+        make_message(session=make_session(agent="archive"), text="an invoice of another year")
+    complete()
+    page = reader.get("/sessions/?q=invoice&agent=billing")
+    assert "No results yet" in visible_text(page)
+    before = page.context["found"].before
+    last = reader.get(f"/sessions/?q=invoice&agent=billing&before={before}")
+    assert "No results yet" in visible_text(last)
+    found = reader.get(f"/sessions/?q=invoice&agent=billing&before={last.context['found'].before}")
+    assert [group.row.pk for group in found.context["groups"]] == [wanted.pk]
