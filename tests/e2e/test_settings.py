@@ -97,6 +97,13 @@ def test_admin_shows_secrets_and_approver_cannot(open_page: OpenPage) -> None:
     admin.get_by_label("Password").fill(PASSWORD)
     admin.keyboard.press("Enter")
     admin.wait_for_url("**/sessions/?q=lamp")
+    menu = admin.get_by_role("navigation", name="Main")
+    for width in (390, 360):
+        admin.set_viewport_size({"width": width, "height": 844})
+        bar = menu.bounding_box()
+        assert bar
+        assert bar["height"] < 60, "the bar of a phone is one line while secrets are shown, too"
+    admin.set_viewport_size({"width": 1366, "height": 768})
     admin.get_by_role("button", name="Hide secrets").click()
     expect(admin.get_by_role("button", name="Show secrets")).to_be_visible()
     other.goto("/sessions/")

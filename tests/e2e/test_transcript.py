@@ -332,6 +332,18 @@ def test_term_is_explained_without_a_pointer(
     expect(explanation).to_be_hidden()
 
 
+def test_copy_buttons_of_a_call_do_not_overlap_on_a_phone(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("alice", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.goto(long_session)
+    buttons = page.locator(".call .copy-actions").first.locator(".copy")
+    expect(buttons).to_have_count(2)
+    call, arguments = buttons.nth(0).bounding_box(), buttons.nth(1).bounding_box()
+    assert call
+    assert arguments
+    assert call["x"] + call["width"] + 8 <= arguments["x"] or call["y"] + call["height"] <= arguments["y"]
+    assert call["height"] >= 36
+
+
 def test_transcript_begins_in_the_upper_half_of_a_phone(open_page: OpenPage, long_session: str) -> None:
     page = open_page("alice", viewport={"width": 390, "height": 844}, has_touch=True)
     page.goto(long_session)
