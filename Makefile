@@ -169,8 +169,8 @@ $(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
 	@$(RUN_ADAPTERS) $(PIP_INSTALL) --no-binary claude-agent-sdk --require-hashes -r tests/adapters/requirements.lock
 	@touch $@
 
-# Only the tests of the adapter start the program.
-$(VENV_ADAPTERS)/.claude-program: $(VENV_ADAPTERS)/.complete
+# Only the tests of the adapter start the program. A new environment is empty, so it is fetched again then.
+$(VENV_ADAPTERS)/.claude-program: | $(VENV_ADAPTERS)/.complete
 	@echo "Fetching Claude Code …"
 	@$(RUN_ADAPTERS) -m tests.support.claude_program
 	@touch $@
