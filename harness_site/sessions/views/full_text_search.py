@@ -121,17 +121,19 @@ def _search_until_session_matches(
     """
     workspace = request.membership.workspace_id
     few = None if within is not None else _list_matching_sessions_if_few(workspace, wanted)
-    for number in range(_MAX_PAGES):
+    pages_read = 0
+    while True:
         found = _search_or_reload_passages(request, query, before, within, few)
         hits = load_search_hits_by_session(found.passages, query)
         if wanted.sort is not Sort.STARTED:
             hits = _filter_hits_by_time(TimeRange.parse_query(request.GET), hits)
         pks = tuple(hits)
-        if first is not None and not number:
+        if first is not None and not pages_read:
             pks = (first, *(pk for pk in pks if pk != first))
         rows = session_rows.load_session_rows_with_keys(workspace, pks, wanted)
         before = found.before
-        if rows or before is None:
+        pages_read += 1
+        if rows or before is None or pages_read >= _MAX_PAGES:
             break
     if not _parse_displayed_passage_keys(request):
         rows = _sort_by_activity_after_first(rows, first=first)
