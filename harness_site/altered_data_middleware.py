@@ -26,14 +26,12 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.management_command_format import format_management_command
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.unreadable_rows import is_error_of_mistyped_value
 from harness_site.sessions.session_lookup import PageNotFound
 from harness_site.sessions.views.quarantine_release import render_quarantine_page_in_place_of_another
 
 #: Errors that no stored value causes.
 _OTHER_CAUSES = (CheckpointsError, DatabaseError, Http404, PermissionDenied, SuspiciousOperation)
-#: Messages of SQLite where a function of Django, which it calls in a statement, gets a value of another type, and where
-#: bytes in the place of a text are no text.
-_MISTYPED_VALUE_MESSAGES = ("user-defined function raised exception", "Could not decode to UTF-8")
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +88,7 @@ def _find_error_of_mistyped_value(
     A page that is about no session lists those of the member's workspace.
     """
     membership: Membership | None = getattr(request, "membership", None)
-    if isinstance(exception, _OTHER_CAUSES) and not any(part in str(exception) for part in _MISTYPED_VALUE_MESSAGES):
+    if isinstance(exception, _OTHER_CAUSES) and not is_error_of_mistyped_value(exception):
         return None
     if session_pk is not None:
         name = Session.objects.filter(pk=session_pk).values_list("session_id", flat=True).first()

@@ -17,6 +17,20 @@ from checkpoints.integrity import quarantine
 
 logger = logging.getLogger(__name__)
 
+#: Messages of SQLite where a function of Django, which it calls in a statement, gets a value of another type, and where
+#: bytes in the place of a text are no text.
+_MISTYPED_VALUE_MESSAGES = ("user-defined function raised exception", "Could not decode to UTF-8")
+
+
+def is_other_database_error(error: Exception) -> bool:
+    """Return whether an error is one of the database that no stored value causes."""
+    return isinstance(error, Error) and not is_error_of_mistyped_value(error)
+
+
+def is_error_of_mistyped_value(error: Exception) -> bool:
+    """Return whether SQLite says that a value which it was to read has another type than its column."""
+    return any(part in str(error) for part in _MISTYPED_VALUE_MESSAGES)
+
 
 class Keyed(Protocol):
     @property
@@ -45,7 +59,7 @@ def load_rows_or_mark_unreadable(
 ) -> list[StoredRow | UnreadableRecord]:
     """Load rows in their order. If that fails, each is read alone, and those that fail are replaced by placeholders.
 
-    SQLite stores values that cannot be read as those of their columns. Database errors are not caught.
+    SQLite stores values that cannot be read as those of their columns. Other errors of the database are not caught.
 
     Args:
         rows: Rows to load.
@@ -54,9 +68,9 @@ def load_rows_or_mark_unreadable(
     """
     try:
         return list(rows)
-    except Error:
-        raise
-    except Exception:
+    except Exception as error:
+        if is_other_database_error(error):
+            raise
         pks = dict(rows.values_list("pk", session_column))
         keys = [rows.model(pk=pk) for pk in pks]
         alone = rows.all()
@@ -72,7 +86,7 @@ def convert_rows_or_mark_unreadable(
 ) -> list[Read | UnreadableRecord]:
     """Apply `read` to each row; a failed row is logged with its traceback and replaced by a placeholder.
 
-    A placeholder among the rows is kept. Database errors are not caught.
+    A placeholder among the rows is kept. Other errors of the database are not caught.
 
     Args:
         rows: Rows to convert.
@@ -91,9 +105,9 @@ def _convert_row_or_mark_unreadable(
 ) -> Read | UnreadableRecord:
     try:
         return read_row(row)
-    except Error:
-        raise
     except Exception as error:
+        if is_other_database_error(error):
+            raise
         logger.exception("The %s %s cannot be read.", kind, row.pk)
         session_pk = get_session_pk(row)
         is_quarantined = session_pk is not None and _quarantine_session_if_altered(session_pk, error)
@@ -124,8 +138,8 @@ def call_or_use_fallback(description: str, read: Callable[[], Read], fallback: R
     """
     try:
         return read()
-    except Error:
-        raise
-    except Exception:
+    except Exception as error:
+        if is_other_database_error(error):
+            raise
         logger.exception("%s cannot be read.", description)
         return fallback

@@ -9,6 +9,7 @@ from django.db import connection, models
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from checkpoints.enums import CallStatus
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Checkpoint, Decision, Message, Session, ToolCall
@@ -275,3 +276,15 @@ def test_event_of_an_altered_entry_tells_nothing_of_it(
         None,
         {},
     ]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL stores no other type than the column's")
+def test_seal_that_is_no_text_in_a_call_that_waits_breaks_no_other_page(session: Session, reader: Client) -> None:
+    call = make_call(session=session, status=CallStatus.AWAITING_APPROVAL)
+    other = make_session(session_id="other")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE checkpoints_toolcall SET row_seal = CAST(x'fffe80' AS TEXT)")
+    assert reader.get(f"/sessions/{other.pk}/").status_code == 200
+    assert reader.get("/calls/").status_code == 200
+    response = reader.get(f"/review/calls/{call.pk}/")
+    assert (response.status_code, "toolcall" in visible_text(response)) == (409, True)
