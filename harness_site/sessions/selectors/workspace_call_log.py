@@ -28,6 +28,8 @@ LOOKED_AT = 10_000
 #: Number of the newest calls that the rates are computed from.
 RATED = 2_000
 PAGE = 30
+#: Maximum number of matching calls that are counted.
+COUNTED: Final = 1_000
 #: Maximum number of tools listed with their rates.
 _TOOLS = 100
 #: Bounds of an unlimited range.
@@ -47,7 +49,12 @@ class CallLogFilter:
     interrupted: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.calls or self.agent or self.times or self.interrupted)
+        return bool(self.has_filters_of_calls or self.times)
+
+    @property
+    def has_filters_of_calls(self) -> bool:
+        """Return whether there is a filter besides the times. The rates of the tools apply none of these."""
+        return bool(self.calls or self.agent or self.interrupted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +74,18 @@ class CallLogPage:
     """A page of calls. `after` is the cursor of the next page. A call that was altered is a placeholder.
 
     If more calls may match than were examined, `reach` is the time of the oldest examined one.
+
+    `total` is the number of examined calls that match the filters, on the first page of them. It ends at `COUNTED`:
+    `has_more_than_total` says that more were examined and match. `is_total_of_newest` says that older ones were not
+    examined.
     """
 
     rows: tuple[LoggedCall | UnreadableRecord, ...]
     after: Cursor | None
     reach: datetime | None
+    total: int | None = None
+    has_more_than_total: bool = False
+    is_total_of_newest: bool = False
 
 
 #: Figures of a tool that are usually zero.
@@ -128,7 +142,7 @@ def load_call_log_page(
     calls = _order_newest_first(calls)
     end = (
         _find_last_call_if_more(list(_query_calls_around_limit(calls, LOOKED_AT)))
-        if wanted.calls or wanted.agent or wanted.interrupted
+        if wanted.has_filters_of_calls
         else None
     )
     matches = calls
@@ -141,9 +155,21 @@ def load_call_log_page(
         matches = matches.filter(COUNTED_INTERRUPTIONS)
     call_rows = list(matches.only("pk")[: size + 1])
     rows = _load_logged_calls([call_row.pk for call_row in call_rows[:size]])
-    if len(call_rows) > size:
-        return CallLogPage(rows, _build_cursor(call_rows[size - 1]), None)
-    return CallLogPage(rows, None, None) if end is None else CallLogPage(rows, _build_cursor(end), end.issued_at)
+    total = _count_matches(matches, call_rows, size) if wanted and after is None else None
+    is_last = len(call_rows) <= size
+    return CallLogPage(
+        rows,
+        (None if end is None else _build_cursor(end)) if is_last else _build_cursor(call_rows[size - 1]),
+        end.issued_at if is_last and end is not None else None,
+        None if total is None else min(total, COUNTED),
+        has_more_than_total=total is not None and total > COUNTED,
+        is_total_of_newest=total is not None and end is not None,
+    )
+
+
+def _count_matches(matches: QuerySet[ToolCall], found: Sequence[ToolCall], size: int) -> int:
+    """Count the matches up to one more than `COUNTED`; without a query if the first page holds all of them."""
+    return len(found) if len(found) <= size else matches.order_by()[: COUNTED + 1].count()
 
 
 def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRatesReport:

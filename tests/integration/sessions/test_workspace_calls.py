@@ -190,6 +190,31 @@ def test_unread_range_is_reported_with_a_link(
     assert "Success and duration by tool the newest 4 calls, since" in visible_text(response)
 
 
+def test_number_of_matching_calls_is_stated(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_calls(session, 70)
+    assert "all 70 calls" in visible_text(reader.get("/calls/"))
+    words = visible_text(reader.get("/calls/?status=failed"))
+    assert " 24 calls What it does" in words
+    assert "all 70 calls · The filters do not apply to this table." in words
+    words = visible_text(reader.get("/calls/?tool=pay"))  # more than one page
+    assert " 35 calls What it does" in words
+    assert " 1 call What it does" in visible_text(reader.get("/calls/?key=c7"))
+    words = visible_text(reader.get("/calls/?tool=pay&first=2025-01-01"))
+    assert "Of the filters, only the times apply to this table." in words
+    words = visible_text(reader.get("/calls/?first=2025-01-01"))
+    assert " 70 calls What it does" in words
+    assert "apply to this table" not in words
+    monkeypatch.setattr(workspace_call_log, "COUNTED", 33)
+    assert " More than 33 calls What it does" in visible_text(reader.get("/calls/?tool=pay"))
+    monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 60)
+    assert " 20 calls among the newest 60 What it does" in visible_text(reader.get("/calls/?status=failed"))
+    page = workspace_call_log.load_call_log_page(session.workspace_id, CallLogFilter(CallFilter(tool="pay")))
+    later = workspace_call_log.load_call_log_page(
+        session.workspace_id, CallLogFilter(CallFilter(tool="pay")), after=page.after
+    )
+    assert (page.total, later.total) == (30, None)
+
+
 def test_simultaneous_calls_are_listed_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 4)
     for number in range(10):
